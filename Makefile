@@ -1,0 +1,48 @@
+# Every target sets up what it needs. Python 3.11+ and make are all that must be there.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint docs interop torture bench bench-peers clean
+
+help:
+	@echo "make demo | test | lint | setup | docs | interop | torture | bench | bench-peers | clean"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PyroMQ needs Python 3.11 or later; set PYTHON=..." >&2; exit 1; }
+	@echo "setting up $(VENV) (once; PySpark alone is about 450 MB)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[all,dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python -m pyromq.pipelines.demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python bench/run.py
+
+# Targets of the contract whose part is not built yet.
+docs:
+	@echo "make docs: comes with a later release; read docs/*.md" >&2; exit 1
+interop:
+	@echo "make interop: comes with a later release" >&2; exit 1
+torture:
+	@echo "make torture: comes with a later release" >&2; exit 1
+bench-peers:
+	@echo "make bench-peers: comes with a later release" >&2; exit 1
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,183 @@
+"""`pyromq up`, `namesrv`, `broker`: the servers, together or each on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import string
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pyromq.broker.config import BrokerConfig, broker_config
+from pyromq.broker.server import Broker
+from pyromq.cli.settings import is_loopback, namesrv_addresses, read_settings, start_logging, store_root
+from pyromq.clock import SystemClock
+from pyromq.console.health import health_app, serve
+from pyromq.errors import ConfigError
+from pyromq.namesrv.server import NameServer
+from pyromq.remoting.loop import run
+
+logger = logging.getLogger(__name__)
+
+DataDir = Annotated[Path | None, typer.Option("--data", help="Where files are kept.", show_default="./pyromq-data")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="A broker.conf with RocketMQ's keys.")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; wins over -c.")]
+Lenient = Annotated[bool, typer.Option(help="Warn about unknown keys in the file instead of refusing them.")]
+HttpPort = Annotated[int | None, typer.Option(help="Serve /healthz and /varz on this port.")]
+
+DEFAULT_PORT = 10911
+PORTS_APART = 10  # brokers of one `up`: each also takes its port - 2 (fast) and + 1 (replication)
+
+
+def up(
+    data: DataDir = None,
+    namesrv_port: Annotated[int, typer.Option(help="Port of the name server.")] = 9876,
+    port: Annotated[int | None, typer.Option(help="Port of the broker.", show_default=str(DEFAULT_PORT))] = None,
+    console_port: Annotated[int, typer.Option(help="Port of the console: /healthz and /varz for now.")] = 8080,
+    host: Host = "127.0.0.1",
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    brokers: Annotated[int, typer.Option(min=1, max=26, help="How many brokers: broker-a, broker-b …")] = 1,
+    slaves: Annotated[int, typer.Option(min=0, help="Slaves of each broker; comes later.")] = 0,
+    lenient: Lenient = False,
+) -> None:
+    """Start name server, broker and console in one process."""
+    if slaves:
+        raise ConfigError("--slaves: replication is not part of this release yet")
+    start_logging("--debug" in sys.argv)
+    settings, by_set = read_settings(config, assignments or ())
+    if brokers > 1 and (named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]):
+        raise ConfigError(f"{named[0]} names one broker's own: it cannot be shared by --brokers {brokers}")
+    store_root(settings, data)
+
+    async def start() -> None:
+        async with AsyncExitStack() as stack:
+            clock = SystemClock()
+            namesrv_data = (data or Path("pyromq-data")) / "namesrv"
+            name_server = await stack.enter_async_context(
+                NameServer(host=host, port=namesrv_port, clock=clock, data_dir=namesrv_data)
+            )
+            started = []
+            for number in range(brokers):
+                chosen = _broker_settings(settings, number, data, port, host, name_server.address)
+                made = _configured(chosen, by_set, lenient, host)
+                started.append(await stack.enter_async_context(Broker(made, clock)))
+            app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
+            url = await stack.enter_async_context(serve(app, host, console_port))
+            addresses = ",".join(broker.address for broker in started)
+            typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
+            await _until_stopped()
+
+    run(start())
+
+
+def namesrv(
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 9876,
+    host: Host = "127.0.0.1",
+    data: Annotated[Path | None, typer.Option("--data", help="Where KV settings are kept; without it, in memory.")] = None,
+    http_port: HttpPort = None,
+) -> None:
+    """Start a name server."""
+    start_logging("--debug" in sys.argv)
+
+    async def start() -> None:
+        async with AsyncExitStack() as stack:
+            server = NameServer(host=host, port=port, clock=SystemClock(), data_dir=data)
+            await stack.enter_async_context(server)
+            extra = ""
+            if http_port is not None:
+                app = health_app(dict, lambda: _facts(server, []))
+                extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
+            typer.echo(f"PyroMQ name server ready: {server.address}{extra}")
+            await _until_stopped()
+
+    run(start())
+
+
+def broker(
+    namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the broker.", show_default="broker-a")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default=str(DEFAULT_PORT))] = None,
+    host: Host = "127.0.0.1",
+    data: DataDir = None,
+    config: ConfigFile = None,
+    assignments: Assignments = None,
+    http_port: HttpPort = None,
+    lenient: Lenient = False,
+) -> None:
+    """Start a broker."""
+    start_logging("--debug" in sys.argv)
+    settings, by_set = read_settings(config, assignments or ())
+    if namesrv is not None or "namesrvAddr" not in settings:
+        settings["namesrvAddr"] = namesrv_addresses(namesrv)
+    if name is not None:
+        settings["brokerName"] = name
+    made = _configured(_broker_settings(settings, 0, data, port, host, settings["namesrvAddr"]), by_set, lenient, host)
+    _refuse_hidden_loopback(made)
+
+    async def start() -> None:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(Broker(made, SystemClock()))
+            extra = ""
+            if http_port is not None:
+                app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
+                extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
+            typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")
+            await _until_stopped()
+
+    run(start())
+
+
+def _broker_settings(
+    settings: Mapping[str, str], number: int, data: Path | None, port: int | None, host: str, namesrv: str
+) -> dict[str, str]:
+    """Fill in what broker number `number` needs and nobody gave."""
+    name = settings.get("brokerName") or f"broker-{string.ascii_lowercase[number]}"
+    first = port if port is not None else int(settings.get("listenPort", DEFAULT_PORT))
+    below = "store" if number == 0 else f"{name}/store"
+    chosen = dict(settings)
+    chosen["brokerName"] = name
+    chosen["listenPort"] = str(first + PORTS_APART * number if first else 0)
+    chosen["storePathRootDir"] = store_root(settings, data, below)
+    chosen["namesrvAddr"] = namesrv
+    return chosen
+
+
+def _configured(settings: Mapping[str, str], by_set: set[str], lenient: bool, host: str) -> BrokerConfig:
+    """Check the settings whole; keys that came by --set must be known, lenient or not."""
+    raise NotImplementedError
+
+
+def _refuse_hidden_loopback(config: BrokerConfig) -> None:
+    """Refuse to register an address that only this machine can reach at a name server elsewhere."""
+    raise NotImplementedError
+
+
+async def _until_stopped() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    await stopped.wait()
+    logger.info("stopping")
+
+
+def _problems(brokers: list[Broker]) -> dict[str, str]:
+    return {broker.name: reason for broker in brokers if (reason := broker.problem())}
+
+
+def _facts(name_server: NameServer | None, brokers: list[Broker]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"pid": os.getpid()}
+    if name_server is not None:
+        facts["namesrv"] = {"address": name_server.address}
+    facts["brokers"] = [broker.facts() for broker in brokers]
+    return facts

@@ -1,0 +1,48 @@
+"""Addresses: a list of name servers, this machine's own address, and the id by which brokers know a client."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import socket
+from collections.abc import Sequence
+
+from pyromq.errors import ClientError
+
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+_NOWHERE = ("192.0.2.1", 9)  # reserved for documentation: only the way there is asked for, nothing is sent
+_instances = itertools.count(random.getrandbits(40))  # containers may share address and process id
+
+
+def parse_addresses(namesrv: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses of `host:port;host:port` or of a list of them; raise ClientError unless each is one."""
+    texts = namesrv.split(";") if isinstance(namesrv, str) else namesrv
+    addresses = tuple(dict.fromkeys(_checked(text) for text in texts if text.strip()))
+    if not addresses:
+        raise ClientError("no name server was given; expected host:port, or several separated by ';'")
+    return addresses
+
+
+def _checked(text: str) -> str:
+    address = text.strip().rpartition("/")[2]  # as Java's clients, which accept http://host:port
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ClientError(f"not a name server's address: {text.strip()!r}; expected host:port")
+    return address
+
+
+def local_address() -> str:
+    """Return the address this machine sends from, the loopback address if it has no other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_NOWHERE)
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def new_client_id(instance_name: str | None = None) -> str:
+    """Return `ip@name`, where the name is `pid#counter` unless the caller has a better one."""
+    return f"{local_address()}@{instance_name or f'{os.getpid()}#{next(_instances)}'}"

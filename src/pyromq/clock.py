@@ -1,0 +1,70 @@
+"""Time: all waiting in servers and clients goes through a Clock, so that tests can move it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    """A callback that has not run yet."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Tells the time and waits; `SystemClock` in production, one that the test moves in tests."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+
+    def now_ms(self) -> int:
+        """Return whole milliseconds since the epoch, as RocketMQ stores them."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Run `callback(*args)` on the calling loop after `seconds`."""
+
+
+class SystemClock:
+    """The machine's own clock and the running loop's timers."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return asyncio.get_running_loop().call_later(seconds, callback, *args)
+
+
+async def wait_for(clock: Clock, awaitable: Awaitable[T], seconds: float) -> T:
+    """Await `awaitable` for at most `seconds` of `clock`; raise TimeoutError, having cancelled it, after that."""
+    future = asyncio.ensure_future(awaitable)
+    timed_out = False
+
+    def expire() -> None:
+        nonlocal timed_out
+        timed_out = future.cancel()
+
+    timer = clock.call_later(seconds, expire)
+    try:
+        return await future
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if timed_out and not (task and task.cancelling()):
+            raise TimeoutError from None
+        future.cancel()
+        raise
+    finally:
+        timer.cancel()

@@ -1,0 +1,71 @@
+"""What a load balancer and a person with curl ask first: /healthz and /varz."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+Facts = Callable[[], dict[str, Any]]
+
+
+def health_app(healthy: Callable[[], dict[str, str]], facts: Facts) -> Starlette:
+    """Build the pages; `healthy` returns what is wrong (empty: all well), `facts` what /varz shows."""
+
+    async def healthz(_: Request) -> JSONResponse:
+        problems = healthy()
+        return JSONResponse(
+            {"status": "unhealthy" if problems else "ok", **problems}, status_code=503 if problems else 200
+        )
+
+    async def varz(_: Request) -> JSONResponse:
+        return JSONResponse(facts())
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/varz", varz)])
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn inside our own process: the signals are ours."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bind at once, so that a port in use is an error before anything else has started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
+
+
+@asynccontextmanager
+async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
+    """Serve `app` while the block runs; yield its URL."""
+    listener = bind(host, port)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
