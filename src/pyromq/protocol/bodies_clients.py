@@ -1,0 +1,151 @@
+"""Bodies between clients and brokers: who consumes what, how far, and who holds which queue."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import field
+
+from pyromq.protocol.bodies_routes import DataVersion
+from pyromq.protocol.body_codec import Body
+from pyromq.protocol.headers import I32, I64
+from pyromq.protocol.message import MessageQueue
+
+# Java reads these by name or by ordinal: the order of the members counts.
+
+
+class ConsumeType(StrEnum):
+    """Whether the group's code asks for messages (pull) or is called with them (push)."""
+
+    CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+    CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
+
+
+class MessageModel(StrEnum):
+    """Whether each member of the group gets every message, or the group shares them out."""
+
+    BROADCASTING = "BROADCASTING"
+    CLUSTERING = "CLUSTERING"
+
+
+class ConsumeFromWhere(StrEnum):
+    """Where a group begins in a queue for which no offset is known."""
+
+    CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
+    CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
+    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+class SubscriptionData(Body):
+    """What a group wants of a topic; of two for one topic the larger version counts."""
+
+    topic: str = ""
+    sub_string: str = "*"
+    tags_set: list[str] = field(default_factory=list)
+    code_set: list[I32] = field(default_factory=list)
+    sub_version: I64 = 0
+    expression_type: str | None = "TAG"
+    class_filter_mode: bool = False
+
+
+class ProducerData(Body):
+    """A producer group of a client."""
+
+    group_name: str = ""
+
+
+class ConsumerData(Body):
+    """A consumer group of a client, with all it subscribes to."""
+
+    group_name: str = ""
+    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    subscription_data_set: list[SubscriptionData] = field(default_factory=list)
+    unit_mode: bool = False
+
+
+class HeartbeatData(Body):
+    """What a client tells every broker about itself, again and again (HEART_BEAT)."""
+
+    client_id: str = field(name="clientID", default="")
+    producer_data_set: list[ProducerData] = field(default_factory=list)
+    consumer_data_set: list[ConsumerData] = field(default_factory=list)
+
+
+class CheckClientRequestBody(Body):
+    """Asks a broker whether it can filter as this client wants (CHECK_CLIENT_CONFIG)."""
+
+    client_id: str = ""
+    group: str = ""
+    subscription_data: SubscriptionData = field(default_factory=SubscriptionData)
+    namespace: str | None = None
+
+
+class GetConsumerListByGroupResponseBody(Body):
+    """The client ids of a group."""
+
+    consumer_id_list: list[str] = field(default_factory=list)
+
+
+class LockBatchRequestBody(Body):
+    """Asks for queues to be owned by one client of the group (LOCK_BATCH_MQ)."""
+
+    consumer_group: str = ""
+    client_id: str = ""
+    mq_set: list[MessageQueue] = field(default_factory=list)
+
+
+class LockBatchResponseBody(Body):
+    """The queues that the client owns now."""
+
+    lock_ok_mq_set: list[MessageQueue] = field(name="lockOKMQSet", default_factory=list)
+
+
+class UnlockBatchRequestBody(LockBatchRequestBody):
+    """Gives queues back (UNLOCK_BATCH_MQ)."""
+
+
+class ConsumerOffsetSerializeWrapper(Body):
+    """Committed offsets by `topic@group` and queue id (answer to GET_ALL_CONSUMER_OFFSET, consumerOffset.json)."""
+
+    offset_table: dict[str, dict[I32, I64]] = field(default_factory=dict)
+
+
+class DelayOffsetSerializeWrapper(Body):
+    """The next entry to deliver by delay level (answer to GET_ALL_DELAY_OFFSET, delayOffset.json)."""
+
+    offset_table: dict[I32, I64] = field(default_factory=dict)
+
+
+class SubscriptionGroupConfig(Body):
+    """What a consumer group may do."""
+
+    group_name: str = ""
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    retry_queue_nums: I32 = 1
+    retry_max_times: I32 = 16
+    broker_id: I64 = 0
+    which_broker_when_consume_slowly: I64 = 1
+    notify_consumer_ids_changed_enable: bool = True
+
+
+class SubscriptionGroupWrapper(Body):
+    """All groups of a broker (answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, subscriptionGroup.json)."""
+
+    data_version: DataVersion = DataVersion()
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
+
+
+class OffsetMovedEvent(Body):
+    """The body of a message in OFFSET_MOVED_EVENT: a pull asked for an offset that is not there."""
+
+    consumer_group: str = ""
+    message_queue: MessageQueue | None = None
+    offset_request: I64 = 0
+    offset_new: I64 = 0

@@ -1,0 +1,94 @@
+"""Compressed message bodies: zlib as all 4.x clients write it; read are also lz4 and zstd, known since 4.9.4.
+
+Decompression never yields more than its limit: a megabyte of zlib can stand for a gigabyte of zeros.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final, cast
+
+import lz4.frame
+import zstandard
+
+from pyromq.errors import LocalProtocolError, MalformedHeader
+
+COMPRESSED_FLAG: Final = 0x1
+COMPRESSION_TYPE_MASK: Final = 0x700
+LZ4_TYPE: Final = 0x100
+ZSTD_TYPE: Final = 0x200
+ZLIB_TYPE: Final = 0x300
+
+DEFAULT_LEVEL: Final = 5
+MAX_DECOMPRESSED: Final = 16 * 1024 * 1024
+"""Four times the largest message a stock broker takes."""
+
+_MAX_ZSTD_WINDOW: Final = 32 * 1024 * 1024  # a frame may ask for a window far larger than its content
+
+
+def compress(body: bytes, level: int = DEFAULT_LEVEL) -> bytes:
+    """Return the body as a zlib stream, the one form that every consumer reads."""
+    if not 0 <= level <= 9:
+        raise LocalProtocolError(f"no such compression level: {level}")
+    return zlib.compress(body, level)
+
+
+def decompress(body: bytes, sys_flag: int, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """Return the body as its producer had it; raises MalformedHeader if it is damaged or longer than the limit.
+
+    A body whose sys_flag has no compression bit is returned as it is.
+    """
+    if not sys_flag & COMPRESSED_FLAG:
+        return body
+    kind = sys_flag & COMPRESSION_TYPE_MASK
+    inflate = _INFLATERS.get(kind)
+    if inflate is None:
+        raise MalformedHeader(f"unknown compression type {kind >> 8}")
+    try:
+        plain = inflate(body, limit)
+    except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError, ValueError, MemoryError) as error:
+        raise MalformedHeader(f"damaged compressed body of {len(body)} bytes: {error}") from None
+    if len(plain) > limit:
+        raise MalformedHeader(f"a compressed body of {len(body)} bytes holds more than {limit}")
+    return plain
+
+
+# Each asks for one byte more than the limit, so that a body of just the limit is told from a longer one.
+
+
+def _inflate_zlib(body: bytes, limit: int) -> bytes:
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(body, limit + 1)
+    if not inflater.eof and len(plain) <= limit:
+        raise EOFError("the stream is cut short")
+    return plain
+
+
+def _inflate_lz4(body: bytes, limit: int) -> bytes:
+    inflater = lz4.frame.LZ4FrameDecompressor()
+    plain = cast(bytes, inflater.decompress(body, max_length=limit + 1))
+    if not inflater.eof and len(plain) <= limit:
+        raise EOFError("the frame is cut short")
+    return plain
+
+
+def _inflate_zstd(body: bytes, limit: int) -> bytes:
+    # This library's object takes no limit for one call, so it gets little at a time: 512 bytes make 22 MB at worst.
+    inflater = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
+    parts: list[bytes] = []
+    length = 0
+    for start in range(0, len(body), 512):
+        parts.append(inflater.decompress(body[start : start + 512]))
+        length += len(parts[-1])
+        if inflater.eof or length > limit:
+            return b"".join(parts)
+    raise EOFError("the frame is cut short")
+
+
+_INFLATERS: dict[int, Callable[[bytes, int], bytes]] = {
+    0: _inflate_zlib,  # clients older than 4.9.4 name no type
+    LZ4_TYPE: _inflate_lz4,
+    ZSTD_TYPE: _inflate_zstd,
+    ZLIB_TYPE: _inflate_zlib,
+}

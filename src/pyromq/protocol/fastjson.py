@@ -1,0 +1,151 @@
+"""The JSON that Java peers speak: RocketMQ writes its bodies with a library (fastjson) that departs from the standard.
+
+    {0:"10.0.0.5:10911"}                                     a map with numbers as keys: no quotes
+    {{"brokerName":"b","queueId":0,"topic":"T"}:7}           a map with objects as keys: the bare object
+
+Written is exactly the Java form: compact, members by name, null members left out. Some clients cut such bodies as text.
+Read is the standard, by msgspec, and whatever Java reads besides, by `fastjson_reader`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pyromq.errors import LocalProtocolError, MalformedHeader
+from pyromq.protocol.fastjson_reader import FrozenKey, read_dialect, resolve_references
+
+__all__ = ["MAX_VALUES", "FrozenKey", "camel", "dumps", "dumps_pretty", "java_double", "loads"]
+
+MAX_VALUES: Final = 1_000_000
+"""No text with more values is read: 16 MiB of `[]` would take half a gigabyte."""
+
+_plain_json = msgspec.json.Decoder()
+
+
+def loads(data: bytes | str) -> Any:
+    """Read one value; numbers as keys become text, objects as keys FrozenKeys, references what they refer to.
+
+    Raises MalformedHeader for anything that Java would not read either, and for what is too large or too deep.
+    """
+    raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
+    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_VALUES:
+        raise MalformedHeader(f"JSON with more than {MAX_VALUES} values")
+    try:
+        value = _plain_json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        value = read_dialect(raw.decode("utf-8", "replace"))
+    return resolve_references(value) if b"$ref" in raw else value
+
+
+def dumps(value: object, *, quoted_keys: bool = False) -> bytes:
+    """Write a value as Java does; with quoted_keys as standard JSON in ASCII, which 4.9.4 peers may ask for."""
+    return _Writer(standard=quoted_keys).text(value).encode("utf-8", "replace")
+
+
+def dumps_pretty(value: object) -> bytes:
+    """Write a value as Java writes its configuration files: in lines, indented with tabs."""
+    return _Writer(pretty=True).text(value).encode("utf-8", "replace")
+
+
+class _Writer:
+    def __init__(self, *, standard: bool = False, pretty: bool = False) -> None:
+        self._standard = standard
+        self._pretty = pretty
+        self._depth = 0
+
+    def text(self, value: object) -> str:
+        if type(value) is str:
+            return self._string(value)
+        if type(value) is int:
+            return str(value)
+        if type(value) is dict:
+            return self._mapping(value.items())
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, Enum):
+            return self._string(value.name)
+        if isinstance(value, Struct) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+            members: list[tuple[str, str]] = _members(type(value))
+            return self._mapping([(name, getattr(value, field)) for name, field in members])
+        return self._rarer(value)
+
+    def _rarer(self, value: object) -> str:
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._list(value)
+        if isinstance(value, float):
+            return java_double(value) if isfinite(value) else "null"
+        if value is None:
+            return "null"
+        raise LocalProtocolError(f"cannot write {type(value).__name__} as JSON")
+
+    def _string(self, text: str) -> str:
+        pattern = _NOT_ASCII if self._standard else _SPECIAL
+        return f'"{pattern.sub(_escape, text)}"' if pattern.search(text) else f'"{text}"'
+
+    def _mapping(self, items: Iterable[tuple[object, object]]) -> str:
+        self._depth += 1
+        members = [f"{self._key(key)}:{self.text(value)}" for key, value in items if value is not None]
+        self._depth -= 1
+        # Java breaks the line before a member only if its key is a string.
+        return self._group("{", members, "}", by_line=bool(members) and members[0].startswith('"'))
+
+    def _key(self, key: object) -> str:
+        text = self.text(key)
+        return self._string(text) if self._standard and not isinstance(key, str) else text
+
+    def _list(self, items: Iterable[object]) -> str:
+        self._depth += 1
+        texts = [self.text(item) for item in items]
+        self._depth -= 1
+        return self._group("[", texts, "]", by_line=True)
+
+    def _group(self, opening: str, items: list[str], closing: str, by_line: bool) -> str:
+        if not items or not self._pretty:
+            return opening + ",".join(items) + closing
+        end = "\n" + "\t" * self._depth
+        line = end + "\t" if by_line else ""
+        return opening + line + ("," + line).join(items) + end + closing
+
+
+@cache
+def _members(kind: type[Any]) -> list[tuple[str, str]]:
+    fields = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
+    names = kind.__struct_encode_fields__ if issubclass(kind, Struct) else map(camel, fields)
+    return sorted(zip(names, fields, strict=True))
+
+
+def camel(name: str) -> str:
+    """Return a Python name as Java peers spell it."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_NOT_ASCII = re.compile(r'["\\\x00-\x1f\x7f-\U0010ffff]')
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex().upper()}" for i in range(0, len(units), 2))
+
+
+def java_double(value: float) -> str:
+    """Return a number as Java's Double.toString does: `1.5`, but `1.0E10`."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return format(Decimal(repr(value)), "f") if value != int(value) else f"{value:.1f}"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    mantissa = "".join(map(str, digits))
+    return f"{'-' * sign}{mantissa[0]}.{mantissa[1:] or '0'}E{int(exponent) + len(digits) - 1}"

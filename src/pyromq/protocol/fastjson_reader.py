@@ -1,0 +1,197 @@
+"""Reads what Java's JSON reader takes beyond the standard.
+
+Keys may be numbers, objects or bare names, strings may be in single quotes, a comma may stand before a closing bracket,
+and `{"$ref":"$.path"}` stands for the object at that path of the same text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NoReturn
+
+from pyromq.errors import MalformedHeader
+
+MAX_DEPTH: Final = 64
+MAX_REFERRED_VALUES: Final = 50_000
+"""References to objects with references multiply: a short text could stand for billions of values."""
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n\f\b\ufeff]*(?:
+        (?P<mark> [{}\[\],:] )
+      | (?P<string> "(?:[^"\\]++|\\.)*+" | '(?:[^'\\]++|\\.)*+' )
+      | (?P<integer> -?[0-9]{1,19}(?![0-9.eE]) )
+      | (?P<float> -?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,4})?(?![0-9.]) )
+      | (?P<name> [A-Za-z_$][A-Za-z0-9_$.-]* )
+      | (?P<end> \Z )
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_CONSTANTS: Final = {"true": True, "false": False, "null": None}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+
+
+class FrozenKey(tuple[tuple[str, Any], ...]):
+    """An object that was a key: its members as pairs, in the order of the text."""
+
+    __slots__ = ()
+
+
+def read_dialect(text: str) -> Any:
+    """Read one value; raises MalformedHeader if the text is no value, or too deep."""
+    return _Reader(text).read()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._kind = ""
+        self._found = ""
+
+    def read(self) -> Any:
+        self._advance()
+        value = self._value(0)
+        if self._kind != "end":
+            self._fail("the end")
+        return value
+
+    def _advance(self) -> None:
+        match = _TOKEN.match(self._text, self._position)
+        if match is None or match.lastgroup is None:
+            raise MalformedHeader(f"JSON cannot be read from character {self._position} on")
+        self._kind, self._found, self._position = match.lastgroup, match.group(match.lastgroup), match.end()
+
+    def _take(self, mark: str) -> bool:
+        if self._found != mark or self._kind != "mark":
+            return False
+        self._advance()
+        return True
+
+    def _fail(self, wanted: str) -> NoReturn:
+        found = self._found[:20] or "the end"
+        raise MalformedHeader(f"JSON has {found!r} before character {self._position}, where {wanted} should be")
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise MalformedHeader(f"JSON is nested deeper than {MAX_DEPTH}")
+        if self._take("{"):
+            return dict(self._members(depth))
+        if self._take("["):
+            return self._items(depth)
+        value = self._scalar()
+        self._advance()
+        return value
+
+    def _scalar(self) -> Any:
+        kind, found = self._kind, self._found
+        if kind == "string":
+            return _unquote(found)
+        if kind == "integer":
+            return int(found)
+        if kind == "float":
+            return float(found)
+        if kind != "name" or found not in _CONSTANTS:
+            self._fail("a value")
+        return _CONSTANTS[found]
+
+    def _items(self, depth: int) -> list[Any]:
+        items = []
+        while not self._take("]"):
+            items.append(self._value(depth + 1))
+            if not self._take(",") and self._found != "]":
+                self._fail("a comma or ]")
+        return items
+
+    def _members(self, depth: int) -> list[tuple[Any, Any]]:
+        members = []
+        while not self._take("}"):
+            key = self._key(depth + 1)
+            if not self._take(":"):
+                self._fail("a colon")
+            members.append((key, self._value(depth + 1)))
+            if not self._take(",") and self._found != "}":
+                self._fail("a comma or }")
+        return members
+
+    def _key(self, depth: int) -> str | FrozenKey:
+        if self._take("{"):
+            return _frozen(self._members(depth))
+        if self._kind not in ("string", "integer", "name"):
+            self._fail("a key")
+        key = _unquote(self._found) if self._kind == "string" else self._found
+        self._advance()
+        return key
+
+
+def _frozen(members: list[tuple[Any, Any]]) -> FrozenKey:
+    key = FrozenKey(members)
+    try:
+        hash(key)
+    except TypeError:
+        raise MalformedHeader("an object that is a key holds lists or objects") from None
+    return key
+
+
+def _unquote(token: str) -> str:
+    text = token[1:-1]
+    if "\\" not in text:
+        return text
+    # Escapes may form halves of surrogate pairs; put the pairs together, replace halves that are left.
+    return _ESCAPE.sub(_unescape, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
+
+
+def resolve_references(root: Any) -> Any:
+    """Put copies of what is referred to in the place of references; raises MalformedHeader if that would never end."""
+    return _Resolver(root).resolve(root, ())
+
+
+class _Resolver:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._count = 0
+
+    def resolve(self, value: Any, inside: tuple[int, ...]) -> Any:
+        if not isinstance(value, dict | list):
+            return value
+        self._count += 1
+        if id(value) in inside or self._count > MAX_REFERRED_VALUES or len(inside) > MAX_DEPTH:
+            raise MalformedHeader("JSON with references to itself, or too many")
+        inside = (*inside, id(value))
+        if isinstance(value, list):
+            return [self.resolve(item, inside) for item in value]
+        path = value.get("$ref")
+        if isinstance(path, str) and len(value) == 1:
+            return self.resolve(self._look_up(path), inside)
+        return {key: self.resolve(member, inside) for key, member in value.items()}
+
+    def _look_up(self, path: str) -> Any:
+        value = self._root
+        try:
+            for step in _steps(path):
+                value = value[int(step) if isinstance(value, list) else step]
+        except (LookupError, TypeError, ValueError):
+            raise MalformedHeader(f"JSON refers to {path[:60]!r}, which is not there") from None
+        return value
+
+
+_STEP = re.compile(r"""\.((?:[^.\[\]\\]|\\.)+)|\[([0-9]{1,9})\]|\[(?:"([^"]*)"|'([^']*)')\]""")
+
+
+def _steps(path: str) -> list[str]:
+    steps: list[str] = []
+    position = 1
+    while path.startswith("$") and position < len(path):
+        match = _STEP.match(path, position)
+        if match is None:
+            break
+        steps.append(re.sub(r"\\(.)", r"\1", match[match.lastindex or 0]))
+        position = match.end()
+    if position != len(path):
+        raise LookupError(path)
+    return steps

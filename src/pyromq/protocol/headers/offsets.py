@@ -1,0 +1,70 @@
+"""Headers about offsets of queues, and what groups have committed."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from pyromq.protocol.headers import I32, I64, Header
+
+
+class _QueueRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    topic: str
+    queue_id: I32
+    broker_name: str | None = field(default=None, name="bname")
+
+
+class _OffsetResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    offset: I64
+
+
+class QueryConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
+    """QUERY_CONSUMER_OFFSET (14)."""
+
+    consumer_group: str
+
+
+class QueryConsumerOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
+    """The committed offset."""
+
+
+class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
+    """UPDATE_CONSUMER_OFFSET (15)."""
+
+    consumer_group: str
+    commit_offset: I64
+
+
+class SearchOffsetByTimestampRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
+    """SEARCH_OFFSET_BY_TIMESTAMP (29); `timestamp` in milliseconds."""
+
+    timestamp: I64
+
+
+class SearchOffsetByTimestampResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
+    """The queue offset stored nearest to that time."""
+
+
+class GetMaxOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
+    """GET_MAX_OFFSET (30)."""
+
+
+class GetMaxOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
+    """The queue offset that the next message will get."""
+
+
+class GetMinOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
+    """GET_MIN_OFFSET (31)."""
+
+
+class GetMinOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
+    """The first queue offset that is still there."""
+
+
+class GetEarliestMsgStoretimeRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
+    """GET_EARLIEST_MSG_STORETIME (32)."""
+
+
+class GetEarliestMsgStoretimeResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    """When the first message of the queue was stored, in milliseconds; -1 if there is none."""
+
+    timestamp: I64

@@ -1,0 +1,58 @@
+"""Headers of reading messages: by queue offset, by key, by physical offset."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from pyromq.protocol.headers import I32, I64, Header
+
+
+class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """PULL_MESSAGE (11); `pyromq_max_bytes` is ours: limits of the caller's instead of the stock ones."""
+
+    consumer_group: str
+    topic: str
+    queue_id: I32
+    queue_offset: I64
+    max_msg_nums: I32
+    sys_flag: I32
+    commit_offset: I64
+    suspend_timeout_millis: I64
+    subscription: str | None = None
+    sub_version: I64
+    expression_type: str | None = None
+    broker_name: str | None = field(default=None, name="bname")
+    pyromq_max_bytes: I64 | None = None
+
+
+class PullMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    """The answer to a pull, messages or not."""
+
+    suggest_which_broker_id: I64
+    next_begin_offset: I64
+    min_offset: I64
+    max_offset: I64
+
+
+class QueryMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """QUERY_MESSAGE (12): by key, or by unique key."""
+
+    topic: str
+    key: str
+    max_num: I32
+    begin_timestamp: I64
+    end_timestamp: I64
+    unique_key_query: bool = field(default=False, name="_UNIQUE_KEY_QUERY")
+
+
+class QueryMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    """How far the index of keys reaches; the messages are in the body."""
+
+    index_last_update_timestamp: I64
+    index_last_update_phyoffset: I64
+
+
+class ViewMessageByIdRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """VIEW_MESSAGE_BY_ID (33); `offset` is the message's physical offset."""
+
+    offset: I64

@@ -1,0 +1,132 @@
+"""The JSON form of a command's header, which nearly all peers write.
+
+    {"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":0,"serializeTypeCurrentRPC":"JSON","version":399}
+
+Requests that come by the thousand are read straight into their typed header, by a union that msgspec tells apart by the
+code: half the time of a dict and its conversion. Whatever does not fit goes to the plain decoder behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pyromq.errors import RemoteProtocolError
+from pyromq.protocol.codes import LanguageCode
+from pyromq.protocol.headers import I32
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+
+
+class _ReadHeader(Struct, rename="camel", kw_only=True, gc=False):
+    flag: I32 = 0
+    language: str | int | None = "JAVA"
+    opaque: I32 = 0
+    remark: str | None = None
+    version: I32 = 0
+
+
+class TextHeader(_ReadHeader, kw_only=True, gc=False):
+    """A header as read, its language not yet looked up."""
+
+    code: I32 = 0
+    ext_fields: dict[str, str] | None = None
+
+
+class _MixedHeader(_ReadHeader, kw_only=True, gc=False):
+    code: I32 = 0
+    ext_fields: dict[str, Raw] | None = None  # C++ and JavaScript clients mix texts, numbers and booleans
+
+
+class _HotHeader(_ReadHeader, tag_field="code", kw_only=True, gc=False):
+    code: ClassVar[int]
+
+
+class _Success(_HotHeader, tag=0, kw_only=True, gc=False):
+    code = 0
+    ext_fields: dict[str, str] | None = None
+
+
+class _Send(_HotHeader, tag=10, kw_only=True, gc=False):
+    code = 10
+    ext_fields: SendMessageRequestHeader
+
+
+class _SendV2(_HotHeader, tag=310, kw_only=True, gc=False):
+    code = 310
+    ext_fields: SendMessageRequestHeaderV2
+
+
+class _SendBatch(_HotHeader, tag=320, kw_only=True, gc=False):
+    code = 320
+    ext_fields: SendMessageRequestHeaderV2
+
+
+class _Pull(_HotHeader, tag=11, kw_only=True, gc=False):
+    code = 11
+    ext_fields: PullMessageRequestHeader
+
+
+HotHeader: TypeAlias = _Success | _Send | _SendV2 | _SendBatch | _Pull
+
+# Raises one of UNREADABLE for what is not hot. An answer of code 10 or 11 is not: it lacks what those requests need.
+read_hot_json: Callable[[bytes], HotHeader] = msgspec.json.Decoder(HotHeader, strict=False).decode
+_read_text = msgspec.json.Decoder(TextHeader, strict=False).decode
+_read_mixed = msgspec.json.Decoder(_MixedHeader, strict=False).decode
+
+# What msgspec raises on the bytes of strangers: its own errors, bad UTF-8 and numbers (ValueError), deep nesting.
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def read_plain_json(data: bytes) -> TextHeader:
+    """Read any header, all its ext fields as text; raise RemoteProtocolError."""
+    try:
+        return _read_text(data)
+    except UNREADABLE:
+        pass
+    try:
+        return _as_text(_read_mixed(data))
+    except UNREADABLE as error:
+        raise RemoteProtocolError(f"malformed JSON header: {error}") from None
+
+
+def _as_text(mixed: _MixedHeader) -> TextHeader:
+    fields = ((name, _text(bytes(raw))) for name, raw in (mixed.ext_fields or {}).items())
+    return TextHeader(
+        code=mixed.code,
+        ext_fields={name: text for name, text in fields if text is not None},
+        flag=mixed.flag,
+        language=mixed.language,
+        opaque=mixed.opaque,
+        remark=mixed.remark,
+        version=mixed.version,
+    )
+
+
+def _text(raw: bytes) -> str | None:
+    if raw.startswith(b'"'):
+        return msgspec.json.decode(raw, type=str)
+    return None if raw == b"null" else raw.decode()
+
+
+# Java's order, which is alphabetical: no reader depends on it, but equal commands make equal bytes.
+_WRITTEN = b'{"code":%d,%b"flag":%d,"language":"%b","opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'
+_LANGUAGE_NAMES = {language: language.name.encode() for language in LanguageCode}
+
+
+def write_json(
+    code: int, ext: bytes | None, flag: int, language: LanguageCode, opaque: int, remark: str | None, version: int
+) -> bytes:
+    """Write a header as strict, compact JSON; `ext` is JSON already."""
+    return _WRITTEN % (
+        code,
+        b"" if ext is None else b'"extFields":%b,' % ext,
+        flag,
+        _LANGUAGE_NAMES[language],
+        opaque,
+        b"" if remark is None else b'"remark":%b,' % msgspec.json.encode(remark),
+        version,
+    )

@@ -1,0 +1,62 @@
+"""The two ids of a message: the client's (property UNIQ_KEY) and the one that says where it is stored.
+
+    client:  ip (4 or 16) | process id (2) | number of the process (4) | ms since the month began (4) | counter (2)
+    offset:  ip (4 or 16) | port (4) | physical offset (8)
+
+Both are written as upper-case hex digits: 32, or 56 with an IPv6 address.
+"""
+
+from __future__ import annotations
+
+import struct
+from datetime import datetime
+
+from pyromq.errors import LocalProtocolError, MalformedHeader
+from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host, encode_ip
+
+_OFFSET = struct.Struct(">q")
+_OFFSET_ID_LENGTHS = {2 * (IPV4_HOST_LENGTH + _OFFSET.size), 2 * (IPV6_HOST_LENGTH + _OFFSET.size)}
+
+
+class UniqueIds:
+    """Makes the client's message ids: address, pid and number tell processes apart, time and counter messages."""
+
+    def __init__(self, address: str, pid: int, number: int) -> None:
+        process = struct.pack(">HI", pid & 0xFFFF, number & 0xFFFFFFFF)
+        self._prefix = (encode_ip(address) + process).hex().upper()
+        self._counter = 0
+        self._month_ms = range(0)
+
+    def next(self, now_ms: int) -> str:
+        """Return a new id for a message made at this time."""
+        if now_ms not in self._month_ms:
+            self._month_ms = _month_around(now_ms)
+        count = self._counter
+        self._counter = (count + 1) & 0xFFFF
+        return "%s%08X%04X" % (self._prefix, now_ms - self._month_ms.start, count)  # noqa: UP031 (faster than f"")
+
+
+def _month_around(now_ms: int) -> range:
+    now = datetime.fromtimestamp(now_ms / 1000)
+    begin = datetime(now.year, now.month, 1)
+    end = datetime(now.year + now.month // 12, now.month % 12 + 1, 1)
+    return range(int(begin.timestamp() * 1000), int(end.timestamp() * 1000))
+
+
+def encode_offset_id(host: bytes, physical_offset: int) -> str:
+    """Return the id of the record at this offset of the broker with this address (as encode_host gives it)."""
+    try:
+        return (host + _OFFSET.pack(physical_offset)).hex().upper()
+    except struct.error:
+        raise LocalProtocolError(f"not an offset: {physical_offset}") from None
+
+
+def decode_offset_id(message_id: str) -> tuple[str, int]:
+    """Return the broker's `ip:port` and the physical offset; raises MalformedHeader if it is no such id."""
+    try:
+        raw = bytes.fromhex(message_id)
+    except ValueError:
+        raw = b""
+    if len(message_id) not in _OFFSET_ID_LENGTHS or 2 * len(raw) != len(message_id):
+        raise MalformedHeader(f"not an offset message id: {message_id[:64]!r}")
+    return decode_host(raw[: -_OFFSET.size]), _OFFSET.unpack_from(raw, len(raw) - _OFFSET.size)[0]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
+from pyromq.protocol.hosts import decode_host, encode_host, encode_ip
+from pyromq.protocol.message_id import UniqueIds, decode_offset_id, encode_offset_id
+
+
+def local_ms(*moment: int) -> int:
+    return int(datetime(*moment).timestamp() * 1000)  # type: ignore[arg-type]
+
+
+def test_a_client_id_has_address_process_time_and_counter() -> None:
+    ids = UniqueIds("10.0.0.9", 0x13039, 0x18B4AAC2)
+    now_ms = local_ms(2021, 12, 20, 11, 33, 20)
+    since = now_ms - local_ms(2021, 12, 1)
+
+    assert ids.next(now_ms) == f"0A000009303918B4AAC2{since:08X}0000"
+    assert ids.next(now_ms) == f"0A000009303918B4AAC2{since:08X}0001"
+
+
+def test_the_time_starts_again_with_each_month() -> None:
+    ids = UniqueIds("10.0.0.9", 1, 2)
+
+    assert ids.next(local_ms(2021, 12, 31, 23, 59, 59) + 999)[20:28] == f"{31 * 86_400_000 - 1:08X}"
+    assert ids.next(local_ms(2022, 1, 1))[20:28] == "00000000"
+    assert ids.next(local_ms(2021, 12, 31))[20:28] == f"{30 * 86_400_000:08X}"  # a clock that was set back
+
+
+def test_the_counter_wraps_and_ids_stay_apart() -> None:
+    ids = UniqueIds("::1", 1, 2)
+    now_ms = local_ms(2024, 2, 29)
+    made = [ids.next(now_ms) for _ in range(65_536)]
+
+    assert {len(made_id) for made_id in made} == {56}
+    assert len(set(made)) == 65_536
+    assert ids.next(now_ms) == made[0]
+    assert ids.next(now_ms + 1) not in made
+
+
+@given(st.ip_addresses(), st.integers(0, 65535), st.integers(0, 2**63 - 1))
+def test_an_offset_id_reads_back(address: object, port: int, physical_offset: int) -> None:
+    host = encode_host(str(address), port)
+    assert decode_offset_id(encode_offset_id(host, physical_offset)) == (decode_host(host), physical_offset)
+
+
+@given(st.text(max_size=60) | st.text("0123456789ABCDEF ", min_size=30, max_size=60))
+def test_any_text_is_an_offset_id_or_a_protocol_error(text: str) -> None:
+    try:
+        address, _ = decode_offset_id(text)
+    except ProtocolError:
+        return
+    assert ":" in address
+
+
+@pytest.mark.parametrize("text", ["", "0", "zz" * 16, "00" * 15, "00" * 17, "0A 00 00 05 00002A9F00000000000012"])
+def test_what_is_no_offset_id_says_so(text: str) -> None:
+    with pytest.raises(MalformedHeader, match="not an offset message id"):
+        decode_offset_id(text)
+
+
+def test_an_offset_that_does_not_fit_is_our_mistake() -> None:
+    with pytest.raises(LocalProtocolError, match="not an offset"):
+        encode_offset_id(bytes(8), 2**63)
+
+
+def test_hosts_are_written_in_their_family() -> None:
+    assert encode_host("10.0.0.9", 50123).hex() == "0a0000090000c3cb"
+    assert len(encode_host("fe80::1%eth0", 1)) == 20
+    assert encode_ip("::ffff:10.0.0.9") == encode_ip("10.0.0.9")
+    assert decode_host(encode_host("2001:db8::1", 10911)) == "[2001:db8::1]:10911"
+
+
+@pytest.mark.parametrize(
+    ("address", "port"), [("localhost", 1), ("", 1), ("1.2.3", 1), ("1.2.3.4", 65536), ("::1", -1)]
+)
+def test_what_is_no_numeric_address_is_our_mistake(address: str, port: int) -> None:
+    with pytest.raises(LocalProtocolError, match="not a"):
+        encode_host(address, port)
+
+
+def test_a_host_of_another_length_is_malformed() -> None:
+    with pytest.raises(MalformedHeader, match="not 9"):
+        decode_host(bytes(9))
