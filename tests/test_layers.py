@@ -94,30 +94,42 @@ def test_no_import_hides_inside_a_function(path: Path) -> None:
     assert hidden_imports(path.read_text()) == []
 
 
-def test_there_is_no_import_cycle() -> None:
-    graph: dict[str, set[str]] = {}
-    for path in FILES:
-        name = "pyromq." + ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        tree = ast.parse(path.read_text())
-        targets = set()
-        for node, module in imports(tree):
-            targets.add(module)
-            if isinstance(node, ast.ImportFrom):
-                targets |= {f"{module}.{alias.name}" for alias in node.names}
-        graph[name.removesuffix(".__init__")] = {t for t in targets if t.startswith("pyromq.")}
+def module_graph() -> dict[str, set[str]]:
+    """Return which of our modules each of them imports."""
+    names = {".".join(("pyromq", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in FILES}
+    modules = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for node, module in imports(ast.parse(path.read_text())):
+            members = [f"{module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            graph[name] |= {found if found in modules else module for found in members or [module]} & modules.keys()
+    return graph
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return the modules of a cycle, in order; an empty list if there is none."""
     done: set[str] = set()
 
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, " -> ".join((*trail, name))
-        if name in done or name not in graph:
-            return
-        for target in sorted(graph[name]):
-            if target != name:
-                visit(target, (*trail, name))
-        done.add(name)
+    def visit(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name not in done:
+            done.add(name)
+            for target in sorted(graph[name] - {name}):
+                if cycle := visit(target, [*trail, name]):
+                    return cycle
+        return []
 
-    for name in graph:
-        visit(name, ())
+    return next((cycle for name in sorted(graph) if (cycle := visit(name, []))), [])
+
+
+def test_there_is_no_import_cycle() -> None:
+    assert find_cycle(module_graph()) == []
+
+
+def test_a_cycle_would_be_found() -> None:
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c", "a"]
+    assert find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_the_rule_can_fail() -> None:
@@ -132,4 +144,6 @@ def test_the_rule_can_fail() -> None:
 @pytest.mark.parametrize("layer", ["protocol", "client", "namesrv", "cli"])
 def test_numpy_is_not_loaded_where_start_up_counts(layer: str) -> None:
     for path in (SOURCE / layer).rglob("*.py"):
-        assert not {module for _, module in imports(ast.parse(path.read_text())) if module.split(".")[0] == "numpy"}, path
+        assert not {module for _, module in imports(ast.parse(path.read_text())) if module.split(".")[0] == "numpy"}, (
+            path
+        )

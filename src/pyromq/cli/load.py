@@ -1,8 +1,8 @@
 """The load generator behind `pyromq bench`: raw frames, callbacks, a closed loop on every connection.
 
-It speaks the plain protocol (JSON headers), so it measures any RocketMQ 4.x broker. Each connection keeps a number of slots;
-the slot's number is the `opaque`, each answer stamps its slot and sends the slot's next request at once, and all answers of
-one read are handled before one write.
+It speaks the plain protocol (JSON headers), so it measures any RocketMQ 4.x broker. Each connection keeps a number of
+slots; the slot's number is the `opaque`, each answer stamps its slot and sends the slot's next request at once, and all
+answers of one read are handled before one write.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def json_header(code: int, fields: dict[str, str], index: int) -> bytes:
     """Return the JSON header of a request of slot `index`."""
     ext = ",".join(f'"{name}":"{value}"' for name, value in fields.items())
     opaque = _FIRST_OPAQUE + index
-    return f'{{"code":{code},"flag":0,"language":"PYTHON","opaque":{opaque},"version":409,"extFields":{{{ext}}}}}'.encode()
+    return (
+        f'{{"code":{code},"flag":0,"language":"PYTHON","opaque":{opaque},"version":409,"extFields":{{{ext}}}}}'.encode()
+    )
 
 
 class SendSlot:

@@ -32,11 +32,11 @@ def read_settings(file: Path | None, assignments: Iterable[str]) -> tuple[dict[s
     return settings, set(given)
 
 
-def split_assignment(text: str) -> tuple[str, str]:
+def split_assignment(text: str, option: str = "--set") -> tuple[str, str]:
     """Split `key=value`."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise typer.BadParameter(f"--set wants key=value, not {text!r}")
+        raise typer.BadParameter(f"{option} wants key=value, not {text!r}")
     return key.strip(), value.strip()
 
 

@@ -34,7 +34,15 @@ def health_app(healthy: Callable[[], dict[str, str]], facts: Facts) -> Starlette
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn inside our own process: the signals are ours."""
+    """Uvicorn inside our own process: the signals are ours, and it says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,8 +70,7 @@ async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.005)
+        await server.listening.wait()
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{listener.getsockname()[1]}"
     finally:

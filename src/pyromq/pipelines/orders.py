@@ -32,5 +32,7 @@ def build(spark: SparkSession, options: Options) -> DataFrame:
     )
     body = from_json(col("body").cast("string"), "order_id long, state string, cents long").alias("order")
     return (
-        source.select(body).groupBy("order.state").agg(count("*").alias("messages"), total("order.cents").alias("cents"))
+        source.select(body)
+        .groupBy("order.state")
+        .agg(count("*").alias("messages"), total("order.cents").alias("cents"))
     )

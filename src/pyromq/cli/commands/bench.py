@@ -18,9 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pyromq.cli.connect import Target, find_target
+from pyromq.cli.connect import filled_ranges, find_target
 from pyromq.cli.load import PullSlot, SendSlot, Slot, Tally, drive
 from pyromq.cli.settings import namesrv_addresses
+from pyromq.client.api import BrokerApi
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
@@ -74,7 +75,8 @@ def send(
     """Send as fast as the broker answers."""
 
     async def work(measure: Measure) -> None:
-        target = await find_target(namesrv_addresses(namesrv), topic, writing=True)
+        async with await BrokerApi.connect(namesrv_addresses(namesrv)) as api:
+            target = await find_target(api, topic, writing=True)
         body = os.urandom((size + 1) // 2).hex()[:size].encode()
         seed = secrets.token_hex(8)
 
@@ -102,8 +104,11 @@ def consume(
     """Pull what the topic holds, again and again, without moving any group's offsets."""
 
     async def work(measure: Measure) -> None:
-        target = await find_target(namesrv_addresses(namesrv), topic, writing=False)
-        ranges = await filled_ranges(target, topic)
+        async with await BrokerApi.connect(namesrv_addresses(namesrv)) as api:
+            target = await find_target(api, topic, writing=False)
+            ranges = await filled_ranges(api, target, topic)
+        if not ranges:
+            raise ClientError(f"topic {topic} holds no messages; `pyromq bench send --topic {topic}` makes some")
 
         def slot(index: int) -> Slot:
             queue_id, low, high = ranges[index % len(ranges)]
@@ -112,15 +117,6 @@ def consume(
         await drive(target.addresses, slot_groups(connections, in_flight, slot), measure.tally, measure.budget)
 
     report("consume", connections, in_flight, run(measured(work, duration, warm_up, 0, broker_pid)), as_json)
-
-
-async def filled_ranges(target: Target, topic: str) -> list[tuple[int, int, int]]:
-    """Return (queue id, first offset, end) of the queues that hold something."""
-    ranges = [(queue_id, *await target.offsets(queue_id)) for queue_id in range(target.queues)]
-    filled = [found for found in ranges if found[1] < found[2]]
-    if not filled:
-        raise ClientError(f"topic {topic} holds no messages; `pyromq bench send --topic {topic}` makes some")
-    return filled
 
 
 def slot_groups(connections: int, in_flight: int, make: Callable[[int], Slot]) -> Sequence[Sequence[Slot]]:
@@ -177,7 +173,9 @@ class Measure:
             p99_ms=tally.percentile(0.99),
             max_ms=tally.percentile(1.0),
             generator_cpu_per_million=(time.process_time() - own_cpu) / millions,
-            broker_cpu_per_million=(spent - broker_cpu) / millions if spent is not None and broker_cpu is not None else None,
+            broker_cpu_per_million=(spent - broker_cpu) / millions
+            if spent is not None and broker_cpu is not None
+            else None,
         )
 
 
@@ -231,7 +229,8 @@ def report(name: str, connections: int, in_flight: int, outcome: Outcome, as_jso
         Console().print(as_table(name, connections, in_flight, outcome))
     if outcome.errors or outcome.lost:
         raise ClientError(
-            f"{outcome.errors} errors, {outcome.lost} requests without an answer; first: {outcome.first_error or 'connection lost'}"
+            f"{outcome.errors} errors, {outcome.lost} requests without an answer; "
+            f"first: {outcome.first_error or 'connection lost'}"
         )
 
 

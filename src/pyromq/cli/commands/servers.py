@@ -54,7 +54,9 @@ def up(
         raise ConfigError("--slaves: replication is not part of this release yet")
     start_logging("--debug" in sys.argv)
     settings, by_set = read_settings(config, assignments or ())
-    if brokers > 1 and (named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]):
+    if brokers > 1 and (
+        named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]
+    ):
         raise ConfigError(f"{named[0]} names one broker's own: it cannot be shared by --brokers {brokers}")
     store_root(settings, data)
 
@@ -67,7 +69,7 @@ def up(
             )
             started = []
             for number in range(brokers):
-                chosen = _broker_settings(settings, number, data, port, host, name_server.address)
+                chosen = _broker_settings(settings, number, data, port, name_server.address)
                 made = _configured(chosen, by_set, lenient, host)
                 started.append(await stack.enter_async_context(Broker(made, clock)))
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
@@ -82,7 +84,9 @@ def up(
 def namesrv(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 9876,
     host: Host = "127.0.0.1",
-    data: Annotated[Path | None, typer.Option("--data", help="Where KV settings are kept; without it, in memory.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Where KV settings are kept; without it, in memory.")
+    ] = None,
     http_port: HttpPort = None,
 ) -> None:
     """Start a name server."""
@@ -120,7 +124,7 @@ def broker(
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
     if name is not None:
         settings["brokerName"] = name
-    made = _configured(_broker_settings(settings, 0, data, port, host, settings["namesrvAddr"]), by_set, lenient, host)
+    made = _configured(_broker_settings(settings, 0, data, port, settings["namesrvAddr"]), by_set, lenient, host)
     _refuse_hidden_loopback(made)
 
     async def start() -> None:
@@ -137,7 +141,7 @@ def broker(
 
 
 def _broker_settings(
-    settings: Mapping[str, str], number: int, data: Path | None, port: int | None, host: str, namesrv: str
+    settings: Mapping[str, str], number: int, data: Path | None, port: int | None, namesrv: str
 ) -> dict[str, str]:
     """Fill in what broker number `number` needs and nobody gave."""
     name = settings.get("brokerName") or f"broker-{string.ascii_lowercase[number]}"
@@ -152,13 +156,21 @@ def _broker_settings(
 
 
 def _configured(settings: Mapping[str, str], by_set: set[str], lenient: bool, host: str) -> BrokerConfig:
-    """Check the settings whole; keys that came by --set must be known, lenient or not."""
-    raise NotImplementedError
+    """Check the settings whole; those that came by --set must be known, lenient or not."""
+    config = broker_config(settings, lenient=lenient, always_strict=by_set, host=host)
+    if config.without_effect:
+        logger.warning("without effect here: %s", ", ".join(config.without_effect))
+    return config
 
 
 def _refuse_hidden_loopback(config: BrokerConfig) -> None:
     """Refuse to register an address that only this machine can reach at a name server elsewhere."""
-    raise NotImplementedError
+    elsewhere = [address for address in config.namesrv if not is_loopback(address)]
+    if elsewhere and is_loopback(config.public_host):
+        raise ConfigError(
+            f"name server {elsewhere[0]} would send clients to {config.public_host}, which only this machine reaches; "
+            "set brokerIP1 to this machine's address or name (and --host to listen on it)"
+        )
 
 
 async def _until_stopped() -> None:

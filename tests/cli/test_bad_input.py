@@ -1,0 +1,116 @@
+"""Bad input gets one clear line and an exit code; the server goes on."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, start_up, stop
+
+
+def still_works(servers: Servers) -> None:
+    assert pyromq("send", "alive", "yes", "-n", servers.namesrv).returncode == 0
+
+
+def test_tail_of_an_unknown_topic(servers: Servers) -> None:
+    assert "nowhere" in one_line_error(pyromq("tail", "nowhere", "-n", servers.namesrv))
+
+
+@pytest.mark.parametrize("command", [("send", "t", "x"), ("tail", "t"), ("bench", "send")])
+def test_an_unreachable_name_server(command: tuple[str, ...]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    assert address in one_line_error(pyromq(*command, "-n", address))
+
+
+def test_a_port_in_use(servers: Servers, tmp_path: Path) -> None:
+    port = servers.broker.rpartition(":")[2]
+    done = pyromq("broker", "-n", servers.namesrv, "--port", port, "--data", str(tmp_path))
+    assert port in _last_error(done.stderr)
+    assert done.returncode == 1
+    still_works(servers)
+
+
+def _last_error(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.startswith("pyromq: ")]
+    assert len(lines) == 1, stderr
+    assert "Traceback" not in stderr
+    return lines[0]
+
+
+def test_a_data_directory_in_use(servers: Servers) -> None:
+    done = pyromq("broker", "-n", servers.namesrv, "--port", "0", "--data", str(servers.data))
+    assert done.returncode == 1
+    assert str(servers.data) in _last_error(done.stderr)
+    still_works(servers)
+
+
+def test_a_body_over_the_limit(servers: Servers, tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * (4 * 1024 * 1024 + 1))
+    assert "4194304" in one_line_error(pyromq("send", "t", "--file", str(path), "-n", servers.namesrv))
+    still_works(servers)
+
+
+@pytest.mark.parametrize("name", ["a b", "../up", "ü", "x" * 128, ""])
+def test_an_illegal_topic_name(servers: Servers, name: str) -> None:
+    assert "topic" in one_line_error(pyromq("send", name, "x", "-n", servers.namesrv))
+    still_works(servers)
+
+
+def test_an_unknown_configuration_key_names_the_nearest(tmp_path: Path) -> None:
+    line = _last_error(pyromq("up", "--data", str(tmp_path), *FREE_PORTS, "--set", "flushDiskTipe=ASYNC_FLUSH").stderr)
+    assert "flushDiskTipe" in line
+    assert "flushDiskType" in line
+
+
+def test_an_unknown_key_in_a_file_is_an_error_unless_lenient(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=b1\nnoSuchKey=1\n")
+    data = tmp_path / "data"
+    refused = pyromq("up", "--data", str(data), *FREE_PORTS, "-c", str(file))
+    assert refused.returncode == 1
+    assert "noSuchKey" in _last_error(refused.stderr)
+    servers = start_up(data, "-c", str(file), "--lenient")
+    assert stop(servers) == 0
+    assert "noSuchKey" in (data / "stderr.log").read_text()
+
+
+def test_data_and_a_store_path_together_are_an_error(tmp_path: Path) -> None:
+    done = pyromq("up", "--data", str(tmp_path), *FREE_PORTS, "--set", f"storePathRootDir={tmp_path / 'x'}")
+    assert done.returncode == 1
+    assert "storePathRootDir" in _last_error(done.stderr)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", os.urandom(4096), b"\x00\x00\x00\x08\x00\xff\xff\xff1234"],
+)
+def test_garbage_on_either_port(servers: Servers, garbage: bytes) -> None:
+    for address in (servers.namesrv, servers.broker):
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as peer:
+            peer.sendall(garbage)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65536):
+                pass
+    still_works(servers)
+    assert "Traceback" not in (servers.data / "stderr.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("send", "t", "x", "--delay", "10s"), ("send", "t", "x", "--at", "12:00"), ("tail", "t", "--sql", "a > 1")],
+)
+def test_what_comes_later_says_so(servers: Servers, command: tuple[str, ...]) -> None:
+    assert "not part of this release yet" in one_line_error(pyromq(*command, "-n", servers.namesrv))
+
+
+def test_wrong_usage_is_exit_code_two(servers: Servers) -> None:
+    assert pyromq("send", "t", "-n", servers.namesrv).returncode == 2
+    assert pyromq("up", "--set", "nonsense").returncode == 2
+    assert pyromq("no-such-verb").returncode == 2
