@@ -1,0 +1,168 @@
+"""Keeps one connection for each address and sends requests over it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import ConnectFailed
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.connection import DEFAULT_LIMITS, Connection, Handler, Limits
+from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.round import Round
+from pyromq.remoting.watch import Watch
+
+NO_HANDLERS: Mapping[int, Handler] = MappingProxyType({})
+IDLE_TIMEOUT = 110.0  # a little before a server's 120 s, so that no request meets a connection being closed
+FRAME_TIMEOUT = 60.0
+CLOSE_TIMEOUT = 3.0
+
+
+class RemotingClient:
+    """Send requests to addresses (`host:port`); a lost connection is made again by the next call.
+
+    `handlers` serve the requests that servers send over these connections.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        handlers: Mapping[int, Handler] = NO_HANDLERS,
+        connect_timeout: float = 3.0,
+        round: Round | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        idle_timeout: float = IDLE_TIMEOUT,
+        on_disconnect: ConnectionCallback | None = None,
+    ) -> None:
+        self.handlers = handlers
+        self.on_disconnect = on_disconnect
+        self._clock = clock
+        self._connect_timeout = connect_timeout
+        self._round = round
+        self._limits = limits
+        self._idle_timeout = idle_timeout
+        self._connections: dict[str, Connection] = {}
+        self._attempts: dict[str, asyncio.Task[Connection]] = {}
+        self._closed = False
+
+    async def request(self, address: str, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
+        """Send a request and return its answer, whatever its code; connecting counts towards `timeout`.
+
+        Raise ConnectFailed if nothing was sent, RequestTimeout or ConnectionLost if the outcome is unknown.
+        """
+        connection = self._connections.get(address)
+        if connection is None or connection.closed:
+            started = self._clock.now()
+            connection = await self._connect_within(address, timeout)
+            timeout -= min(max(self._clock.now() - started, 0.0), timeout)
+        return await connection.request(command, timeout)
+
+    async def oneway(self, address: str, command: RemotingCommand) -> None:
+        """Send a request that is never answered; return once it is queued and the connection can take more."""
+        connection = await self.connection(address)
+        connection.oneway(command)
+        if not connection.writable:
+            await connection.drain()
+
+    async def connection(self, address: str) -> Connection:
+        """Return the connection to `address`, made now if there is none; raise ConnectFailed."""
+        connection = self._connections.get(address)
+        if connection is not None and not connection.closed:
+            return connection
+        if self._closed:
+            raise ConnectFailed(f"cannot connect to {address}: this client is closed")
+        attempt = self._attempts.get(address)
+        if attempt is None:
+            attempt = asyncio.get_running_loop().create_task(self._connect(address))
+            self._attempts[address] = attempt
+            attempt.add_done_callback(lambda done: self._attempt_ended(address, done))
+        try:
+            return await asyncio.shield(attempt)  # one caller who gives up does not take it from the others
+        except asyncio.CancelledError:
+            if self._closed and attempt.cancelled():
+                raise ConnectFailed(f"cannot connect to {address}: this client is closed") from None
+            raise
+
+    async def close(self) -> None:
+        """Send what is queued and close all connections; requests still outstanding end with ConnectionLost."""
+        self._closed = True
+        for attempt in list(self._attempts.values()):
+            attempt.cancel()
+        await self._endpoint.close(CLOSE_TIMEOUT)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
+        """Made on first use, so that a client can be built before its loop runs."""
+        return Endpoint(
+            clock=self._clock,
+            round=self._round or Round(asyncio.get_running_loop()),
+            dispatcher=Dispatcher(self.handlers),
+            watch=Watch(self._clock, self._idle_timeout, FRAME_TIMEOUT),
+            limits=self._limits,
+            throttles=False,
+            max_connections=sys.maxsize,
+            on_connect=None,
+            on_disconnect=self._disconnected,
+        )
+
+    async def _connect_within(self, address: str, timeout: float) -> Connection:
+        if timeout >= self._connect_timeout:
+            return await self.connection(address)
+        try:
+            return await wait_for(self._clock, self.connection(address), timeout)
+        except TimeoutError:
+            raise ConnectFailed(f"cannot connect to {address}: not within {timeout:g} s") from None
+
+    async def _connect(self, address: str) -> Connection:
+        host, port = _split(address)
+        loop = asyncio.get_running_loop()
+        making = loop.create_connection(lambda: self._endpoint.new_connection(address), host, port)
+        try:
+            _, connection = await wait_for(self._clock, making, self._connect_timeout)
+        except TimeoutError:
+            raise ConnectFailed(f"cannot connect to {address}: not within {self._connect_timeout:g} s") from None
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
+        self._connections[address] = connection
+        return connection
+
+    def _attempt_ended(self, address: str, attempt: asyncio.Task[Connection]) -> None:
+        del self._attempts[address]
+        if not attempt.cancelled():
+            attempt.exception()  # looked at: nobody may be waiting any more
+
+    def _disconnected(self, connection: Connection) -> None:
+        if self._connections.get(connection.address) is connection:
+            del self._connections[connection.address]
+        if self.on_disconnect:
+            self.on_disconnect(connection)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) < 65536):
+        raise ConnectFailed(f"cannot connect to {address!r}: an address is host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "the host name is not known"
+    return os.strerror(error.errno).lower() if error.errno else str(error)

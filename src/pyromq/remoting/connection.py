@@ -1,0 +1,314 @@
+"""One socket that carries requests and answers in both directions.
+
+Everything runs in callbacks of the loop: a read hands its frames to `serve` at once, answers gather until the round
+ends and leave in one write. No task, no timer and no stream is made for a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
+from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG
+from pyromq.protocol.command import MAX_FRAME, FrameDecoder, RemotingCommand, decode
+from pyromq.remoting.deadlines import Deadlines
+from pyromq.remoting.outstanding import Outstanding
+from pyromq.remoting.round import Round
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT = 3.0
+TLS_HANDSHAKE = 0x16
+JOIN_LIMIT = 256 * 1024  # above this, copying answers into one piece costs more than handing over several
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much one connection may hold."""
+
+    max_frame: int = MAX_FRAME
+    """Bytes of a frame with its length prefix; a longer one closes the connection."""
+    write_high: int = 4 << 20
+    """Bytes not yet sent above which the connection is not `writable`, and a server stops reading from this peer."""
+    max_outstanding: int = 16_384
+    """Requests sent and not yet answered; a long poll counts as one."""
+    max_running: int = 1_024
+    """Handlers of this peer's requests that may run as tasks at the same time."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Connection(asyncio.Protocol):
+    """Send requests and answers to one peer, and hand its requests to `serve`.
+
+    `address` is what a client connected to; `peer` and `local` are the two ends (`ip:port`). `attributes` belongs to
+    the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. A connection that
+    `throttles` reads nothing from a peer that does not read what it is sent: a server does so, and a client must not,
+    or the two could wait for each other for ever.
+    """
+
+    def __init__(
+        self,
+        *,
+        round: Round,
+        clock: Clock,
+        deadlines: Deadlines,
+        serve: Callable[[RemotingCommand, Connection], None],
+        on_open: Callable[[Connection], None],
+        limits: Limits,
+        throttles: bool,
+        address: str = "",
+    ) -> None:
+        self.address = address
+        self.peer = ""
+        self.local = ""
+        self.closed = False
+        self.attributes: dict[str, object] = {}
+        self.on_close: list[Callable[[Connection], None]] = []
+        self.received_ms = 0
+        self.running = 0
+        self.silent_ticks = 0
+        self.frame_ticks = 0
+        self.limits = limits
+        self._round = round
+        self._clock = clock
+        self._serve = serve
+        self._on_open = on_open
+        self._throttles = throttles
+        self._decoder = FrameDecoder(limits.max_frame)
+        self._outstanding = Outstanding(deadlines, limits.max_outstanding)
+        self._loop = asyncio.get_running_loop()
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self._parts: list[bytes] = []
+        self._queued = 0
+        self._unsent = 0
+        self._paused = False
+        self._backlog: list[bytes] = []
+        self._first_byte = -1
+        self._aborted = False
+        self._reason = ""
+
+    # --- what the loop calls ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.peer = _address_text(transport.get_extra_info("peername"))
+        self.local = _address_text(transport.get_extra_info("sockname"))
+        self.address = self._outstanding.address = self.address or self.peer
+        self._transport.set_write_buffer_limits(high=self.limits.write_high)
+        self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.silent_ticks = 0
+        self.received_ms = self._clock.now_ms()
+        if self._first_byte < 0:
+            self._first_byte = data[0]
+            if self._first_byte == TLS_HANDSHAKE:
+                self.abort(_not_a_frame(TLS_HANDSHAKE))
+                return
+        try:
+            frames = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            self.abort(_not_a_frame(self._first_byte) or str(error))
+            return
+        if frames:
+            self.frame_ticks = 0
+            self._take(frames)
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._can_write.clear()
+        if self._throttles:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._can_write.set()
+        if self._throttles:
+            self._take_backlog()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
+        self._parts.clear()
+        self._backlog.clear()
+        self._outstanding.fail(self._lost_error(error))
+        self._can_write.set()
+        self._lost.set_result(None)
+        for callback in self.on_close:
+            try:
+                callback(self)
+            except Exception:
+                logger.exception("a callback for the closed connection %s failed", self.peer)
+
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Queue an encoded frame; it leaves when the round ends. Once closed, it is dropped."""
+        if self.closed:
+            return
+        if not self._parts:
+            self._round.add(self)
+        self._parts.append(frame)
+        self._queued += len(frame)
+
+    def flush(self) -> None:
+        """Write what is queued, in one piece; the round calls this."""
+        parts, self._parts = self._parts, []
+        size, self._queued = self._queued, 0
+        if not parts or self._transport.is_closing():
+            return
+        self.silent_ticks = 0
+        if size <= JOIN_LIMIT:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+        if not self._paused:
+            self._can_write.set()
+            if self._backlog:
+                self._loop.call_soon(self._take_backlog)
+
+    async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
+        """Send a request and return its answer, whatever its code; raise RequestTimeout or ConnectionLost."""
+        if not self.writable:
+            timeout = await self._wait_for_room(timeout)
+        return await self.request_future(command, timeout)
+
+    def request_future(self, command: RemotingCommand, timeout: float) -> asyncio.Future[RemotingCommand]:
+        """Send a request and return the future of its answer; cancel the future to lose interest.
+
+        Raise ConnectionLost if the connection is closed, RemotingError if too many requests are outstanding.
+        """
+        if self.closed:
+            raise self._lost_error(None)
+        command.opaque = self._outstanding.next_opaque()
+        frame = command.encode()  # may raise, and then nothing is outstanding
+        future = self._outstanding.add(command, timeout)
+        self.send(frame)
+        return future
+
+    def oneway(self, command: RemotingCommand) -> None:
+        """Send a request that is never answered; raise ConnectionLost if the connection is closed."""
+        if self.closed:
+            raise self._lost_error(None)
+        command.flag |= ONEWAY_FLAG
+        command.opaque = self._outstanding.next_opaque()
+        self.send(command.encode())
+
+    @property
+    def writable(self) -> bool:
+        """Say whether unsent bytes and outstanding requests are below their limits, so that more may be sent."""
+        return not self._paused and self._queued <= self.limits.write_high and self._outstanding.has_room.is_set()
+
+    async def drain(self) -> None:
+        """Wait until `writable`; raise ConnectionLost if the connection closes meanwhile."""
+        while not (self.writable or self.closed):
+            if self._queued > self.limits.write_high:
+                self._can_write.clear()  # flush sets it again
+            await self._can_write.wait()
+            await self._outstanding.has_room.wait()
+        if self.closed:
+            raise self._lost_error(None)
+
+    async def _wait_for_room(self, timeout: float) -> float:
+        """Wait until `writable`, and still so after all others who waited; return what is left of `timeout`."""
+        deadline = self._clock.now() + timeout
+        while not self.writable:
+            try:
+                await wait_for(self._clock, self.drain(), deadline - self._clock.now())
+            except TimeoutError:
+                raise RequestTimeout(f"{self.address} took no request within {timeout:g} s") from None
+        return min(deadline - self._clock.now(), timeout)
+
+    # --- closing ---------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Send what is queued, close, and wait until the socket is gone; a peer that does not read is cut off."""
+        if not self.closed:
+            self._reason = "closed on this side"
+            self.flush()
+            self.closed = True
+            self._transport.close()
+        try:
+            await wait_for(self._clock, asyncio.shield(self._lost), CLOSE_TIMEOUT)
+        except TimeoutError:
+            self._transport.abort()
+            await self._lost
+
+    def abort(self, reason: str, level: int = logging.WARNING) -> None:
+        """Drop the connection and what is unsent, with one line in the log."""
+        if not (self._aborted or self._lost.done()):
+            logger.log(level, "closed the connection of %s: %s", self.peer, reason)
+            self._reason = self._reason or reason
+            self._aborted = self.closed = True
+            self._transport.abort()
+
+    def age(self) -> None:
+        """Count one tick of the watch: without traffic, and within one frame."""
+        unsent = self._transport.get_write_buffer_size()
+        if unsent != self._unsent:  # the peer reads, if slowly
+            self._unsent = unsent
+            self.silent_ticks = 0
+        self.silent_ticks += 1
+        reading = self._transport.is_reading()
+        self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
+
+    def _lost_error(self, error: Exception | None) -> ConnectionLost:
+        reason = self._reason or (str(error) if error else "closed by the peer")
+        return ConnectionLost(f"connection to {self.address} lost: {reason}")
+
+    # --- receiving -------------------------------------------------------------------------------------------------
+
+    def _take(self, frames: list[bytes]) -> None:
+        for index, frame in enumerate(frames):
+            if self._throttles and self._queued > self.limits.write_high:
+                # A few bytes of request can ask for megabytes: the rest of this read waits for its turn.
+                self._backlog = frames[index:]
+                self._transport.pause_reading()
+                return
+            try:
+                command = decode(frame)
+            except RemoteProtocolError as error:
+                self.abort(str(error))
+                return
+            if command.flag & RESPONSE_FLAG:
+                self._outstanding.settle(command)
+            else:
+                self._serve(command, self)
+
+    def _take_backlog(self) -> None:
+        if self.closed or self._paused:
+            return
+        frames, self._backlog = self._backlog, []
+        self._take(frames)
+        if not (self._backlog or self._paused or self._transport.is_closing()):
+            self._transport.resume_reading()
+
+
+Answer: TypeAlias = bytes | RemotingCommand | None
+"""An encoded frame, a command to encode, or nothing: answered later with `Connection.send`, or never."""
+
+Handler: TypeAlias = Callable[[RemotingCommand, Connection], Answer | Coroutine[Any, Any, Answer]]
+"""Answers one request, or raises; a coroutine runs as a task. One-way requests are never answered."""
+
+
+def _address_text(address: tuple[Any, ...] | None) -> str:
+    if not address:
+        return "unknown"
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _not_a_frame(first_byte: int) -> str:
+    if first_byte == TLS_HANDSHAKE:
+        return "it speaks TLS, which this port does not"
+    if chr(first_byte).isascii() and chr(first_byte).isalpha():
+        return "it speaks no RocketMQ; perhaps HTTP"
+    return ""

@@ -1,0 +1,45 @@
+"""Deadlines of all outstanding requests of a server or client, swept by one timer.
+
+A timer for each request would cost as much as the request itself (facts: 10.1 µs against 14.4 µs a message).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from pyromq.clock import Clock
+from pyromq.remoting.ticker import Ticker
+
+TICK = 0.05
+
+
+class Waiting(Protocol):
+    """Someone with outstanding requests."""
+
+    def expire(self, tick: int) -> bool:
+        """End the requests whose deadline is `tick` or earlier; return whether any request is still outstanding."""
+
+
+class Deadlines:
+    """Tell each waiting connection when to give up: never early, and late by at most two ticks."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._waiting: set[Waiting] = set()
+        self._ticker = Ticker(clock, TICK, self._sweep)
+
+    def after(self, waiting: Waiting, timeout: float) -> int:
+        """Return the tick at which `timeout` seconds have surely passed; `waiting.expire` hears of it."""
+        self._waiting.add(waiting)
+        self._ticker.start()
+        return self._ticker.count + math.ceil(timeout / TICK) + 1
+
+    def stop(self) -> None:
+        """Sweep no more."""
+        self._ticker.stop()
+        self._waiting.clear()
+
+    def _sweep(self) -> bool:
+        tick = self._ticker.count
+        self._waiting = {waiting for waiting in self._waiting if waiting.expire(tick)}
+        return bool(self._waiting)

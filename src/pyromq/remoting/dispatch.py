@@ -1,0 +1,109 @@
+"""Runs the handler for each request and turns what it returns or raises into an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable, StoreError, SystemBusy
+from pyromq.protocol.codes import ONEWAY_FLAG, ResponseCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.remoting.connection import Answer, Connection, Handler
+
+logger = logging.getLogger(__name__)
+
+MAX_REASON = 300
+
+
+class Dispatcher:
+    """Serve requests from a table of handlers: plain ones inside the read, coroutines as tasks that it keeps."""
+
+    def __init__(self, handlers: Mapping[int, Handler], *, answer_unknown: bool = True) -> None:
+        self._handler_of: Callable[[int], Handler | None] = handlers.get
+        self._answer_unknown = answer_unknown
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def serve(self, command: RemotingCommand, connection: Connection) -> None:
+        """Run the handler of `command` and queue its answer."""
+        handler = self._handler_of(command.code)
+        try:
+            answer = handler(command, connection) if handler else self._unknown(command)
+            if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # cheaper than to ask for a coroutine
+                _send_answer(answer, command, connection)
+            else:
+                self._start(answer, command, connection)
+        except Exception as error:
+            _send_answer(error_answer(command, error), command, connection)
+
+    async def stop(self, clock: Clock, timeout: float) -> None:
+        """Refuse new requests, wait for the running handlers, and cancel those still running after `timeout`."""
+        self._handler_of = lambda code: _refuse
+        if self._tasks:
+            await _wait_or_cancel(self._tasks, clock, timeout)
+
+    def _unknown(self, command: RemotingCommand) -> RemotingCommand | None:
+        if not self._answer_unknown:
+            return None
+        remark = f" request type {command.code} not supported"  # the blank is RocketMQ's
+        return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+    def _start(self, coroutine: Coroutine[Any, Any, Answer], command: RemotingCommand, connection: Connection) -> None:
+        if connection.running >= connection.limits.max_running:
+            coroutine.close()
+            raise SystemBusy("[OVERLOAD]system busy, start flow control for a while")
+        connection.running += 1
+        task = asyncio.get_running_loop().create_task(_run(coroutine, command, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
+    """Return the answer that tells the peer of `error`; log what nobody raised on purpose."""
+    match error:
+        case BrokerError():
+            return response(command, error.code, error.remark)
+        case StoreError(retriable=True):
+            return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, _reason(error))
+        case RemoteProtocolError():  # a header or body in a whole frame: the connection is still in step
+            return response(command, ResponseCode.SYSTEM_ERROR, _reason(error))
+    logger.error("the handler of request code %d failed", command.code, exc_info=error)
+    return response(command, ResponseCode.SYSTEM_ERROR, _reason(error))
+
+
+async def _run(coroutine: Coroutine[Any, Any, Answer], command: RemotingCommand, connection: Connection) -> None:
+    try:
+        _send_answer(await coroutine, command, connection)
+    except Exception as error:
+        _send_answer(error_answer(command, error), command, connection)
+    finally:
+        connection.running -= 1
+
+
+def _send_answer(answer: Answer, command: RemotingCommand, connection: Connection) -> None:
+    if answer is None or command.flag & ONEWAY_FLAG:
+        return
+    connection.send(answer if isinstance(answer, bytes) else answer.encode())
+
+
+def _refuse(command: RemotingCommand, connection: Connection) -> Answer:
+    raise ServiceNotAvailable("the server is stopping")
+
+
+def _reason(error: Exception) -> str:
+    """Return class and message on one short line; the operating system's texts would name files of this machine."""
+    text = error.strerror if isinstance(error, OSError) else str(error)
+    return " ".join(f"{type(error).__name__}: {text}".split())[:MAX_REASON]
+
+
+async def _wait_or_cancel(tasks: set[asyncio.Task[None]], clock: Clock, timeout: float) -> None:
+    finished = asyncio.gather(*tasks, return_exceptions=True)
+    try:
+        await wait_for(clock, asyncio.shield(finished), timeout)
+    except TimeoutError:
+        logger.warning("cancelled %d requests that did not end within %g s", len(tasks), timeout)
+        for task in tasks:
+            task.cancel()
+        await finished

@@ -1,0 +1,96 @@
+"""The half that a server and a client have in common: their connections, and what serves and watches them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pyromq.clock import Clock
+from pyromq.remoting.connection import Connection, Limits
+from pyromq.remoting.deadlines import Deadlines
+from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.round import Round
+from pyromq.remoting.watch import Watch
+
+ConnectionCallback = Callable[[Connection], None]
+
+
+class Endpoint:
+    """Make connections that share one round, one table of handlers and one timer for each kind of waiting."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        round: Round,
+        dispatcher: Dispatcher,
+        watch: Watch,
+        limits: Limits,
+        throttles: bool,
+        max_connections: int,
+        on_connect: ConnectionCallback | None,
+        on_disconnect: ConnectionCallback | None,
+    ) -> None:
+        self.connections: set[Connection] = set()
+        self._clock = clock
+        self._round = round
+        self._dispatcher = dispatcher
+        self._watch = watch
+        self._limits = limits
+        self._throttles = throttles
+        self._max_connections = max_connections
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
+        self._deadlines = Deadlines(clock)
+        self._closing = False
+        self._was_full = False
+
+    def new_connection(self, address: str = "") -> Connection:
+        """Return a protocol for the loop to attach a socket to."""
+        return Connection(
+            round=self._round,
+            clock=self._clock,
+            deadlines=self._deadlines,
+            serve=self._dispatcher.serve,
+            on_open=self._opened,
+            limits=self._limits,
+            throttles=self._throttles,
+            address=address,
+        )
+
+    async def close(self, timeout: float) -> None:
+        """Refuse new requests, let handlers finish for at most `timeout`, send all answers, close all connections."""
+        self._closing = True
+        await self._dispatcher.stop(self._clock, timeout)
+        self._round.finish()
+        await asyncio.gather(*(connection.close() for connection in self.connections))
+        self._watch.stop()
+        self._deadlines.stop()
+
+    def _opened(self, connection: Connection) -> None:
+        if self._closing:
+            connection.abort("closing", logging.DEBUG)
+        elif len(self.connections) >= self._max_connections:
+            self._refuse(connection)
+        else:
+            self._was_full = False
+            self._admit(connection)
+
+    def _admit(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        self._watch.add(connection)
+        connection.on_close.append(self._lost)
+        if self._on_connect:
+            self._on_connect(connection)
+
+    def _refuse(self, connection: Connection) -> None:
+        level = logging.DEBUG if self._was_full else logging.WARNING  # one line for a whole flood
+        connection.abort(f"{self._max_connections} connections are open already", level)
+        self._was_full = True
+
+    def _lost(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._watch.remove(connection)
+        if self._on_disconnect:
+            self._on_disconnect(connection)

@@ -1,0 +1,64 @@
+"""One pass of the event loop: what it read is finished together, then each connection is written to once.
+
+Connections that became readable in one pass share one end of round. The broker's store commits its group there, so
+64 connections cost one file write and 64 socket writes, not 64 of each interleaved; see docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+
+class Member(Protocol):
+    """Something that holds bytes until its round ends."""
+
+    def flush(self) -> None:
+        """Write what is held, at once."""
+
+
+class Round:
+    """Run the hooks once at the end of each pass of the loop, then flush every member that joined."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.hooks: list[Callable[[], None]] = []
+        self._loop = loop
+        self._members: list[Member] = []
+        self._scheduled = False
+        self._in_hooks = False
+
+    def schedule(self) -> None:
+        """Ask for an end of round; from inside a hook, for another one."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.finish)
+
+    def add(self, member: Member) -> None:
+        """Flush `member` when the round ends; what joins from inside a hook still leaves with this round."""
+        self._members.append(member)
+        if not self._in_hooks:
+            self.schedule()
+
+    def finish(self) -> None:
+        """End the round now."""
+        self._scheduled = False
+        self._run_hooks()
+        members, self._members = self._members, []
+        for member in members:
+            try:
+                member.flush()
+            except Exception:
+                logger.exception("could not write the answers of a round")
+
+    def _run_hooks(self) -> None:
+        self._in_hooks = True
+        for hook in self.hooks:
+            try:
+                hook()
+            except Exception:
+                logger.exception("a hook at the end of the round failed")
+        self._in_hooks = False

@@ -1,0 +1,97 @@
+"""Listens on a port and answers requests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Self
+
+from pyromq.clock import Clock
+from pyromq.errors import RemotingError
+from pyromq.remoting.connection import DEFAULT_LIMITS, Connection, Handler, Limits
+from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.round import Round
+from pyromq.remoting.watch import Watch
+
+BACKLOG = 1024
+
+
+class RemotingServer:
+    """Serve `handlers` to whoever connects; an async context manager that listens while it is open.
+
+    Servers that share a `round` answer together: the broker's two ports do. On close it stops accepting, refuses new
+    requests with SERVICE_NOT_AVAILABLE, waits `close_timeout` for handlers that run as tasks, sends what is queued
+    and closes. `answer_unknown=False` is for name servers: RocketMQ's leave an unknown code unanswered.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        host: str,
+        port: int,
+        clock: Clock,
+        round: Round | None = None,
+        answer_unknown: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+        idle_timeout: float = 120.0,
+        frame_timeout: float = 30.0,
+        close_timeout: float = 5.0,
+        max_connections: int = 20_000,
+        on_connect: ConnectionCallback | None = None,
+        on_disconnect: ConnectionCallback | None = None,
+    ) -> None:
+        self.handlers = handlers
+        self.host = host
+        self.port = port
+        self._clock = clock
+        self._round = round
+        self._answer_unknown = answer_unknown
+        self._limits = limits
+        self._idle_timeout = idle_timeout
+        self._frame_timeout = frame_timeout
+        self._close_timeout = close_timeout
+        self._max_connections = max_connections
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """Return the connections that are open now."""
+        return self._endpoint.connections
+
+    async def __aenter__(self) -> Self:
+        """Listen; raise RemotingError if the port is taken."""
+        self._endpoint = self._new_endpoint()
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                self._endpoint.new_connection, self.host, self.port, backlog=BACKLOG
+            )
+        except OSError as error:
+            reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+            raise RemotingError(f"cannot listen on {self.host}:{self.port}: {reason}") from error
+        self.port = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        await self._endpoint.close(self._close_timeout)
+        await self._listener.wait_closed()
+
+    def _new_endpoint(self) -> Endpoint:
+        return Endpoint(
+            clock=self._clock,
+            round=self._round or Round(asyncio.get_running_loop()),
+            dispatcher=Dispatcher(self.handlers, answer_unknown=self._answer_unknown),
+            watch=Watch(self._clock, self._idle_timeout, self._frame_timeout),
+            limits=self._limits,
+            throttles=True,
+            max_connections=self._max_connections,
+            on_connect=self._on_connect,
+            on_disconnect=self._on_disconnect,
+        )

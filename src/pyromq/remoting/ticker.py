@@ -1,0 +1,38 @@
+"""Count time in ticks: one timer for everything that waits, and none while nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyromq.clock import Clock, Timer
+
+
+class Ticker:
+    """Call `sweep` every `interval` seconds until it returns False; `start` it again when there is work again.
+
+    Ages are counted in ticks and never read off the wall, so setting the machine's time ends no request.
+    """
+
+    def __init__(self, clock: Clock, interval: float, sweep: Callable[[], bool]) -> None:
+        self.count = 0
+        self._clock = clock
+        self._interval = interval
+        self._sweep = sweep
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Tick from now on, unless it already does."""
+        if self._timer is None:
+            self._timer = self._clock.call_later(self._interval, self._tick)
+
+    def stop(self) -> None:
+        """Tick no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.count += 1
+        if self._sweep():
+            self.start()

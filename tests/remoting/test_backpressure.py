@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from pyromq.errors import ConnectionLost, RequestTimeout
+from pyromq.protocol.command import RemotingCommand, request, response
+from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection, Limits
+from pyromq.remoting.server import RemotingServer
+
+from .helpers import ECHO, NEVER, FakeClock, RawPeer, numbered, serve, until
+
+ANSWER = bytes(64 * 1024)
+LIMITS = Limits(write_high=256 * 1024)
+
+
+def generous(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+    return response(command, body=ANSWER)
+
+
+def unsent(server: RemotingServer) -> int:
+    return max(connection._queued + connection._transport.get_write_buffer_size() for connection in server.connections)
+
+
+async def test_a_peer_that_does_not_read_its_answers_may_not_ask_more(clock: FakeClock) -> None:
+    served = 0
+    most = 0
+
+    def count(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        nonlocal served, most
+        served += 1
+        most = max(most, unsent(server))
+        return generous(command, connection)
+
+    async with serve(clock, {ECHO: count}, limits=LIMITS) as server:
+        slow, quick = await RawPeer.connect(server.port), await RawPeer.connect(server.port)
+        requests = [numbered(ECHO, number) for number in range(1000)]  # for 64 MB of answers
+        slow.send(*requests)
+        await until(lambda: any(not connection._transport.is_reading() for connection in server.connections))
+        seen = -1
+        while seen != served:
+            seen = served
+            for _ in range(20):
+                await quick.ask(numbered(ECHO, 1))
+            seen += 20
+        assert served < 1000
+        assert most <= LIMITS.write_high + 2 * len(ANSWER) + 1000
+        for number in range(1000):
+            answer = await slow.receive()
+            assert (answer.opaque, len(answer.body)) == (number, len(ANSWER))
+
+
+async def test_a_small_read_that_asks_for_much_is_served_in_slices(clock: FakeClock) -> None:
+    """The peer reads, so the transport never pauses; still no more than the limit is made at once."""
+    most = 0
+
+    def count(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        nonlocal most
+        most = max(most, connection._queued)
+        return generous(command, connection)
+
+    async with serve(clock, {ECHO: count}, limits=LIMITS) as server:
+        peer = await RawPeer.connect(server.port, limit=1 << 24)
+        peer.send(*(numbered(ECHO, number) for number in range(300)))
+        assert [(await peer.receive()).opaque for _ in range(300)] == list(range(300))
+        assert most <= LIMITS.write_high + len(ANSWER) + 1000
+
+
+@contextlib.contextmanager
+def deaf_listener() -> Iterator[socket.socket]:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener
+
+
+async def test_a_sender_waits_for_a_peer_that_does_not_read(clock: FakeClock) -> None:
+    with deaf_listener() as listener:
+        async with RemotingClient(clock, limits=LIMITS) as client:
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+            connection = await client.connection(address)
+            peer, _ = listener.accept()
+            while connection.writable:
+                connection.oneway(request(ECHO, body=ANSWER))
+                await asyncio.sleep(0)
+            draining = asyncio.ensure_future(connection.drain())
+            asking = asyncio.ensure_future(connection.request(request(ECHO), 2.0))
+            await asyncio.sleep(0.01)
+            assert not draining.done()
+            clock.advance(2.1)
+            with pytest.raises(RequestTimeout, match=f"{address} took no request"):
+                await asking
+            peer.setblocking(False)
+            loop = asyncio.get_running_loop()
+            while not draining.done():
+                await loop.sock_recv(peer, 1 << 20)
+            await draining
+            assert connection.writable
+            peer.close()
+
+
+async def test_senders_waiting_for_a_peer_hear_that_it_has_gone(clock: FakeClock) -> None:
+    with deaf_listener() as listener:
+        async with RemotingClient(clock, limits=LIMITS) as client:
+            connection = await client.connection(f"127.0.0.1:{listener.getsockname()[1]}")
+            peer, _ = listener.accept()
+            while connection.writable:
+                connection.oneway(request(ECHO, body=ANSWER))
+                await asyncio.sleep(0)
+            waiting = [asyncio.ensure_future(connection.drain()) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            peer.close()
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert all(isinstance(result, ConnectionLost) for result in results)
+
+
+async def test_a_burst_within_one_round_is_held_back_too(clock: FakeClock) -> None:
+    """Before the round ends no byte is with the transport, so the transport cannot say stop."""
+    async with serve(clock) as server, RemotingClient(clock, limits=LIMITS) as client:
+        connection = await client.connection(f"127.0.0.1:{server.port}")
+        sent = 0
+        while connection.writable:
+            connection.oneway(request(NEVER, body=ANSWER))
+            sent += 1
+        assert sent == 4  # the frames are a little longer than a quarter of the limit
+        await connection.drain()
+        assert connection.writable
+
+
+async def test_both_sides_flooding_each_other_do_not_lock_up(clock: FakeClock) -> None:
+    async with serve(clock, {ECHO: generous}, limits=LIMITS) as server, RemotingClient(clock, limits=LIMITS) as client:
+        address = f"127.0.0.1:{server.port}"
+        answers = await asyncio.gather(*(client.request(address, request(ECHO, body=ANSWER)) for _ in range(300)))
+        assert all(len(answer.body) == len(ANSWER) for answer in answers)
+
+
+async def test_a_slow_reader_is_not_idle_and_a_dead_one_is(clock: FakeClock) -> None:
+    async with serve(clock, {ECHO: generous}, limits=LIMITS, idle_timeout=10.0) as server:
+        peer = await RawPeer.connect(server.port)
+        peer.send(*(numbered(ECHO, number) for number in range(1000)))
+        await until(lambda: len(server.connections) == 1)
+        [connection] = server.connections
+        for _ in range(4):
+            await until(lambda: connection._paused)
+            clock.advance(6.0)
+            before = connection._transport.get_write_buffer_size()
+            while connection._transport.get_write_buffer_size() == before:  # first comes what the kernel holds
+                await peer.receive()
+        assert not connection.closed
+        await until(lambda: connection._paused)
+        clock.advance(25.0)
+        await until(lambda: connection.closed)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+import pytest
+
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.round import Round
+
+from .helpers import ECHO, NEVER, FakeClock, RawPeer, numbered, serve, until
+
+
+class Member:
+    """Notes in a shared list when it is flushed."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        self.name = name
+        self.notes = notes
+
+    def flush(self) -> None:
+        self.notes.append(self.name)
+
+
+@pytest.fixture(name="round")
+async def new_round() -> Round:
+    return Round(asyncio.get_running_loop())
+
+
+async def test_hooks_run_before_the_members_are_flushed(round: Round) -> None:
+    notes: list[str] = []
+    round.hooks += [lambda: notes.append("hook 1"), lambda: notes.append("hook 2")]
+    round.add(Member("a", notes))
+    round.add(Member("b", notes))
+    assert notes == []
+    await asyncio.sleep(0)
+    assert notes == ["hook 1", "hook 2", "a", "b"]
+
+
+async def test_no_round_ends_that_nobody_asked_for(round: Round) -> None:
+    notes: list[str] = []
+    round.hooks.append(lambda: notes.append("hook"))
+    await asyncio.sleep(0.01)
+    assert notes == []
+    round.schedule()
+    round.schedule()
+    await asyncio.sleep(0.01)
+    assert notes == ["hook"]
+
+
+async def test_what_a_hook_adds_leaves_in_the_same_round(round: Round) -> None:
+    notes: list[str] = []
+    round.hooks.append(lambda: round.add(Member("woken", notes)))
+    round.schedule()
+    await asyncio.sleep(0)
+    assert notes == ["woken"]
+    await asyncio.sleep(0.01)
+    assert notes == ["woken"]  # and asks for no further round
+
+
+async def test_a_hook_can_ask_for_another_round(round: Round) -> None:
+    calls: list[int] = []
+
+    def again() -> None:
+        calls.append(1)
+        if len(calls) < 3:
+            round.schedule()
+
+    round.hooks.append(again)
+    round.schedule()
+    await until(lambda: len(calls) == 3)
+
+
+async def test_a_hook_or_member_that_raises_is_logged_and_stops_nobody(
+    round: Round, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes: list[str] = []
+
+    class Broken(Member):
+        def flush(self) -> None:
+            raise OSError("broken member")
+
+    def broken() -> None:
+        raise RuntimeError("broken hook")
+
+    round.hooks += [broken, lambda: notes.append("hook")]
+    round.add(Broken("x", notes))
+    round.add(Member("a", notes))
+    await asyncio.sleep(0)
+    assert notes == ["hook", "a"]
+    assert "broken hook" in caplog.text
+    assert "broken member" in caplog.text
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+    round.add(Member("b", notes))
+    await asyncio.sleep(0)
+    assert notes == ["hook", "a", "hook", "b"]
+
+
+async def test_requests_of_200_connections_share_one_end_of_round(clock: FakeClock) -> None:
+    """All sockets are readable before the loop comes round, so their answers must leave together."""
+    parked: list[tuple[RemotingCommand, Connection]] = []
+    calls: list[int] = []
+
+    def park(command: RemotingCommand, connection: Connection) -> None:
+        parked.append((command, connection))
+        round.schedule()
+
+    def commit() -> None:
+        calls.append(len(parked))
+        for command, connection in parked:
+            connection.send(response(command).encode())
+        parked.clear()
+
+    round = Round(asyncio.get_running_loop())
+    round.hooks.append(commit)
+    async with serve(clock, {ECHO: park}, round=round) as server:
+        sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
+        await until(lambda: len(server.connections) == 200)
+        for peer in sockets:
+            peer.sendall(numbered(ECHO, 1).encode() + numbered(ECHO, 2).encode())
+        await until(lambda: sum(calls) == 400)
+        assert len([count for count in calls if count]) <= 3
+        for peer in sockets:
+            assert peer.recv(65536).count(b'"opaque":') == 2  # both answers in one segment
+            peer.close()
+
+
+async def test_a_waiting_request_that_a_hook_wakes_is_answered_in_that_round(clock: FakeClock) -> None:
+    """As a long poll: the pull of one connection leaves together with the answer to the send of another."""
+    waiting: list[tuple[RemotingCommand, Connection]] = []
+    rounds = 0
+
+    def hold(command: RemotingCommand, connection: Connection) -> None:
+        waiting.append((command, connection))
+
+    def touch(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        return response(command)
+
+    def wake() -> None:
+        nonlocal rounds
+        rounds += 1
+        for command, connection in waiting:
+            connection.send(response(command, body=b"woken").encode())
+        waiting.clear()
+
+    round = Round(asyncio.get_running_loop())
+    async with serve(clock, {NEVER: hold, ECHO: touch}, round=round) as server:
+        consumer, producer = await RawPeer.connect(server.port), await RawPeer.connect(server.port)
+        consumer.send(numbered(NEVER, 1))
+        await until(lambda: bool(waiting))
+        round.hooks.append(wake)
+        assert (await producer.ask(numbered(ECHO, 1))).opaque == 1
+        assert (await consumer.receive()).body == b"woken"
+        assert rounds == 1
