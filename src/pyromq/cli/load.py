@@ -12,7 +12,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
@@ -79,8 +79,7 @@ class Generator(asyncio.Protocol):
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         self._write([self._frame(index) for index in range(len(self._slots)) if self._budget()])
 
     def data_received(self, data: bytes) -> None:

@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import errno
+import importlib
+import logging
 import os
 import sys
-from importlib.metadata import version as installed_version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from pyromq.cli.commands import bench, messages, servers
+from pyromq.cli.settings import start_logging
 from pyromq.errors import PyroMQError
 
+# Verb -> the module of its family, loaded when the verb is used: `send` needs no broker and no web server.
+VERBS = {
+    "up": "servers",
+    "namesrv": "servers",
+    "broker": "servers",
+    "send": "messages",
+    "tail": "messages",
+    "bench": "bench",
+}
+
+
+class LazyVerbs(TyperGroup):
+    """Finds a verb in its module on first use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"pyromq.cli.commands.{VERBS[cmd_name]}")
+        family = typer.main.get_group(module.app)
+        return family.commands.get(cmd_name, family)
+
+
 app = typer.Typer(
+    cls=LazyVerbs,
     name="pyromq",
     help="Apache RocketMQ 4.9 for Python teams, with Spark inside.",
     no_args_is_help=True,
@@ -21,16 +49,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("up")(servers.up)
-app.command("namesrv")(servers.namesrv)
-app.command("broker")(servers.broker)
-app.command("send")(messages.send)
-app.command("tail")(messages.tail)
-app.add_typer(bench.app, name="bench")
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version as installed_version
+
         typer.echo(f"pyromq {installed_version('pyromq')}")
         raise typer.Exit
 
@@ -45,13 +69,17 @@ def _options(
 
 def main() -> None:
     """Run the command line; a failure is one line on stderr and exit code 1."""
+    debug = "--debug" in sys.argv
+    if debug:
+        start_logging(debug)
+    logging.getLogger("pyromq").addHandler(logging.NullHandler())  # only servers tell their story; see start_logging
     try:
         app()
     except BrokenPipeError:
         # Whoever read our output has seen enough (`pyromq tail ... | head`): no error, and no second one at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (PyroMQError, OSError) as error:
-        if "--debug" in sys.argv:
+        if debug:
             raise
         typer.echo(f"pyromq: {describe(error)}", err=True)
         sys.exit(1)

@@ -25,7 +25,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
-app = typer.Typer(help="Measure a broker: any RocketMQ 4.x broker will do.", no_args_is_help=True)
+app = typer.Typer(name="bench", help="Measure a broker: any RocketMQ 4.x broker will do.", no_args_is_help=True)
 
 Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
 Topic = Annotated[str, typer.Option(help="Topic to use; made on first use where the broker allows it.")]

@@ -34,7 +34,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
 
 IN_FLIGHT = 256
 
+app = typer.Typer()
 
+
+@app.command()
 def send(
     topic: Annotated[str, typer.Argument(help="Topic to send to.")],
     body: Annotated[str | None, typer.Argument(help="The body; `-` sends each line of stdin.")] = None,
@@ -128,6 +131,7 @@ def _result_as_line(result: SendResult) -> str:
     return f"{result.status} {result.message_id} {queue.broker_name}:{queue.queue_id}:{result.queue_offset}"
 
 
+@app.command()
 def tail(
     topic: Annotated[str, typer.Argument(help="Topic to follow.")],
     namesrv: Namesrv = None,

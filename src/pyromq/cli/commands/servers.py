@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import string
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -25,6 +24,7 @@ from pyromq.namesrv.server import NameServer
 from pyromq.remoting.loop import run
 
 logger = logging.getLogger(__name__)
+app = typer.Typer()
 
 DataDir = Annotated[Path | None, typer.Option("--data", help="Where files are kept.", show_default="./pyromq-data")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -37,6 +37,7 @@ DEFAULT_PORT = 10911
 PORTS_APART = 10  # brokers of one `up`: each also takes its port - 2 (fast) and + 1 (replication)
 
 
+@app.command()
 def up(
     data: DataDir = None,
     namesrv_port: Annotated[int, typer.Option(help="Port of the name server.")] = 9876,
@@ -52,7 +53,7 @@ def up(
     """Start name server, broker and console in one process."""
     if slaves:
         raise ConfigError("--slaves: replication is not part of this release yet")
-    start_logging("--debug" in sys.argv)
+    start_logging()
     settings, by_set = read_settings(config, assignments or ())
     if brokers > 1 and (
         named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]
@@ -61,6 +62,7 @@ def up(
     store_root(settings, data)
 
     async def start() -> None:
+        stopped = _stop_signals()
         async with AsyncExitStack() as stack:
             clock = SystemClock()
             namesrv_data = (data or Path("pyromq-data")) / "namesrv"
@@ -76,11 +78,13 @@ def up(
             url = await stack.enter_async_context(serve(app, host, console_port))
             addresses = ",".join(broker.address for broker in started)
             typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
-            await _until_stopped()
+            await stopped.wait()
+            logger.info("stopping")
 
     run(start())
 
 
+@app.command()
 def namesrv(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 9876,
     host: Host = "127.0.0.1",
@@ -90,9 +94,10 @@ def namesrv(
     http_port: HttpPort = None,
 ) -> None:
     """Start a name server."""
-    start_logging("--debug" in sys.argv)
+    start_logging()
 
     async def start() -> None:
+        stopped = _stop_signals()
         async with AsyncExitStack() as stack:
             server = NameServer(host=host, port=port, clock=SystemClock(), data_dir=data)
             await stack.enter_async_context(server)
@@ -101,11 +106,13 @@ def namesrv(
                 app = health_app(dict, lambda: _facts(server, []))
                 extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
             typer.echo(f"PyroMQ name server ready: {server.address}{extra}")
-            await _until_stopped()
+            await stopped.wait()
+            logger.info("stopping")
 
     run(start())
 
 
+@app.command()
 def broker(
     namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the broker.", show_default="broker-a")] = None,
@@ -118,7 +125,7 @@ def broker(
     lenient: Lenient = False,
 ) -> None:
     """Start a broker."""
-    start_logging("--debug" in sys.argv)
+    start_logging()
     settings, by_set = read_settings(config, assignments or ())
     if namesrv is not None or "namesrvAddr" not in settings:
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
@@ -128,6 +135,7 @@ def broker(
     _refuse_hidden_loopback(made)
 
     async def start() -> None:
+        stopped = _stop_signals()
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(Broker(made, SystemClock()))
             extra = ""
@@ -135,7 +143,8 @@ def broker(
                 app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
                 extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
             typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")
-            await _until_stopped()
+            await stopped.wait()
+            logger.info("stopping")
 
     run(start())
 
@@ -173,23 +182,22 @@ def _refuse_hidden_loopback(config: BrokerConfig) -> None:
         )
 
 
-async def _until_stopped() -> None:
-    """Wait for SIGINT or SIGTERM."""
+def _stop_signals() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set, from the start on: a stop while starting is a clean stop too."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
-    logger.info("stopping")
+    return stopped
 
 
 def _problems(brokers: list[Broker]) -> dict[str, str]:
-    return {broker.name: reason for broker in brokers if (reason := broker.problem())}
+    return {broker.address: reason for broker in brokers if (reason := broker.problem())}
 
 
 def _facts(name_server: NameServer | None, brokers: list[Broker]) -> dict[str, Any]:
     facts: dict[str, Any] = {"pid": os.getpid()}
     if name_server is not None:
         facts["namesrv"] = {"address": name_server.address}
-    facts["brokers"] = [broker.facts() for broker in brokers]
+    facts["brokers"] = [broker.http_info() for broker in brokers]
     return facts
