@@ -1,0 +1,120 @@
+"""Gives messages their place: in the log, in their queue, and in the open group until that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Final
+
+from pyromq.errors import MessageTooLarge, StoreError
+from pyromq.protocol.names import SCHEDULE_TOPIC
+from pyromq.protocol.properties import MAX_PROPERTIES_LENGTH
+from pyromq.protocol.record import Record, record_parts, record_size
+from pyromq.store.commit_log import BLANK_SIZE, CommitLog
+from pyromq.store.consume_queue import ConsumeQueue
+from pyromq.store.dispatch import Group, is_queued, stored_tags_code
+from pyromq.store.queue_table import ConsumeQueues
+from pyromq.store.results import PutResult, PutStatus
+
+_PUT_OK: Final = PutStatus.PUT_OK
+_AROUND_BODY: Final = 64 * 1024  # what may stand around the largest body: hosts, topic and properties
+
+
+class Appender:
+    """Builds the open group; what it refuses has changed nothing."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        now_ms: Callable[[], int],
+        *,
+        max_message_size: int,
+        delay_levels_ms: tuple[int, ...],
+    ) -> None:
+        self.group = Group(0)
+        self._log = log
+        self._queues = queues
+        self._now_ms = now_ms
+        self._max_message_size = max_message_size
+        self._max_record_size = min(max_message_size + _AROUND_BODY, log.file_size - BLANK_SIZE)
+        self._delay_levels_ms = delay_levels_ms
+
+    def begin(self, last_timestamp_ms: int) -> None:
+        """Begin with an empty group, after recovery."""
+        self.group = Group(last_timestamp_ms)
+
+    def take(self) -> Group:
+        """Return the open group, which ends where the log's position is now, and begin the next."""
+        group, self.group = self.group, Group(self.group.last_timestamp_ms)
+        group.end = self._log.position
+        return group
+
+    def put(self, record: Record) -> PutResult:
+        """Let a message join the open group; raises MessageTooLarge, DiskFull or another StoreError."""
+        queue = self._queues.get(record.topic, record.queue_id)
+        size = self._checked_size(record, queue)
+        self._log.make_room(size)
+        queued = is_queued(record.sys_flag)
+        place = PutResult(_PUT_OK, self._log.position, queue.next_offset if queued else 0, size, self._now_ms())
+        parts = _encode(record, queue, place)
+        if queued:
+            queue.make_room(1)
+        self._join(record, queue, place, parts, queued)
+        return place
+
+    def put_batch(self, records: Sequence[Record]) -> list[PutResult]:
+        """Let messages of one queue join the open group, all or none, side by side in one file."""
+        queue = self._queues.get(records[0].topic, records[0].queue_id)
+        _check_batch(records, queue)
+        sizes = [self._checked_size(record, queue) for record in records]
+        if sum(sizes) > self._log.file_size - BLANK_SIZE:
+            raise MessageTooLarge(f"a batch of {sum(sizes)} bytes does not fit into a file of the log")
+        self._log.make_room(sum(sizes))
+        places = self._places(queue, sizes)
+        parts = [_encode(record, queue, place) for record, place in zip(records, places, strict=True)]
+        queue.make_room(len(records))
+        for record, place, pieces in zip(records, places, parts, strict=True):
+            self._join(record, queue, place, pieces, queued=True)
+        return places
+
+    def _places(self, queue: ConsumeQueue, sizes: Sequence[int]) -> list[PutResult]:
+        now_ms = self._now_ms()
+        starts = accumulate(sizes, initial=self._log.position)
+        return [
+            PutResult(_PUT_OK, start, queue.next_offset + index, size, now_ms)
+            for index, (start, size) in enumerate(zip(starts, sizes, strict=False))
+        ]
+
+    def _checked_size(self, record: Record, queue: ConsumeQueue) -> int:
+        size = record_size(record, len(queue.topic_name))
+        if len(record.body) > self._max_message_size or size > self._max_record_size:
+            raise MessageTooLarge(f"a body of {len(record.body)} bytes exceeds {self._max_message_size}")
+        if len(record.properties) > MAX_PROPERTIES_LENGTH:
+            raise MessageTooLarge(f"properties of {len(record.properties)} bytes exceed {MAX_PROPERTIES_LENGTH}")
+        return size
+
+    def _join(
+        self, record: Record, queue: ConsumeQueue, place: PutResult, parts: tuple[bytes, ...], queued: bool
+    ) -> None:
+        # Nothing here fails: whoever calls has made room and encoded the record before the first change.
+        self._log.append(parts, place.size)
+        if queued:
+            self.group.add(queue, place.physical_offset, place.size, self._tags_code(record, place.store_timestamp_ms))
+        self.group.last_timestamp_ms = place.store_timestamp_ms
+
+    def _tags_code(self, record: Record, now_ms: int) -> int:
+        if record.topic == SCHEDULE_TOPIC:  # a delivery time, which counts from the store time
+            return stored_tags_code(record.topic, record.properties, now_ms, self._delay_levels_ms)
+        return record.tags_code
+
+
+def _encode(record: Record, queue: ConsumeQueue, place: PutResult) -> tuple[bytes, ...]:
+    return record_parts(record, queue.topic_name, place.queue_offset, place.physical_offset, place.store_timestamp_ms)
+
+
+def _check_batch(records: Sequence[Record], queue: ConsumeQueue) -> None:
+    if any((record.topic, record.queue_id) != (queue.topic, queue.queue_id) for record in records):
+        raise StoreError("the messages of a batch are for different queues")
+    if not all(is_queued(record.sys_flag) for record in records):
+        raise StoreError("a batch cannot be prepared or rolled back")

@@ -1,0 +1,79 @@
+"""Two small files that say how far the others can be trusted after a crash.
+
+`checkpoint` is RocketMQ's: three store times in milliseconds, then zeros up to 4096 bytes.
+
+    log 8 | consume queues 8 | index 8          all that was stored up to a time is flushed (3 s earlier, to be safe)
+
+`pyromq.position` is ours: the same said in bytes of the log, which is exact. It counts only while its copy of the
+checkpoint equals the checkpoint: a broker that knows nothing of it changes that one when it writes.
+
+    flushed end of the log 8 | end of what queues have flushed 8 | copy of the checkpoint 24 | CRC-32 of all before 4
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from pyromq.store.files import OsFiles, read_file, replace_file
+
+CHECKPOINT_NAME: Final = "checkpoint"
+POSITION_NAME: Final = "pyromq.position"
+
+_CHECKPOINT_LENGTH: Final = 4096
+_SAFETY_MS: Final = 3_000
+_TIMES = struct.Struct(">qqq")
+_POSITION = struct.Struct(">qq24s")
+_CRC = struct.Struct(">I")
+
+
+class Checkpoint(NamedTuple):
+    """Store times up to which log, consume queues and index are flushed."""
+
+    log_timestamp_ms: int = 0
+    queues_timestamp_ms: int = 0
+    index_timestamp_ms: int = 0
+
+    @property
+    def trusted_timestamp_ms(self) -> int:
+        """What was stored up to here is in the log and in the queues."""
+        return max(0, min(self.log_timestamp_ms, self.queues_timestamp_ms) - _SAFETY_MS)
+
+
+class Position(NamedTuple):
+    """Bytes of the log that are flushed, and that the flushed queues know of."""
+
+    flushed: int = 0
+    dispatched: int = 0
+
+
+class CheckpointFiles:
+    """Reads and replaces both files."""
+
+    def __init__(self, root: Path, files: OsFiles) -> None:
+        self._files = files
+        self._checkpoint = str(root / CHECKPOINT_NAME)
+        self._position = str(root / POSITION_NAME)
+
+    def read(self) -> tuple[Checkpoint, Position | None]:
+        """Return what is there: zeros for a missing checkpoint, no position if it does not count."""
+        data = read_file(self._files, self._checkpoint, _TIMES.size)
+        if len(data) < _TIMES.size:
+            return Checkpoint(), None
+        return Checkpoint(*_TIMES.unpack(data)), self._read_position(data)
+
+    def _read_position(self, times: bytes) -> Position | None:
+        data = read_file(self._files, self._position, _POSITION.size + _CRC.size)
+        if len(data) < _POSITION.size + _CRC.size or _CRC.pack(crc32(data[: _POSITION.size])) != data[_POSITION.size :]:
+            return None
+        flushed, dispatched, copy = _POSITION.unpack_from(data)
+        return Position(flushed, dispatched) if copy == times else None
+
+    def write(self, checkpoint: Checkpoint, position: Position) -> None:
+        """Replace both, the checkpoint first: a crash between the two leaves a position that does not count."""
+        times = _TIMES.pack(*checkpoint)
+        replace_file(self._files, self._checkpoint, times.ljust(_CHECKPOINT_LENGTH, b"\0"))
+        data = _POSITION.pack(*position, times)
+        replace_file(self._files, self._position, data + _CRC.pack(crc32(data)))

@@ -1,0 +1,217 @@
+"""The commit log: the records of all topics, one after the other, in files of one size.
+
+A record never crosses files. When the next one does not fit with 8 bytes to spare, a blank record closes the file
+and the log goes on in a new one. Records join an open group first; write() puts the group into the file with one
+pwrite (one more for each roll). Disk space is reserved before a record joins, so a full disk refuses the record
+instead of breaking the write.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from pyromq.errors import StoreError
+from pyromq.protocol.record import RecordCheck, RecordStatus, blank_record, check_record, read_head
+from pyromq.store.files import OsFiles, store_error, write_all
+from pyromq.store.segments import SegmentedFile
+
+BLANK_SIZE: Final = 8
+_HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
+
+
+class LogFile:
+    """A file of the log that was written and not yet flushed; its descriptor stays open until then.
+
+    Only a descriptor that was open all the time is sure to report an error of the kernel's own writing.
+    """
+
+    __slots__ = ("descriptor", "path", "retired", "start")
+
+    def __init__(self, start: int, path: str, descriptor: int) -> None:
+        self.start = start
+        self.path = path
+        self.descriptor = descriptor
+        self.retired = False
+        """Set once the log has left the file: whoever flushes it closes it."""
+
+
+class _Run:
+    """The part of a group that goes into one file."""
+
+    __slots__ = ("file", "parts", "position")
+
+    def __init__(self, file: LogFile, position: int) -> None:
+        self.file = file
+        self.position = position
+        self.parts: list[bytes] = []
+
+
+class CommitLog:
+    """Append, read and roll; `end` is what was written, `position` counts the open group too."""
+
+    def __init__(self, segments: SegmentedFile, files: OsFiles, *, reserve_step: int, max_maps: int) -> None:
+        self.segments = segments
+        self.end = self.position = 0
+        self._files = files
+        self._reserve_step = reserve_step
+        self._reserved = 0  # up to here the disk has space for us, room for the record that closes the file included
+        self._current: LogFile | None = None
+        self._runs: list[_Run] = []
+        self._parts: list[bytes] = []
+        self._max_maps = max_maps
+        self._maps: OrderedDict[int, memoryview] = OrderedDict()
+
+    @property
+    def start(self) -> int:
+        """The first byte that is still there."""
+        return self.segments.start
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of each file."""
+        return self.segments.file_size
+
+    # --- writing
+
+    def settle(self, end: int) -> None:
+        """Begin to write at the end that recovery found."""
+        self.end = self.position = self._reserved = end
+        if self.start <= end < self.segments.stop:
+            self._current = self._open(self.segments.file_start(end))
+            self._begin_run(self._current)
+
+    def make_room(self, size: int) -> None:
+        """See to it that a record of this size can follow, in a new file if need be.
+
+        Raises DiskFull or StoreError if there is no space; the log is then as before and may be tried again.
+        """
+        if self.position + size > self._reserved - BLANK_SIZE:
+            self._find_room(size)
+
+    def _find_room(self, size: int) -> None:
+        if self._current is None:
+            self._start_file()
+        elif size + BLANK_SIZE > self._current.start + self.file_size - self.position:
+            self._roll(self._current)
+        if self.position + size > self._reserved - BLANK_SIZE:
+            self._reserve(self.position + size + BLANK_SIZE)
+
+    def append(self, parts: tuple[bytes, ...], size: int) -> None:
+        """Let a record join the open group at `position`; room was made before."""
+        self._parts += parts
+        self.position += size
+
+    def write(self) -> list[LogFile]:
+        """Write the open group; return the files that changed. After an OSError the log must not be written again."""
+        runs = [run for run in self._runs if run.parts]
+        for run in runs:
+            write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
+            run.file.retired = run.file is not self._current
+        self.end = self.position
+        self._runs.clear()
+        if self._current is not None:
+            self._begin_run(self._current)
+        return [run.file for run in runs]
+
+    def _start_file(self) -> None:
+        start = self.segments.stop
+        self.segments.add(self._reserve_step)
+        try:
+            self._current = self._open(start)
+        except StoreError:
+            self.segments.cut(start)
+            raise
+        self.position = start
+        self._reserved = start + min(self._reserve_step, self.file_size)
+        self._begin_run(self._current)
+
+    def _roll(self, full: LogFile) -> None:
+        if self.position + BLANK_SIZE > self._reserved:  # the first record after a start finds no room
+            self._reserve(self.position + BLANK_SIZE)
+        blank = blank_record(full.start + self.file_size - self.position)
+        parts = self._parts
+        self._start_file()  # raises before anything has changed
+        parts.append(blank)
+
+    def _open(self, start: int) -> LogFile:
+        path = self.segments.path(start)
+        try:
+            return LogFile(start, path, self._files.open(path))
+        except OSError as error:
+            raise store_error("open", path, error) from error
+
+    def _begin_run(self, file: LogFile) -> None:
+        run = _Run(file, self.position)
+        self._runs.append(run)
+        self._parts = run.parts
+
+    def _reserve(self, needed: int) -> None:
+        file_end = self.segments.file_start(self.position) + self.file_size
+        target = min(max(needed, self._reserved + self._reserve_step), file_end)
+        self.segments.reserve(self._reserved, target - self._reserved)
+        self._reserved = target
+
+    # --- reading
+
+    def view(self, position: int, length: int) -> memoryview:
+        """Return bytes of one file without copying them: through its map, for what is likely in memory."""
+        start = position - position % self.file_size
+        whole = self._maps.get(start)
+        if whole is None:
+            whole = self._map(start)
+        else:
+            self._maps.move_to_end(start)
+        return whole[position - start : position - start + length]
+
+    def pread(self, position: int, length: int) -> bytes:
+        """Return bytes of one file by a call that lets other threads run while the disk is read."""
+        return self.segments.pread(position, length)
+
+    def _map(self, start: int) -> memoryview:
+        path = self.segments.path(start)
+        try:
+            descriptor = self._files.open(path)
+            try:
+                whole = memoryview(self._files.mmap(descriptor, self.file_size))
+            finally:
+                self._files.close(descriptor)
+        except OSError as error:
+            raise store_error("map", path, error) from error
+        while len(self._maps) >= self._max_maps:
+            self._maps.popitem(last=False)  # unmapped when the last view of it is gone
+        self._maps[start] = whole
+        return whole
+
+    def check(self, position: int, limit: int, *, check_crc: bool = True) -> RecordCheck:
+        """Tell what stands at a position, looking at no byte of its file from `limit` on."""
+        start = self.segments.file_start(position)
+        file = self.view(start, self.file_size)
+        found = check_record(file, position - start, min(limit - start, self.file_size), check_crc=check_crc)
+        if found.head is not None and found.head.physical_offset != position:
+            return RecordCheck(RecordStatus.DAMAGED, -1)  # a stranger's record, or one from another place
+        return found
+
+    def read(self, position: int) -> bytes | None:
+        """Return the whole record that begins at a position; None if none does."""
+        if not self.start <= position < self.end:
+            return None
+        found = self.check(position, self.end)
+        return bytes(self.view(position, found.size)) if found.status is RecordStatus.MESSAGE else None
+
+    def store_timestamp_ms(self, position: int) -> int | None:
+        """Return when the record at a position was stored; None if it is no longer there."""
+        if not self.start <= position < self.end:
+            return None
+        return read_head(self.view(position, _HEAD_SIZE)).store_timestamp_ms
+
+    def forget_maps(self) -> None:
+        """Let go of all maps, before files are cut or closed."""
+        self._maps.clear()
+
+    def close(self) -> None:
+        """Close what is open; what was not written is dropped."""
+        self.forget_maps()
+        if self._current is not None:
+            self._files.close(self._current.descriptor)
+            self._current = None

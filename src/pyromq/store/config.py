@@ -1,0 +1,88 @@
+"""Settings of a store; every one has a default but the directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pyromq.errors import ConfigError
+
+FlushDiskType = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
+
+MIB: Final = 1 << 20
+DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+_ENTRY_SIZE: Final = 20
+_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_delay_levels(text: str) -> tuple[int, ...]:
+    """Read `messageDelayLevel`, such as `1s 5s 1m`, as milliseconds for level 1, 2, 3 …"""
+    try:
+        return tuple(int(level[:-1]) * _UNITS_MS[level[-1]] for level in text.split(" "))
+    except (KeyError, ValueError, IndexError):
+        raise ConfigError(f"messageDelayLevel: {text!r} is not a list of durations such as '1s 5s 1m 2h'") from None
+
+
+class StoreConfig(Struct, frozen=True, kw_only=True):
+    """How a store keeps its files and when it flushes them."""
+
+    root: Path
+    """The store's directory (`storePathRootDir`)."""
+    commit_log: Path | None = None
+    """The directory of the log (`storePathCommitLog`); `commitlog` below the root unless given."""
+    commit_log_file_size: int = 1 << 30
+    """Bytes of each file of the log (`mappedFileSizeCommitLog`); a directory keeps the size it was made with."""
+    consume_queue_file_size: int = 6_000_000
+    """Bytes of each file of a consume queue (`mappedFileSizeConsumeQueue`), whole entries of 20 bytes."""
+    reserve_step: int = 16 * MIB
+    """Bytes of disk space reserved ahead of the log's end at a time: a full disk is noticed before it is needed."""
+
+    max_message_size: int = 4 * MIB
+    """Bytes of the largest body that is stored (`maxMessageSize`)."""
+
+    flush_disk_type: FlushDiskType = "ASYNC_FLUSH"
+    """Whether a message counts as durable before it is flushed (`flushDiskType`)."""
+    flush_interval_ms: int = 500
+    """Pause between two flushes of the log (`flushIntervalCommitLog`); bounds what a power cut can take."""
+    checkpoint_interval_ms: int = 5_000
+    """Pause between two flushes of the consume queues; bounds what a restart after a crash has to read again."""
+
+    access_message_in_memory_max_ratio: int = 40
+    """Percent of the machine's memory within which the end of the log counts as cached."""
+    physical_memory: int | None = None
+    """Bytes of memory of the machine; found out unless given."""
+    max_transfer_count_in_memory: int = 32
+    max_transfer_bytes_in_memory: int = 256 * 1024
+    """Most messages and bytes of one read of the cached end of the log (`maxTransfer…OnMessageInMemory`)."""
+    max_transfer_count_in_disk: int = 8
+    max_transfer_bytes_in_disk: int = 64 * 1024
+    """Most messages and bytes of one read further back (`maxTransfer…OnMessageInDisk`)."""
+
+    max_open_files: int = 256
+    """Descriptors kept open for consume queues and old files of the log, whatever number of queues there is."""
+    max_mapped_files: int = 16
+    """Files of the log that are mapped for reading at a time."""
+
+    delay_levels_ms: tuple[int, ...] = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+    """Milliseconds of each delay level (`messageDelayLevel`): a delayed message's entry holds its delivery time."""
+
+    def __post_init__(self) -> None:
+        if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
+            raise ConfigError(f"flushDiskType: {self.flush_disk_type!r} is neither ASYNC_FLUSH nor SYNC_FLUSH")
+        for name in ("commit_log_file_size", "consume_queue_file_size", "reserve_step", "max_message_size",
+                     "flush_interval_ms", "checkpoint_interval_ms", "max_open_files", "max_mapped_files"):  # fmt: skip
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name}: {getattr(self, name)} is not a positive number")
+
+    @property
+    def commit_log_path(self) -> Path:
+        """The directory of the log's files."""
+        return self.commit_log or self.root / "commitlog"
+
+    @property
+    def queue_file_size(self) -> int:
+        """Bytes of a consume queue's file, rounded up to whole entries."""
+        return -(-self.consume_queue_file_size // _ENTRY_SIZE) * _ENTRY_SIZE

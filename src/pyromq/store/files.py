@@ -1,0 +1,143 @@
+"""The seam between the store and the operating system: every file operation of the store goes through here."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from typing import Final
+
+from pyromq.errors import DiskFull, StoreError
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class OsFiles:
+    """The system's file calls as an object: tests put another in its place to record calls or to break disks."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """Open for reading and writing."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return os.open(path, flags, 0o644)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def pread(self, descriptor: int, length: int, position: int) -> bytes:
+        return os.pread(descriptor, length, position)
+
+    def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
+        """Write what fits; may be less than all."""
+        return os.pwrite(descriptor, data, position)
+
+    def ftruncate(self, descriptor: int, length: int) -> None:
+        os.ftruncate(descriptor, length)
+
+    def fallocate(self, descriptor: int, position: int, length: int) -> None:
+        """Reserve space, where the file system can."""
+        try:
+            os.posix_fallocate(descriptor, position, length)
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+
+    def fdatasync(self, descriptor: int) -> None:
+        os.fdatasync(descriptor)
+
+    def has_data(self, descriptor: int, position: int) -> bool:
+        """Tell whether anything was ever written from a position on; reserved space does not count."""
+        try:
+            return os.lseek(descriptor, position, os.SEEK_DATA) >= position
+        except OSError as error:
+            return error.errno != errno.ENXIO
+
+    def mmap(self, descriptor: int, length: int) -> mmap.mmap:
+        """Map for reading: what is written to the file shows at once."""
+        return mmap.mmap(descriptor, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name."""
+        os.link(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def makedirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def sync_directory(self, path: str) -> None:
+        """Make names created, renamed and removed in a directory durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def make_directories(files: OsFiles, path: str) -> list[str]:
+    """Make a directory and those above it that are missing; return the directories in which a name was added."""
+    changed = []
+    missing = path
+    while not files.exists(missing):
+        missing = os.path.dirname(missing)
+        changed.append(missing)
+    if changed:
+        files.makedirs(path)
+    return changed
+
+
+def write_all(files: OsFiles, descriptor: int, data: bytes, position: int) -> None:
+    """Write all of the data: the system may take it in pieces."""
+    written = files.pwrite(descriptor, data, position)
+    while written < len(data):
+        written += files.pwrite(descriptor, memoryview(data)[written:], position + written)
+
+
+def read_file(files: OsFiles, path: str, limit: int) -> bytes:
+    """Return the first bytes of a file; nothing if there is none."""
+    try:
+        descriptor = files.open(path)
+    except FileNotFoundError:
+        return b""
+    try:
+        return files.pread(descriptor, limit, 0)
+    finally:
+        files.close(descriptor)
+
+
+def replace_file(files: OsFiles, path: str, data: bytes) -> None:
+    """Replace a small file so that after a crash either the old or the new one is there, whole."""
+    temporary = path + ".tmp"
+    descriptor = files.open(temporary, create=True)
+    try:
+        files.ftruncate(descriptor, 0)
+        write_all(files, descriptor, data, 0)
+        files.fdatasync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.rename(temporary, path)
+    files.sync_directory(os.path.dirname(path))
+
+
+def store_error(action: str, path: str, error: OSError) -> StoreError:
+    """Say in the store's words what the system refused: no space is one thing, anything else another."""
+    kind = DiskFull if is_no_space(error) else StoreError
+    return kind(f"cannot {action} {path}: {error.strerror or error}")
+
+
+def is_no_space(error: OSError) -> bool:
+    """Tell whether there is no room: space, inodes or quota."""
+    return error.errno in _NO_SPACE

@@ -1,0 +1,337 @@
+"""MessageStore: the only door for whoever writes, and the usual one for whoever reads.
+
+    put … put → commit → [flush →] queue entries → arrivals
+
+put() gives a message its place and lets it join the open group; commit() writes the group. Under ASYNC_FLUSH its
+messages are then visible and may be acknowledged. Under SYNC_FLUSH that waits for the flush, and `on_durable` says so.
+
+All calls come from one thread, the loop's. Only the flusher has another, and it reaches this one by `call_threadsafe`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Self
+
+from pyromq.errors import StoreClosed, StoreError
+from pyromq.protocol.record import Record
+from pyromq.store.appender import Appender
+from pyromq.store.config import StoreConfig
+from pyromq.store.directory import StoreDirectory
+from pyromq.store.dispatch import Group
+from pyromq.store.files import OsFiles, store_error
+from pyromq.store.flush import Flusher
+from pyromq.store.queue_reader import QueueReader, read_limits
+from pyromq.store.results import Arrival, GetResult, GetStatus, PutResult, PutStatus
+
+__all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "PutStatus"]
+
+logger = logging.getLogger(__name__)
+
+
+def _ignore(_: object) -> None:
+    """Stand in for a callback that nobody set."""
+
+
+class _Reading:
+    """Refuses to read a closed store, and says in its words what the system refused. Made once: reads are hot."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        if not self._store.is_open:
+            raise StoreClosed("the store is closed")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise store_error("read", str(self._store.config.root), error) from error
+
+
+class MessageStore:
+    """Messages in RocketMQ's files; open() first, or use it in a `with` statement."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        now_ms: Callable[[], int],
+        files: OsFiles | None = None,
+        *,
+        call_threadsafe: Callable[..., object] | None = None,
+    ) -> None:
+        """Prepare to open a directory.
+
+        `call_threadsafe` runs a function on the caller's thread, as a loop's call_soon_threadsafe does. Without it a
+        commit under SYNC_FLUSH flushes before it returns.
+        """
+        self.config = config
+        self.on_arrival: Callable[[Sequence[Arrival]], None] = _ignore
+        """Called with the messages that have become visible."""
+        self.on_durable: Callable[[int], None] = _ignore
+        """Called under SYNC_FLUSH with the end of the log that is durable, and visible, now."""
+        self.on_failure: Callable[[StoreError], None] = _ignore
+        """Called once, when the store stops writing."""
+        self._files = files or OsFiles()
+        self._call_threadsafe = call_threadsafe
+        self._is_sync = config.flush_disk_type == "SYNC_FLUSH"
+        self._exit = ExitStack()
+        self.is_open = False
+        """Whether messages can be read."""
+        self._failure: StoreError | None = None
+        self._waiting: deque[Group] = deque()
+        self._directory = StoreDirectory(config, self._files)
+        self._log = self._directory.log
+        self._queues = self._directory.queues
+        self._appender = Appender(
+            self._log,
+            self._queues,
+            now_ms,
+            max_message_size=config.max_message_size,
+            delay_levels_ms=config.delay_levels_ms,
+        )
+        self._reading = _Reading(self)
+        self._reader = QueueReader(self._log, self._queues, read_limits(config))
+        self._flusher = Flusher(
+            self._files,
+            self._directory.checkpoints,
+            self._directory.dirty_log,
+            self._directory.dirty_queues,
+            interval_ms=config.flush_interval_ms,
+            checkpoint_interval_ms=config.checkpoint_interval_ms,
+            on_flushed=self._flushed,
+            on_failed=self._flush_failed,
+        )
+
+    # --- opening and closing
+
+    def open(self) -> None:
+        """Take the directory's lock, recover, and begin to flush; raises StoreLocked or StoreError if that fails."""
+        with ExitStack() as stack:
+            try:
+                self._open(stack)
+            except OSError as error:
+                raise store_error("open the store in", str(self.config.root), error) from error
+            self._exit = stack.pop_all()
+        self.is_open = True
+
+    def _open(self, stack: ExitStack) -> None:
+        stop, found = self._directory.open(stack)
+        self._appender.begin(found.last_timestamp_ms)
+        self._flusher.begin(found.end, found.last_timestamp_ms, stop.checkpoint, stop.position)
+        stack.callback(self._flusher.close)
+        self._flusher.start()
+        stack.callback(self._flusher.stop)
+
+    def close(self) -> None:
+        """Write and flush everything, remove the mark of an unclean stop, and give the directory back."""
+        if not self.is_open:
+            return
+        try:
+            if self._failure is None:
+                self.commit()
+                self._flusher.stop()
+                self._finish()
+        finally:
+            self.is_open = False
+            self._exit.close()
+
+    def _finish(self) -> None:
+        try:
+            self._flusher.flush()
+            self._durable(self._flusher.flushed_offset)
+            self._flusher.checkpoint()
+            self._directory.mark_clean()
+        except OSError as error:
+            raise self._fail("close", error) from error
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- writing
+
+    @property
+    def writable(self) -> bool:
+        """Whether messages are taken: the store is open and no write or flush has failed."""
+        return self.is_open and self._failure is None and self._flusher.failure is None
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether commit() has something to write."""
+        return self._log.position != self._log.end
+
+    def put(self, record: Record) -> PutResult:
+        """Let a message join the open group; it is stored, and readable, after commit().
+
+        Raises MessageTooLarge, DiskFull (nothing has changed, try again later), StoreClosed, or StoreError.
+        """
+        if not self.writable:
+            raise self._closed()
+        return self._appender.put(record)
+
+    def put_batch(self, records: Sequence[Record]) -> list[PutResult]:
+        """Let messages of one queue join the open group, all or none, side by side in one file."""
+        if not self.writable:
+            raise self._closed()
+        return self._appender.put_batch(records)
+
+    def commit(self) -> None:
+        """Write the open group, and make it visible or, under SYNC_FLUSH, have it flushed first.
+
+        Raises StoreError if that fails: the store then stops writing, and none of the group may be acknowledged.
+        """
+        if not self.has_pending:
+            return
+        if not self.writable:
+            raise self._closed()
+        group = self._appender.take()
+        try:
+            self._flusher.wrote(self._log.write(), group.end, group.last_timestamp_ms)
+        except OSError as error:
+            raise self._fail("write to", error) from error
+        self._waiting.append(group)
+        if not self._is_sync:
+            self._settle(group.end)
+        elif self._call_threadsafe is not None:
+            self._flusher.wake()
+        else:
+            self._flush_now()
+
+    def _flush_now(self) -> None:
+        try:
+            self._flusher.flush()
+        except OSError as error:
+            raise self._fail("flush", error) from error
+        self._durable(self._flusher.flushed_offset)
+
+    def _durable(self, end: int) -> None:
+        self._settle(end)
+        if self._is_sync:
+            self.on_durable(end)
+
+    def _settle(self, end: int) -> None:
+        """Make the groups up to an end of the log visible."""
+        while self._waiting and self._waiting[0].end <= end:
+            group = self._waiting.popleft()
+            try:
+                group.dispatch()
+            except OSError as error:
+                raise self._fail("write to", error) from error
+            self._flusher.dispatched(group.end, group.last_timestamp_ms)
+            self.on_arrival(group.arrivals)
+
+    # --- told by the flusher, in its thread
+
+    def _flushed(self, end: int) -> None:
+        if self._is_sync and self._call_threadsafe is not None:
+            self._call_threadsafe(self._flushed_for, end)
+
+    def _flushed_for(self, end: int) -> None:
+        with suppress(StoreError):  # on_failure has told it
+            self._durable(end)
+
+    def _flush_failed(self, error: OSError) -> None:
+        if self._call_threadsafe is not None:
+            self._call_threadsafe(self._fail, "flush", error)
+        else:
+            self._fail("flush", error)
+
+    # --- failing
+
+    def _fail(self, action: str, error: OSError) -> StoreError:
+        """Stop writing for good: what is on disk is unknown now."""
+        failure = store_error(action, str(self.config.root), error)
+        failure.__cause__ = error
+        if self._failure is None:
+            self._failure = failure
+            logger.error("the store takes no more messages: %s", failure)
+            self.on_failure(failure)
+        return failure
+
+    def _closed(self) -> StoreClosed:
+        failure = self._failure or self._flusher.failure
+        return StoreClosed(f"the store stopped writing: {failure}" if failure else "the store is closed")
+
+    # --- reading
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int | None = None,
+        codes: frozenset[int] | None = None,
+    ) -> GetResult:
+        """Return messages from a queue offset on, of the given tag codes only if there are any.
+
+        `max_bytes` and `max_count` replace the stock limits where `max_bytes` is given.
+        """
+        with self._reading:
+            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes)
+
+    def read(self, physical_offset: int) -> bytes | None:
+        """Return the record that begins at an offset of the log; None if none does."""
+        with self._reading:
+            return self._log.read(physical_offset)
+
+    def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Return the offset of the message stored nearest to a time; 0 for an empty queue."""
+        with self._reading:
+            return self._reader.offset_at(topic, queue_id, timestamp_ms)
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Return when a queue's first message was stored; -1 if it has none."""
+        with self._reading:
+            return self._reader.earliest_time(topic, queue_id)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset of a queue's first message."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.min_offset if queue else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset behind a queue's last visible message."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.max_offset if queue else 0
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset that a queue's next message will get: the open group counts."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.next_offset if queue else 0
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Return the ids of a topic's queues that have, or had, messages."""
+        return self._queues.ids(topic)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that have, or had, messages."""
+        return self._queues.topics()
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Where the log begins."""
+        return self._log.start
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends."""
+        return self._log.end
+
+    @property
+    def flushed_offset(self) -> int:
+        """Up to where the log is durable."""
+        return self._flusher.flushed_offset

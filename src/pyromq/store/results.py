@@ -1,0 +1,66 @@
+"""What a store answers: values only."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class PutStatus(Enum):
+    """What became of a message; the names are RocketMQ's. What is refused raises instead."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+
+class PutResult(Struct, frozen=True, gc=False):
+    """The place a message got."""
+
+    status: PutStatus
+    physical_offset: int
+    queue_offset: int
+    size: int
+    store_timestamp_ms: int
+
+
+class Arrival(NamedTuple):
+    """A message that consumers can see from now on."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tags_code: int
+
+
+class GetStatus(Enum):
+    """How a read went; the names are RocketMQ's and go into its answers."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class GetResult(Struct, frozen=True):
+    """Messages as stored, or why there are none, and where to read next.
+
+    A view shows the log itself and keeps its file mapped: join views at once and keep none.
+    """
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    views: list[bytes | memoryview]
+    count: int = 0
+    size: int = 0
+    suggest_slave: bool = False

@@ -1,0 +1,236 @@
+"""Files of one size in one directory, seen as one run of bytes (RocketMQ's MappedFileQueue).
+
+    00000000000000000000   00000000001073741824   …      a name is the position of the file's first byte, 20 digits
+
+Every file has its full length from the start, sparse. They are contiguous: first and last position say it all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from typing import Final
+
+from pyromq.errors import StoreError
+from pyromq.store.files import OsFiles, make_directories, store_error, write_all
+
+logger = logging.getLogger(__name__)
+
+_NAME_LENGTH: Final = 20
+_PAGE: Final = 4096
+
+
+class DescriptorPool:
+    """A bounded number of open files: the one unused for longest is closed for the next."""
+
+    def __init__(self, files: OsFiles, limit: int) -> None:
+        self._files = files
+        self._limit = limit
+        self._open: OrderedDict[str, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, path: str) -> int:
+        """Return a descriptor that is good until the next call."""
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._files.open(path)
+            self.add(path, descriptor)
+        else:
+            self._open.move_to_end(path)
+        return descriptor
+
+    def add(self, path: str, descriptor: int) -> None:
+        """Take over a descriptor that was opened elsewhere."""
+        self._open[path] = descriptor
+        while len(self._open) > self._limit:
+            self._files.close(self._open.popitem(last=False)[1])
+
+    def discard(self, path: str) -> None:
+        """Close a file that is about to be removed."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            self._files.close(descriptor)
+
+    def close(self) -> None:
+        """Close every file."""
+        while self._open:
+            self._files.close(self._open.popitem()[1])
+
+
+class DirtyFiles:
+    """The files and directories changed since the last flush: filled by the writer, taken by the flusher's thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._files: set[str] = set()
+        self._directories: set[str] = set()
+
+    def add(self, path: str) -> None:
+        """Note a file whose bytes changed."""
+        with self._guard:
+            self._files.add(path)
+
+    def add_directories(self, *paths: str) -> None:
+        """Note directories in which names changed."""
+        with self._guard:
+            self._directories.update(paths)
+
+    def discard(self, path: str) -> None:
+        """Forget a file that was removed."""
+        with self._guard:
+            self._files.discard(path)
+
+    def take(self) -> tuple[set[str], set[str]]:
+        """Return files and directories, and begin anew."""
+        with self._guard:
+            files, directories = self._files, self._directories
+            self._files, self._directories = set(), set()
+        return files, directories
+
+
+class SegmentedFile:
+    """Contiguous files of one size; `start` is the first byte of the first, `stop` the one behind the last."""
+
+    __slots__ = ("_dirty", "_files", "_pool", "directory", "file_size", "start", "stop")
+
+    def __init__(self, directory: str, file_size: int, files: OsFiles, pool: DescriptorPool, dirty: DirtyFiles) -> None:
+        self.directory = directory
+        self.file_size = file_size
+        self.start = self.stop = 0
+        self._files = files
+        self._pool = pool
+        self._dirty = dirty
+
+    def path(self, start: int) -> str:
+        """Return the name of the file that begins at a position."""
+        return f"{self.directory}/{start:020d}"
+
+    def file_start(self, position: int) -> int:
+        """Return where the file that holds a position begins."""
+        return position - position % self.file_size
+
+    def starts(self) -> range:
+        """Return where each file begins."""
+        return range(self.start, self.stop, self.file_size)
+
+    def load(self) -> None:
+        """Find the files that are there; raises StoreError, naming the file, if one does not belong there."""
+        starts = [self._checked_start(name) for name in self._names()]
+        if not starts:
+            return
+        self.start, self.stop = starts[0], starts[-1] + self.file_size
+        if starts != list(self.starts()):
+            missing = min(set(self.starts()) - set(starts), default=starts[0])
+            raise StoreError(f"the file {self.path(missing)} is missing between {starts[0]} and {starts[-1]}")
+        for start in starts:
+            self._check_length(start, last=start == starts[-1])
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(self._files.listdir(self.directory))
+        except FileNotFoundError:
+            return []
+
+    def _checked_start(self, name: str) -> int:
+        if len(name) != _NAME_LENGTH or not (name.isascii() and name.isdigit()) or int(name) % self.file_size:
+            raise StoreError(f"{self.directory}/{name} is no file of {self.file_size} bytes of this store")
+        return int(name)
+
+    def _check_length(self, start: int, last: bool) -> None:
+        path = self.path(start)
+        length = self._files.size(path)
+        if length == self.file_size:
+            return
+        if not last or length > self.file_size:
+            raise StoreError(f"{path} has {length} bytes and not {self.file_size}")
+        # A crash came between making the file, or cutting it, and giving it its length.
+        logger.warning("extended a file that a crash left short file=%s length=%d", path, length)
+        self._files.ftruncate(self._pool.get(path), self.file_size)
+
+    def add(self, reserve: int, start: int | None = None) -> str:
+        """Make the next file with some space reserved in it; return its path.
+
+        `start` places the very first file. Raises DiskFull or StoreError and leaves nothing behind if that fails.
+        """
+        start = self.stop if start is None else start
+        path = self.path(start)
+        try:
+            self._dirty.add_directories(self.directory, *make_directories(self._files, self.directory))
+            descriptor = self._files.open(path, create=True)
+        except OSError as error:
+            raise store_error("create", path, error) from error
+        try:
+            self._files.ftruncate(descriptor, self.file_size)
+            self._files.fallocate(descriptor, 0, min(reserve, self.file_size))
+        except OSError as error:
+            self._files.close(descriptor)
+            with suppress(OSError):
+                self._files.unlink(path)
+            raise store_error("create", path, error) from error
+        self._pool.add(path, descriptor)
+        if self.start == self.stop:
+            self.start = start
+        self.stop = start + self.file_size
+        return path
+
+    def reserve(self, position: int, length: int) -> None:
+        """Reserve disk space inside one file; raises DiskFull if there is none."""
+        start = self.file_start(position)
+        path = self.path(start)
+        try:
+            self._files.fallocate(self._pool.get(path), position - start, length)
+        except OSError as error:
+            raise store_error("reserve space in", path, error) from error
+
+    def pread(self, position: int, length: int) -> bytes:
+        """Read from the file that holds a position, to its end at most; nothing if there is no such file."""
+        if not self.start <= position < self.stop:
+            return b""
+        start = self.file_start(position)
+        offset = position - start
+        return self._files.pread(self._pool.get(self.path(start)), min(length, self.file_size - offset), offset)
+
+    def pwrite(self, position: int, data: bytes) -> None:
+        """Write into files that are there, across their borders."""
+        while data:
+            start = self.file_start(position)
+            path = self.path(start)
+            room = start + self.file_size - position
+            write_all(self._files, self._pool.get(path), data[:room], position - start)
+            self._dirty.add(path)
+            position += room
+            data = data[room:]
+
+    def cut(self, position: int) -> None:
+        """Drop all bytes from a position on, for good: later files go, what is left of this one reads as zeros."""
+        while self.stop > self.start and self.stop - self.file_size >= position:
+            self.stop -= self.file_size
+            path = self.path(self.stop)
+            self._pool.discard(path)
+            self._dirty.discard(path)
+            self._files.unlink(path)
+            self._dirty.add_directories(self.directory)
+        if self.start <= position < self.stop:
+            self._clear(self.file_start(position), position % self.file_size)
+
+    def _clear(self, start: int, offset: int) -> None:
+        path = self.path(start)
+        descriptor = self._pool.get(path)
+        rest_of_page = self._files.pread(descriptor, -offset % _PAGE, offset)
+        if not any(rest_of_page) and not self._files.has_data(descriptor, offset + len(rest_of_page)):
+            return  # the usual case; the file keeps its time and its reserved space
+        self._files.ftruncate(descriptor, offset)
+        self._files.ftruncate(descriptor, self.file_size)
+        self._dirty.add(path)
+
+    def sync(self, position: int) -> None:
+        """Make all that is in the files from a position on durable."""
+        for start in self.starts():
+            if start + self.file_size > position:
+                self._files.fdatasync(self._pool.get(self.path(start)))
+        if self.stop > self.start:
+            self._files.sync_directory(self.directory)

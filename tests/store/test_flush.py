@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import errno
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.errors import StoreClosed, StoreError
+from pyromq.store.message_store import Arrival, MessageStore
+from tests.store.helpers import FakeTime, FaultyFiles, bodies, message, small_config, small_store
+
+
+class Loop:
+    """What a loop does with call_soon_threadsafe: runs functions later, on the test's thread."""
+
+    def __init__(self) -> None:
+        self._calls: queue.Queue[tuple[Callable[..., object], tuple[Any, ...]]] = queue.Queue()
+
+    def call_threadsafe(self, function: Callable[..., object], *args: Any) -> None:
+        self._calls.put((function, args))
+
+    def run_until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            function, args = self._calls.get(timeout=30)
+            function(*args)
+
+
+class Gate(FaultyFiles):
+    """Lets an fdatasync pass only when told so, and notes which files were flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes = threading.Semaphore(0)
+        self.entered = threading.Semaphore(0)
+
+    def fdatasync(self, descriptor: int) -> None:
+        self.entered.release()
+        assert self.passes.acquire(timeout=30)
+        super().fdatasync(descriptor)
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if done():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("did not happen")
+
+
+def position_of(root: Path) -> int:
+    """Return up to where the flushed queues know the log; -1 before the first checkpoint."""
+    path = root / "pyromq.position"
+    return int.from_bytes(path.read_bytes()[8:16], "big") if path.exists() else -1
+
+
+def test_everything_written_is_flushed_within_the_interval_however_little_it_is(tmp_path: Path) -> None:
+    with small_store(tmp_path, flush_interval_ms=10) as store:
+        store.put(message())
+        store.commit()
+        wait_until(lambda: store.flushed_offset == store.max_physical_offset)
+
+
+def test_a_file_left_behind_by_a_roll_is_flushed_too(tmp_path: Path) -> None:
+    flushed: list[int] = []
+
+    class Noting(FaultyFiles):
+        def fdatasync(self, descriptor: int) -> None:
+            flushed.append(Path(f"/proc/self/fd/{descriptor}").stat().st_ino)
+            super().fdatasync(descriptor)
+
+    with small_store(tmp_path, Noting(), flush_disk_type="SYNC_FLUSH") as store:
+        for _ in range(3):
+            store.put(message(body=b"x" * 3000))
+        flushed.clear()
+        store.commit()
+        assert {path.stat().st_ino for path in (tmp_path / "commitlog").iterdir()} <= set(flushed)
+
+
+def test_queues_are_flushed_and_then_the_checkpoint_moves(tmp_path: Path) -> None:
+    with small_store(tmp_path, flush_interval_ms=10, checkpoint_interval_ms=10) as store:
+        place = store.put(message())
+        store.commit()
+        wait_until(lambda: position_of(tmp_path) == place.size)
+        checkpoint = (tmp_path / "checkpoint").read_bytes()
+        assert checkpoint[:16] == place.store_timestamp_ms.to_bytes(8, "big") * 2
+
+
+def test_a_quiet_store_writes_nothing(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with small_store(tmp_path, files, flush_interval_ms=1, checkpoint_interval_ms=1) as store:
+        place = store.put(message())
+        store.commit()
+        wait_until(lambda: position_of(tmp_path) == place.size)
+        before = files.calls["rename"], files.calls["fdatasync"]
+        threading.Event().wait(0.1)
+        assert (files.calls["rename"], files.calls["fdatasync"]) == before
+
+
+def test_without_a_loop_a_commit_under_sync_flush_is_durable_when_it_returns(tmp_path: Path) -> None:
+    with small_store(tmp_path, flush_disk_type="SYNC_FLUSH") as store:
+        durable: list[int] = []
+        store.on_durable = durable.append
+        place = store.put(message())
+        store.commit()
+        assert store.flushed_offset == place.size
+        assert durable == [place.size]
+        assert bodies(store) == [b"hello"]
+
+
+def test_under_sync_flush_nothing_is_seen_before_it_is_flushed_and_one_flush_serves_all_that_wait(
+    tmp_path: Path,
+) -> None:
+    loop, files = Loop(), Gate()
+    files.passes.release(100)  # for opening
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    store = MessageStore(config, FakeTime(), files, call_threadsafe=loop.call_threadsafe)
+    with store:
+        while files.passes.acquire(blocking=False):
+            pass
+        while files.entered.acquire(blocking=False):
+            pass
+        durable: list[int] = []
+        arrivals: list[Arrival] = []
+        store.on_durable, store.on_arrival = durable.append, arrivals.extend
+        store.put(message(body=b"0"))
+        store.commit()
+        assert files.entered.acquire(timeout=30)  # the flusher is at it
+        for index in range(1, 10):
+            store.put(message(body=b"%d" % index))
+            store.commit()
+        assert (store.max_offset("orders", 0), store.next_offset("orders", 0)) == (0, 10)
+        assert (durable, arrivals) == ([], [])
+        files.passes.release()
+        loop.run_until(lambda: len(durable) == 1)
+        assert store.max_offset("orders", 0) == 1
+        assert files.entered.acquire(timeout=30)
+        files.passes.release()
+        loop.run_until(lambda: len(durable) == 2)
+        assert durable[-1] == store.flushed_offset == store.max_physical_offset
+        assert [arrival.queue_offset for arrival in arrivals] == list(range(10))
+        assert bodies(store) == [b"%d" % index for index in range(10)]
+        files.passes.release(100)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_failed_flush_stops_the_store_and_is_never_tried_again(tmp_path: Path, error: int) -> None:
+    loop, files = Loop(), FaultyFiles()
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    store = MessageStore(config, FakeTime(), files, call_threadsafe=loop.call_threadsafe)
+    store.open()
+    failures: list[StoreError] = []
+    durable: list[int] = []
+    store.on_failure, store.on_durable = failures.append, durable.append
+    files.fail = lambda name, _: error if name == "fdatasync" else None
+    store.put(message())
+    store.commit()
+    loop.run_until(lambda: bool(failures))
+    assert (len(failures), durable, store.writable) == (1, [], False)
+    assert store.max_offset("orders", 0) == 0
+    with pytest.raises(StoreClosed, match="stopped writing"):
+        store.put(message())
+    flushes = files.calls["fdatasync"]
+    store.close()
+    assert files.calls["fdatasync"] == flushes
+    assert (tmp_path / "abort").exists()
+
+
+def test_a_flush_that_fails_in_the_background_stops_the_store(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    store = small_store(tmp_path, files, flush_interval_ms=5)
+    store.open()
+    files.fail = lambda name, _: errno.EIO if name == "fdatasync" else None
+    store.put(message())
+    store.commit()
+    wait_until(lambda: not store.writable)
+    assert bodies(store) == [b"hello"]  # reading goes on
+    with pytest.raises(StoreClosed):
+        store.put(message())
+    store.close()
+    assert (tmp_path / "abort").exists()
+
+
+def test_a_flush_that_fails_inside_a_commit_is_raised_by_it(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    store = small_store(tmp_path, files, flush_disk_type="SYNC_FLUSH")
+    store.open()
+    store.put(message())
+    files.fail = lambda name, _: errno.EIO if name == "fdatasync" else None
+    with pytest.raises(StoreError, match="flush"):
+        store.commit()
+    assert not store.writable
+    assert store.max_offset("orders", 0) == 0
+    store.close()
+
+
+def test_no_space_for_a_checkpoint_is_survived(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with small_store(tmp_path, files) as store:
+        store.put(message())
+        store.commit()
+        files.fail = lambda name, _: errno.ENOSPC if name == "rename" else None
+    with small_store(tmp_path) as store:
+        assert bodies(store) == [b"hello"]
