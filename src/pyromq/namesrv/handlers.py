@@ -1,0 +1,186 @@
+"""The requests that a name server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pyromq.errors import QueryNotFound, TopicNotFound
+from pyromq.namesrv.config import Settings
+from pyromq.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
+from pyromq.namesrv.registration import read_registration
+from pyromq.namesrv.routes import UNIT_FLAG, UNIT_SUBSCRIPTION_FLAG, RouteTable
+from pyromq.protocol import bodies
+from pyromq.protocol.bodies import DataVersion, KVTable, TopicList
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers import routes as headers
+from pyromq.remoting.connection import Connection, Handler
+
+STANDARD_JSON_VERSION: Final = 401  # 4.9.4: clients from then on read routes with quoted keys
+
+
+class NameServerHandlers:
+    """Answers for each request code; `now` counts seconds from anywhere, and only forward."""
+
+    def __init__(self, routes: RouteTable, kv: KVConfig, settings: Settings, now: Callable[[], float]) -> None:
+        self._routes = routes
+        self._kv = kv
+        self._settings = settings
+        self._now = now
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handler of every request code."""
+        return {
+            RequestCode.REGISTER_BROKER: self.register_broker,
+            RequestCode.UNREGISTER_BROKER: self.unregister_broker,
+            RequestCode.QUERY_DATA_VERSION: self.query_data_version,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.get_route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.get_cluster_info,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topic_list(lambda flag: True),
+            RequestCode.GET_UNIT_TOPIC_LIST: self._topic_list(_is_unit),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topic_list(_has_unit_subscription),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._topic_list(_has_unit_subscription_only),
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.get_topics_by_cluster,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.get_system_topics,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_permission,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_permission,
+            RequestCode.PUT_KV_CONFIG: self.put_kv,
+            RequestCode.GET_KV_CONFIG: self.get_kv,
+            RequestCode.DELETE_KV_CONFIG: self.delete_kv,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.get_kv_list,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.update_config,
+            RequestCode.GET_NAMESRV_CONFIG: self.get_config,
+        }
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def register_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Take in a broker and its topics; tell it the order config, and a slave where its master is."""
+        master = self._routes.register(read_registration(request), connection, self._now())
+        header = headers.RegisterBrokerResponseHeader(
+            master_addr=master.address if master else None, ha_server_addr=master.ha_address if master else None
+        )
+        order = self._kv.table(ORDER_TOPIC_CONFIG)
+        body = b"" if order is None else bodies.encode(KVTable(table=dict(order)))
+        return response(request, header=header, body=body)
+
+    def unregister_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Forget a broker that stops."""
+        header = request.header(headers.UnregisterBrokerRequestHeader)
+        self._routes.unregister(header.broker_addr)
+        return response(request)
+
+    def query_data_version(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Tell a broker whether it needs to register again."""
+        header = request.header(headers.QueryDataVersionRequestHeader)
+        version = bodies.decode(DataVersion, request.body)
+        changed, known = self._routes.query_version(header.broker_addr, version, self._now())
+        answer = headers.QueryDataVersionResponseHeader(changed=changed)
+        return response(request, header=answer, body=bodies.encode(known) if known else b"")
+
+    def wipe_write_permission(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Keep producers away from a broker, so that it can be stopped."""
+        header = request.header(headers.WipeWritePermOfBrokerRequestHeader)
+        count = self._routes.wipe_write(header.broker_name)
+        return response(request, header=headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
+
+    def add_write_permission(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Let producers come back to a broker."""
+        header = request.header(headers.AddWritePermOfBrokerRequestHeader)
+        count = self._routes.add_write(header.broker_name)
+        return response(request, header=headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count))
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def get_route(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Tell a client which brokers serve a topic."""
+        header = request.header(headers.GetRouteInfoByTopicRequestHeader)
+        route = self._routes.route(header.topic)
+        if route is None:
+            raise TopicNotFound(f"no broker serves the topic {header.topic}")
+        if self._settings.current.order_message_enable:
+            route.order_topic_conf = self._kv.get(ORDER_TOPIC_CONFIG, header.topic)
+        quoted = request.version >= STANDARD_JSON_VERSION or bool(header.accept_standard_json_only)
+        return response(request, body=bodies.encode(route, quoted_keys=quoted))
+
+    def get_cluster_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Tell which brokers there are."""
+        return response(request, body=bodies.encode(self._routes.cluster_info()))
+
+    def get_topics_by_cluster(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """List the topics of one cluster; an unknown cluster has none."""
+        header = request.header(headers.GetTopicsByClusterRequestHeader)
+        return response(request, body=_topic_list(self._routes.topics_of_cluster(header.cluster)))
+
+    def get_system_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """List the topics named after clusters and brokers, and a broker that knows the rest."""
+        return response(request, body=_topic_list(*self._routes.system_topics()))
+
+    def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Stop routing a topic."""
+        header = request.header(headers.DeleteTopicInNamesrvRequestHeader)
+        self._routes.delete_topic(header.topic, header.cluster_name or None)
+        return response(request)
+
+    def _topic_list(self, having: Callable[[int], bool]) -> Handler:
+        def get_topics(request: RemotingCommand, connection: Connection) -> RemotingCommand:
+            return response(request, body=_topic_list(self._routes.topics(having)))
+
+        return get_topics
+
+    # --- settings ----------------------------------------------------------------------------------------------------
+
+    async def put_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Keep a value under a namespace and key."""
+        header = request.header(headers.PutKvConfigRequestHeader)
+        await self._kv.put(header.namespace, header.key, header.value)
+        return response(request)
+
+    def get_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return a value that was kept."""
+        header = request.header(headers.GetKvConfigRequestHeader)
+        value = self._kv.get(header.namespace, header.key)
+        if value is None:
+            raise QueryNotFound(f"nothing is kept under {header.namespace}, {header.key}")
+        return response(request, header=headers.GetKvConfigResponseHeader(value=value))
+
+    async def delete_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Remove a value, if there is one."""
+        header = request.header(headers.DeleteKvConfigRequestHeader)
+        await self._kv.delete(header.namespace, header.key)
+        return response(request)
+
+    def get_kv_list(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return all values of a namespace."""
+        header = request.header(headers.GetKvListByNamespaceRequestHeader)
+        table = self._kv.table(header.namespace)
+        if table is None:
+            raise QueryNotFound(f"nothing is kept under {header.namespace}")
+        return response(request, body=bodies.encode(KVTable(table=dict(table))))
+
+    async def update_config(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Change settings, as far as the wire may."""
+        await self._settings.change(request.body)
+        return response(request)
+
+    def get_config(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Show the settings."""
+        return response(request, body=self._settings.text())
+
+
+def _topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
+    return bodies.encode(TopicList(topic_list=topics, broker_addr=broker_address))
+
+
+def _is_unit(flag: int) -> bool:
+    return bool(flag & UNIT_FLAG)
+
+
+def _has_unit_subscription(flag: int) -> bool:
+    return bool(flag & UNIT_SUBSCRIPTION_FLAG)
+
+
+def _has_unit_subscription_only(flag: int) -> bool:
+    return _has_unit_subscription(flag) and not _is_unit(flag)

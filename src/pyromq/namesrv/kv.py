@@ -1,0 +1,65 @@
+"""KVConfig: named settings that administrators keep on a name server, the order of topics among them.
+
+{"configTable":{"<namespace>":{"<key>":"<value>"}}}        kvConfig.json, as Apache's name server writes it
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from pyromq.protocol.body_codec import Body, decode, encode
+from pyromq.store.json_file import JsonFile
+
+ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "broker-a:8;broker-b:8"
+
+Tables = dict[str, dict[str, str]]
+
+
+class _File(Body):
+    config_table: Tables
+
+
+class KVConfig:
+    """Settings by namespace and key; without a path they live in memory only."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = JsonFile(path) if path else None
+        self._tables: Tables = {}
+        self._writing = asyncio.Lock()
+
+    def load(self) -> None:
+        """Read what was kept; raise ConfigError if it is there and unreadable."""
+        if self._file is not None:
+            kept = self._file.load(lambda text: decode(_File, text))
+            self._tables = kept.config_table if kept else {}
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """Return a value, None if there is none."""
+        return self._tables.get(namespace, {}).get(key)
+
+    def table(self, namespace: str) -> Mapping[str, str] | None:
+        """Return all of a namespace, None if it never held anything."""
+        table = self._tables.get(namespace)
+        return None if table is None else MappingProxyType(table)
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value; it is durable on return. Raise OSError, with nothing changed, if it cannot be."""
+        async with self._writing:
+            await self._replace(namespace, {**self._tables.get(namespace, {}), key: value})
+
+    async def delete(self, namespace: str, key: str) -> None:
+        """Remove a value if it is there; durable on return, as `put`."""
+        async with self._writing:
+            table = self._tables.get(namespace, {})
+            if key in table:
+                await self._replace(namespace, {known: value for known, value in table.items() if known != key})
+
+    async def _replace(self, namespace: str, table: dict[str, str]) -> None:
+        tables = {**self._tables, namespace: table}
+        if self._file is not None:
+            await asyncio.to_thread(self._file.save, encode(_File(tables)))
+        self._tables = tables

@@ -1,0 +1,103 @@
+"""NameServer: tells clients which broker serves which topic."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyromq.clock import Clock
+from pyromq.namesrv.config import NameServerConfig, Settings
+from pyromq.namesrv.handlers import NameServerHandlers
+from pyromq.namesrv.kv import KVConfig
+from pyromq.namesrv.routes import RouteTable
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.server import RemotingServer
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.files import OsFiles, store_error
+from pyromq.store.lock import DirectoryLock
+
+DEFAULT_CONFIG = NameServerConfig()
+KV_FILE = "kvConfig.json"
+SETTINGS_FILE = "namesrv.properties"
+
+
+class NameServer:
+    """A name server on one port; an async context manager that serves while it is open.
+
+    `data_dir` holds the KV config and changed settings; without it they are gone when the server stops. Routes are
+    never kept: brokers register again within 30 s.
+    """
+
+    def __init__(
+        self, *, host: str, port: int, clock: Clock, data_dir: Path | None, config: NameServerConfig = DEFAULT_CONFIG
+    ) -> None:
+        self.routes = RouteTable()
+        self._host = host
+        self._config = config
+        self._data_dir = data_dir
+        self._scans = Ticker(clock, config.scan_interval, self._scan)
+        self._kv = KVConfig(data_dir and data_dir / KV_FILE)
+        self._settings = Settings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
+        handlers = NameServerHandlers(self.routes, self._kv, self._settings, self._now)
+        self._server = RemotingServer(
+            handlers.table(), host=host, port=port, clock=clock, on_disconnect=self.routes.connection_lost
+        )
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also where any free one was asked for."""
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """Where clients find it: `host:port`."""
+        return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
+
+    def http_info(self) -> dict[str, object]:
+        """Return facts about this server, for people with curl."""
+        return {"address": self.address, "connections": len(self._server.connections), **self.routes.counts()}
+
+    async def __aenter__(self) -> Self:
+        """Listen; raise StoreError, ConfigError or RemotingError where directory, files or port do not allow it."""
+        async with AsyncExitStack() as stack:
+            if self._data_dir is not None:
+                self._lock_directory(self._data_dir, stack)
+            self._kv.load()
+            self._settings.load()
+            await stack.enter_async_context(self._server)
+            self._scans.start()
+            stack.callback(self._scans.stop)
+            self._exit = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._exit.aclose()
+
+    def _lock_directory(self, directory: Path, stack: AsyncExitStack) -> None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise store_error("create", str(directory), error) from error
+        lock = DirectoryLock(directory, OsFiles())
+        lock.acquire()
+        stack.callback(lock.release)
+
+    def _fixed_settings(self) -> dict[str, str]:
+        """Return what can be seen over the wire and not changed, by Apache's names."""
+        paths = {"kvConfigPath": KV_FILE, "configStorePath": SETTINGS_FILE}
+        kept = {key: str(self._data_dir / name) for key, name in paths.items()} if self._data_dir else {}
+        return {"listenPort": str(self.port), "clusterTest": "false", "productEnvName": "center", **kept}
+
+    def _now(self) -> float:
+        """Count seconds in scans: a broker does not grow old because somebody sets the machine's clock."""
+        return self._scans.count * self._config.scan_interval
+
+    def _scan(self) -> bool:
+        for connection in self.routes.expire(self._now(), self._config.broker_silence):
+            if isinstance(connection, Connection):
+                connection.abort(f"its broker did not register for {self._config.broker_silence:g} s")
+        return True
