@@ -1,0 +1,122 @@
+"""Answers to sends, kept until what they promise is true.
+
+A send joins the store's open group. At the end of the loop's round the group is written, and under SYNC_FLUSH flushed;
+then the answers leave. If a topic was created meanwhile its table must be on disk as well: a message in a topic that a
+crash makes unknown would be a lost one. If any of that fails, every waiting send is told so, and none hears "stored".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from pyromq.broker.saver import Saver
+from pyromq.errors import MessageTooLarge, StoreError
+from pyromq.protocol.bodies import TopicConfigSerializeWrapper
+from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.round import Round
+from pyromq.store.message_store import MessageStore
+
+Group = list[tuple[Connection, RemotingCommand, bytes]]
+"""Who waits, for which request, and what it will hear."""
+
+
+class Acknowledgements:
+    """Commits the store's group at the end of each round, and releases the answers that waited for it."""
+
+    def __init__(self, store: MessageStore, round: Round, topics: Saver[TopicConfigSerializeWrapper]) -> None:
+        self._store = store
+        self._round = round
+        self._topics = topics
+        self._waits_for_flush = store.config.flush_disk_type == "SYNC_FLUSH"
+        self._group: Group = []
+        self._flushing: deque[tuple[int, Group]] = deque()
+        self._saving = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        store.on_durable = self._flushed
+        store.on_failure = self._failed
+        round.hooks.append(self.finish_group)
+
+    def add(self, connection: Connection, request: RemotingCommand, answer: bytes) -> None:
+        """Keep the answer to a message that joined the open group."""
+        if not self._group:
+            self._round.schedule()
+        self._group.append((connection, request, answer))
+
+    def expect_group(self) -> None:
+        """Have the open group written although nobody may wait for an answer."""
+        self._round.schedule()
+
+    def finish_group(self) -> None:
+        """Write the open group; the round calls this."""
+        if not self._store.has_pending:
+            return
+        group, self._group = self._group, []
+        try:
+            self._store.commit()
+        except StoreError as error:
+            _refuse(group, public_reason(error))
+            return
+        if self._waits_for_flush:
+            self._flushing.append((self._store.max_physical_offset, group))
+            self._idle.clear()
+        else:
+            self._stored(group)
+
+    async def drained(self) -> None:
+        """Wait until no answer is kept any more."""
+        self.finish_group()
+        await self._idle.wait()
+
+    def _flushed(self, end: int) -> None:
+        while self._flushing and self._flushing[0][0] <= end:
+            self._stored(self._flushing.popleft()[1])
+        self._note_idle()
+
+    def _failed(self, error: StoreError) -> None:
+        while self._flushing:
+            _refuse(self._flushing.popleft()[1], public_reason(error))
+        self._note_idle()
+
+    def _stored(self, group: Group) -> None:
+        if not self._topics.pending:
+            _release(group)
+            return
+        self._saving += 1
+        self._idle.clear()
+        self._topics.when_saved(lambda saved: self._saved(group, saved))
+
+    def _saved(self, group: Group, saved: bool) -> None:
+        if saved:
+            _release(group)
+        else:
+            _refuse(group, "the table of topics could not be saved")
+        self._saving -= 1
+        self._note_idle()
+
+    def _note_idle(self) -> None:
+        if not (self._flushing or self._saving):
+            self._idle.set()
+
+
+def _release(group: Group) -> None:
+    for connection, _, answer in group:
+        connection.send(answer)
+
+
+def _refuse(group: Group, reason: str) -> None:
+    for connection, request, _ in group:
+        connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, f"not stored: {reason}").encode())
+
+
+def public_reason(error: StoreError) -> str:
+    """Say what went wrong without naming files of this machine."""
+    if isinstance(error, MessageTooLarge):
+        return str(error)
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror.lower()
+    return "the store takes no messages now"

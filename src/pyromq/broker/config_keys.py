@@ -1,0 +1,191 @@
+"""RocketMQ's configuration keys: which have an effect here, which have none, and which would break a promise.
+
+A key with an effect names the field it sets and how its text is read; `BrokerConfig` and the store's `StoreConfig`
+say what the fields are for. Values come as text and go back as text (GET_BROKER_CONFIG).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """One configuration key: the field it sets, how its text is read, and how the field is shown again."""
+
+    field: str
+    read: Callable[[str], Any]
+    show: Callable[[Any], str] = str
+
+
+def integer(low: int, high: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `low` to `high`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"wants a whole number, not {text!r}") from None
+        if not low <= number <= high:
+            raise ValueError(f"must lie between {low} and {high}, and is {number}")
+        return number
+
+    return read
+
+
+def boolean(text: str) -> bool:
+    """Read `true` or `false`; Apache takes every other word for false, we say so."""
+    word = text.lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"wants true or false, not {text!r}")
+    return word == "true"
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """Return a reader that takes one of `words`."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"wants {' or '.join(words)}, not {text!r}")
+        return text
+
+    return read
+
+
+def text(value: str) -> str:
+    """Read a word that may not be empty."""
+    if not value:
+        raise ValueError("may not be empty")
+    return value
+
+
+def addresses(value: str) -> tuple[str, ...]:
+    """Read `host:port;host:port`."""
+    found = tuple(part.strip() for part in value.split(";") if part.strip())
+    for address in found:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"wants host:port;host:port, and {address!r} is not host:port")
+    return found
+
+
+def single_path(value: str) -> Path:
+    """Read one directory."""
+    if "," in value:
+        raise ValueError("several commit log directories are not supported")
+    return Path(text(value))
+
+
+def seconds(low: int, high: int) -> Callable[[str], float]:
+    """Return a reader of milliseconds that gives seconds, as the rest of the code counts time."""
+    read_integer = integer(low, high)
+    return lambda value: read_integer(value) / 1000
+
+
+def _show_boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _show_milliseconds(value: float) -> str:
+    return str(round(value * 1000))
+
+
+def _flag(field: str) -> Key:
+    return Key(field, boolean, _show_boolean)
+
+
+def _period(field: str, low: int, high: int) -> Key:
+    return Key(field, seconds(low, high), _show_milliseconds)
+
+
+_INT_MAX = 2**31 - 1
+_DAY_MS = 86_400_000
+
+BROKER_KEYS: dict[str, Key] = {
+    "namesrvAddr": Key("namesrv", addresses, ";".join),
+    "brokerClusterName": Key("cluster", text),
+    "brokerName": Key("name", text),
+    "brokerIP1": Key("advertised_host", text),
+    "brokerIP2": Key("ha_host", text),
+    "listenPort": Key("port", integer(0, 65535)),
+    "brokerPermission": Key("permission", integer(0, 7)),
+    "serverChannelMaxIdleTimeSeconds": Key("idle_timeout", integer(1, 86_400)),
+    "registerNameServerPeriod": _period("registration_period", 1, _DAY_MS),
+    "registerBrokerTimeoutMills": _period("registration_timeout", 1, 600_000),
+    "compressedRegister": _flag("compressed_registration"),
+    "regionId": Key("region", text),
+    "traceOn": _flag("trace_on"),
+    "traceTopicEnable": _flag("trace_topic_enabled"),
+    "msgTraceTopicName": Key("trace_topic", text),
+    "flushConsumerOffsetInterval": _period("offset_save_period", 1, _DAY_MS),
+    "longPollingEnable": _flag("long_polling"),
+    "shortPollingTimeMills": _period("short_polling_time", 1, _DAY_MS),
+    "autoCreateTopicEnable": _flag("auto_create_topics"),
+    "defaultTopicQueueNums": Key("default_topic_queues", integer(1, 65_535)),
+    "autoCreateSubscriptionGroup": _flag("auto_create_groups"),
+    "clusterTopicEnable": _flag("cluster_topic_enabled"),
+    "brokerTopicEnable": _flag("broker_topic_enabled"),
+    "notifyConsumerIdsChangedEnable": _flag("notify_consumer_changes"),
+    "startAcceptSendRequestTimeStamp": Key("accept_sends_from_ms", integer(0, 2**63 - 1)),
+    "pyromqMaxTopics": Key("max_topics", integer(1, _INT_MAX)),
+    "pyromqMaxGroups": Key("max_groups", integer(1, _INT_MAX)),
+    "pyromqMaxHeldPulls": Key("max_held_pulls", integer(1, _INT_MAX)),
+}
+
+STORE_KEYS: dict[str, Key] = {
+    "storePathRootDir": Key("root", single_path),
+    "storePathCommitLog": Key("commit_log", single_path),
+    "mappedFileSizeCommitLog": Key("commit_log_file_size", integer(1 << 16, 1 << 40)),
+    "mappedFileSizeConsumeQueue": Key("consume_queue_file_size", integer(20, 1 << 40)),
+    "maxMessageSize": Key("max_message_size", integer(1, 15 << 20)),
+    "flushDiskType": Key("flush_disk_type", choice("ASYNC_FLUSH", "SYNC_FLUSH")),
+    "flushIntervalCommitLog": Key("flush_interval_ms", integer(1, _DAY_MS)),
+    "accessMessageInMemoryMaxRatio": Key("access_message_in_memory_max_ratio", integer(0, 100)),
+    "maxTransferCountOnMessageInMemory": Key("max_transfer_count_in_memory", integer(1, 65_536)),
+    "maxTransferBytesOnMessageInMemory": Key("max_transfer_bytes_in_memory", integer(1, 8 << 20)),
+    "maxTransferCountOnMessageInDisk": Key("max_transfer_count_in_disk", integer(1, 65_536)),
+    "maxTransferBytesOnMessageInDisk": Key("max_transfer_bytes_in_disk", integer(1, 8 << 20)),
+}
+
+# Keys whose value may only be the one that this version keeps; anything else would change what an answer promises.
+FIXED_KEYS: dict[str, tuple[str, str]] = {
+    "brokerRole": ("ASYNC_MASTER", "replication comes later"),
+    "brokerId": ("0", "a master has id 0, and slaves come later"),
+    "aclEnable": ("false", "access control comes later"),
+    "enableDLegerCommitLog": ("false", "DLedger is not part of PyroMQ"),
+    "enableMultiDispatch": ("false", "light message queues are not supported"),
+    "enableLmq": ("false", "light message queues are not supported"),
+    "readOnlyCommitLogStorePaths": ("", "several commit log directories are not supported"),
+}
+
+_WITHOUT_EFFECT = """
+rocketmqHome serverWorkerThreads serverSelectorThreads serverCallbackExecutorThreads serverOnewaySemaphoreValue
+serverAsyncSemaphoreValue serverSocketSndBufSize serverSocketRcvBufSize serverSocketBacklog forceRegister
+fetchNamesrvAddrByAddressServer isolateLogEnable enableConsumeQueueExt
+mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt messageIndexEnable messageIndexSafe maxHashSlotNum
+maxIndexNum maxMsgsNumBatch defaultQueryMaxNum transientStorePoolEnable transientStorePoolSize
+fastFailIfNoBufferInStorePool warmMapedFileEnable flushLeastPagesWhenWarmMapedFile useReentrantLockWhenPutMessage
+checkCRCOnRecover maxLmqConsumeQueueNum duplicationEnable putMsgIndexHightWater debugLockEnable diskFallRecorded
+syncFlushTimeout flushCommitLogTimed flushCommitLogLeastPages flushCommitLogThoroughInterval commitIntervalCommitLog
+commitCommitLogLeastPages commitCommitLogThoroughInterval flushIntervalConsumeQueue flushConsumeQueueLeastPages
+flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval flushDelayOffsetInterval
+osPageCacheBusyTimeOutMills deleteWhen fileReservedTime diskMaxUsedSpaceRatio cleanFileForciblyEnable
+cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+redeleteHangedFileInterval haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval
+haTransferBatchSize haSlaveFallbehindMax slaveTimeout slaveReadEnable offsetCheckInSlave transferMsgByHeap
+disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold messageDelayLevel enableScheduleAsyncDeliver
+scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked enableScheduleMessageStats
+transactionTimeOut transactionCheckMax transactionCheckInterval rejectTransactionMessage enablePropertyFilter
+enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterDataCleanTimeSpan filterSupportRetry
+filterServerNums storeReplyMessageEnable enableDetailStat autoDeleteUnusedStats messageStorePlugIn highSpeedMode
+maxDelayTime commercialEnable commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount
+sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums processReplyMessageThreadPoolNums
+queryMessageThreadPoolNums adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
+heartbeatThreadPoolNums endTransactionThreadPoolNums sendThreadPoolQueueCapacity putThreadPoolQueueCapacity
+pullThreadPoolQueueCapacity replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity
+endTransactionPoolQueueCapacity brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue
+waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+"""
+WITHOUT_EFFECT: frozenset[str] = frozenset(_WITHOUT_EFFECT.split())

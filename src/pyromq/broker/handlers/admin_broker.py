@@ -1,0 +1,111 @@
+"""What administrators ask about the broker itself: its settings, and how it is doing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+
+from pyromq.broker.config import BrokerConfig, settings_of
+from pyromq.broker.stats import Rates, Totals
+from pyromq.broker.topics import TopicTable
+from pyromq.clock import Clock
+from pyromq.protocol.bodies import KVTable, encode
+from pyromq.protocol.codes import VERSION, RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader
+from pyromq.protocol.record import read_head
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.message_store import MessageStore
+
+VERSION_TEXT = "V4_9_8"  # the release whose number we announce
+
+# Java's thread pools and their queues do not exist here; `mqadmin` prints errors where their figures are missing.
+_NO_SUCH_QUEUES = """
+sendThreadPoolQueueSize pullThreadPoolQueueSize queryThreadPoolQueueSize EndTransactionQueueSize
+sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+EndTransactionThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueHeadWaitTimeMills
+queryThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills dispatchBehindBytes remainTransientStoreBufferNumbs
+"""
+
+
+class BrokerHandlers:
+    """Describes this broker to tools."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        store: MessageStore,
+        topics: TopicTable,
+        rates: Rates,
+        totals: Callable[[], Totals],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._rates = rates
+        self._totals = totals
+        self._started_ms = clock.now_ms()
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {RequestCode.GET_BROKER_CONFIG: self.settings, RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info}
+
+    def settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the settings as lines of a broker.conf."""
+        lines = "".join(f"{key}={value}\n" for key, value in settings_of(self._config).items())
+        header = GetBrokerConfigResponseHeader(version=encode(self._topics.version).decode())
+        return response(request, header=header, body=lines.encode())
+
+    def runtime_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the figures that `mqadmin clusterList` and `brokerStatus` show."""
+        return response(request, body=encode(KVTable(table=self._figures())))
+
+    def _figures(self) -> dict[str, str]:
+        store, totals = self._store, self._totals()
+        usage = shutil.disk_usage(store.config.root)
+        figures = {
+            **dict.fromkeys(_NO_SUCH_QUEUES.split(), "0"),
+            "brokerVersion": str(VERSION),
+            "brokerVersionDesc": VERSION_TEXT,
+            "bootTimestamp": str(self._started_ms),
+            "runtime": _duration_text(self._clock.now_ms() - self._started_ms),
+            "startAcceptSendRequestTimeStamp": str(self._config.accept_sends_from_ms),
+            "commitLogMinOffset": str(store.min_physical_offset),
+            "commitLogMaxOffset": str(store.max_physical_offset),
+            "remainHowManyDataToFlush": f"{store.max_physical_offset - store.flushed_offset} B",
+            "commitLogDiskRatio": str(usage.used / usage.total),
+            "consumeQueueDiskRatio": str(usage.used / usage.total),
+            "commitLogDirCapacity": f"Total : {usage.total} B, Free : {usage.free} B.",
+            "earliestMessageTimeStamp": str(self._earliest_ms()),
+            "putMessageTimesTotal": str(totals.puts),
+            "putMessageSizeTotal": str(totals.put_bytes),
+            "putMessageAverageSize": str(totals.put_bytes / totals.puts if totals.puts else 0.0),
+            "putTps": self._rates.text("puts"),
+            "getTransferedTps": self._rates.text("gets"),
+            "getFoundTps": self._rates.text("gets"),
+            "getTotalTps": self._rates.text("gets"),
+            "getMissTps": "0.0 0.0 0.0",
+        }
+        return figures | self._daily("msgPutTotal", "puts", totals) | self._daily("msgGetTotal", "gets", totals)
+
+    def _daily(self, name: str, field: str, totals: Totals) -> dict[str, str]:
+        moments = {
+            "YesterdayMorning": self._rates.yesterday_morning,
+            "TodayMorning": self._rates.this_morning,
+            "TodayNow": totals,
+        }
+        return {name + moment: str(getattr(counted, field)) for moment, counted in moments.items()}
+
+    def _earliest_ms(self) -> int:
+        record = self._store.read(self._store.min_physical_offset)
+        return read_head(record).store_timestamp_ms if record else -1
+
+
+def _duration_text(duration_ms: int) -> str:
+    minutes, seconds = divmod(duration_ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"

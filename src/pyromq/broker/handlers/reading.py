@@ -1,0 +1,14 @@
+"""Looking at one stored message."""
+
+from __future__ import annotations
+
+from pyromq.protocol.record import read_head
+from pyromq.store.message_store import MessageStore
+
+
+def stored_at(store: MessageStore, topic: str, queue_id: int, offset: int) -> int:
+    """Return when the message at a queue offset was stored, ms since the epoch; 0 if it is not there."""
+    if offset < 0:
+        return 0
+    views = store.get(topic, queue_id, offset, 1).views
+    return read_head(bytes(views[0])).store_timestamp_ms if views else 0

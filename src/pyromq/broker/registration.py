@@ -1,0 +1,176 @@
+"""Announces this broker to every name server: at the start, every 30 s, when topics change, and when it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from msgspec.structs import replace
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.topics import READ_WRITE, TopicTable
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import BrokerError, PyroMQError
+from pyromq.protocol.bodies import (
+    DataVersion,
+    KVTable,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    decode,
+    encode_register_body,
+)
+from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, request
+from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
+from pyromq.protocol.record import body_crc
+from pyromq.remoting.client import RemotingClient
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_PERIOD, LONGEST_PERIOD = 10.0, 60.0
+RETRY_PERIOD = 5.0  # after a failure; RocketMQ waits for the next period
+UNREGISTER_TIMEOUT = 3.0
+MASTER_ID = 0
+
+
+class Registration:
+    """Keeps the name servers informed, each by a task of its own, so that a dead one delays no other."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        remoting: RemotingClient,
+        topics: TopicTable,
+        *,
+        address: str,
+        ha_address: str,
+    ) -> None:
+        self.registered: set[str] = set()
+        self._failing: set[str] = set()
+        self._config = config
+        self._clock = clock
+        self._remoting = remoting
+        self._topics = topics
+        self._address = address
+        self._ha_address = ha_address
+        self._changed = {server: asyncio.Event() for server in config.namesrv}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._body: tuple[DataVersion, bytes] | None = None
+
+    async def start(self) -> None:
+        """Register everywhere, then keep doing so; a name server that does not answer is tried again."""
+        await self.register_everywhere()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep_registered(server)) for server in self._config.namesrv]
+        self._topics.on_change = self.announce
+
+    async def stop(self) -> None:
+        """Stop announcing, and tell the name servers that this broker goes."""
+        self._topics.on_change = lambda: None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self._unregister(server) for server in self.registered))
+
+    def announce(self) -> None:
+        """Register again soon: the topics changed."""
+        for changed in self._changed.values():
+            changed.set()
+
+    async def register_everywhere(self) -> None:
+        """Register at all name servers now."""
+        await asyncio.gather(*(self._register(server) for server in self._config.namesrv))
+
+    async def _keep_registered(self, server: str) -> None:
+        changed = self._changed[server]
+        period = min(max(self._config.registration_period, SHORTEST_PERIOD), LONGEST_PERIOD)
+        while True:
+            try:
+                pause = period if server in self.registered else RETRY_PERIOD
+                await wait_for(self._clock, changed.wait(), pause)
+            except TimeoutError:
+                pass
+            changed.clear()
+            await self._register(server)
+
+    async def _register(self, server: str) -> None:
+        try:
+            answer = await self._remoting.request(server, self._registration(), self._config.registration_timeout)
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerError(answer.remark or "", answer.code)
+            self._apply_order(answer)
+        except PyroMQError as error:
+            self._note_failure(server, error)
+        else:
+            self._note_success(server)
+
+    async def _unregister(self, server: str) -> None:
+        header = UnregisterBrokerRequestHeader(
+            broker_name=self._config.name,
+            broker_addr=self._address,
+            cluster_name=self._config.cluster,
+            broker_id=MASTER_ID,
+        )
+        try:
+            command = request(RequestCode.UNREGISTER_BROKER, header, language=LanguageCode.JAVA)
+            await self._remoting.request(server, command, UNREGISTER_TIMEOUT)
+        except PyroMQError as error:
+            logger.warning("cannot unregister at name server %s: %s", server, error)
+
+    def _registration(self) -> RemotingCommand:
+        body = self._encoded_topics()
+        header = RegisterBrokerRequestHeader(
+            broker_name=self._config.name,
+            broker_addr=self._address,
+            cluster_name=self._config.cluster,
+            broker_id=MASTER_ID,
+            ha_server_addr=self._ha_address,
+            compressed=self._config.compressed_registration,
+            body_crc32=body_crc(body),
+        )
+        return request(RequestCode.REGISTER_BROKER, header, body, language=LanguageCode.JAVA)
+
+    def _encoded_topics(self) -> bytes:
+        """Return the body of a registration; it is the same until the topics change."""
+        table = self._topics.snapshot()
+        if self._body is None or self._body[0] != table.data_version:
+            if self._config.permission & READ_WRITE != READ_WRITE:
+                table = _with_permission(table, self._config.permission)
+            body = RegisterBrokerBody(topic_config_serialize_wrapper=table)
+            encoded = encode_register_body(body, compressed=self._config.compressed_registration)
+            self._body = (table.data_version, encoded)
+        return self._body[1]
+
+    def _apply_order(self, answer: RemotingCommand) -> None:
+        """Take over which topics are ordered; without a body the name server has nothing to say about it."""
+        if answer.body:
+            self._topics.set_ordered(decode(KVTable, answer.body).table.keys())
+
+    def _note_failure(self, server: str, error: PyroMQError) -> None:
+        self.registered.discard(server)
+        if server not in self._failing:  # one line, not one for every attempt
+            self._failing.add(server)
+            logger.warning("cannot register at name server %s: %s", server, error)
+
+    def _note_success(self, server: str) -> None:
+        self._failing.discard(server)
+        if server not in self.registered:
+            self.registered.add(server)
+            logger.info("registered name server=%s broker=%s address=%s", server, self._config.name, self._address)
+
+
+def _with_permission(table: TopicConfigSerializeWrapper, permission: int) -> TopicConfigSerializeWrapper:
+    """Show every topic with what a broker that is not open for all allows."""
+
+    def limited(config: TopicConfig) -> TopicConfig:
+        return TopicConfig(
+            topic_name=config.topic_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=permission,
+        )
+
+    topics = {name: limited(config) for name, config in table.topic_config_table.items()}
+    return replace(table, topic_config_table=topics)

@@ -1,0 +1,74 @@
+"""Saving a table without stopping the loop: the disk is waited for in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from pyromq.errors import StoreError
+from pyromq.store.json_file import JsonFile
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class Saver(Generic[T]):
+    """Saves a table in a thread: one write at a time, always of the newest state, and one for many changes."""
+
+    def __init__(self, file: JsonFile, snapshot: Callable[[], T], encode: Callable[[T], bytes]) -> None:
+        self._file = file
+        self._snapshot = snapshot
+        self._encode = encode
+        self._running: asyncio.Task[None] | None = None
+        self._wanted = False
+        self._listeners: list[Callable[[bool], None]] = []
+
+    @property
+    def pending(self) -> bool:
+        """Tell whether a change is being written."""
+        return self._running is not None
+
+    def request(self) -> None:
+        """Have the present state saved soon."""
+        self._wanted = True
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    def retry(self) -> None:
+        """Try again if the last save failed."""
+        if self._wanted:
+            self.request()
+
+    def when_saved(self, listener: Callable[[bool], None]) -> None:
+        """Call `listener` once all that was requested is saved (True), or could not be (False)."""
+        if self._running is None:
+            listener(not self._wanted)
+        else:
+            self._listeners.append(listener)
+
+    async def finish(self) -> None:
+        """Wait until nothing is being written."""
+        while self._running is not None:
+            await self._running
+
+    async def _run(self) -> None:
+        while self._wanted:
+            self._wanted = False
+            if not await self._save_once():
+                self._wanted = True
+                break
+        self._running = None
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener(not self._wanted)
+
+    async def _save_once(self) -> bool:
+        state = self._snapshot()
+        try:
+            await asyncio.to_thread(lambda: self._file.save(self._encode(state)))
+        except (OSError, StoreError) as error:
+            logger.error("table not saved file=%s reason=%s", self._file.path, error)
+            return False
+        return True

@@ -1,0 +1,88 @@
+"""What becomes of a sent message's properties before they are stored.
+
+CLUSTER is added, WAIT goes, and the tag's hash is found for the consume queue. That happens on every send, so the text
+is not taken apart: a few searches tell that nothing rare is in it, and two cuts do the rest (0.6 µs, where taking the
+text apart and writing it again costs 3 µs).
+"""
+
+from __future__ import annotations
+
+from pyromq.errors import MessageIllegal, NoPermission
+from pyromq.protocol.filter import tag_code
+from pyromq.protocol.properties import (
+    CLUSTER,
+    DELAY,
+    START_DELIVER_TIME,
+    TAGS,
+    TRANSACTION_PREPARED,
+    WAIT,
+    decode_properties,
+    encode_properties,
+    find_property,
+    join_properties,
+)
+
+# RocketMQ 5's properties of a delivery at any time; until timers exist here a message with one is refused.
+TIMER_PROPERTIES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", START_DELIVER_TIME)
+
+
+class PropertyWriter:
+    """Turns property texts as sent into property texts as stored."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._alone = f"{CLUSTER}\x01{cluster}"
+        self._suffix = f"\x02{self._alone}"
+
+    def stored(self, sent: str | None) -> tuple[bytes, int]:
+        """Return the text to store and the hash of the tag; raise BrokerError for a kind of message not known here."""
+        if not sent:
+            return self._alone.encode(), 0
+        if "DEL" in sent or "TRAN_MSG" in sent or "CLUSTER" in sent:  # perhaps DELAY, TIMER_DELAY_SEC, …
+            return self._stored_after_parsing(sent)
+        head, found, tail = sent.partition("\x02WAIT\x01true")
+        if found and tail[:1] in ("", "\x02"):
+            sent = head + tail
+        elif "WAIT\x01" in sent:  # it comes first, says false, or belongs to another name
+            return self._stored_after_parsing(sent)
+        if sent[-1] == "\x02":  # as written by RocketMQ up to 4.9.0
+            sent = sent[:-1]
+        _, found, tail = sent.rpartition("\x02TAGS\x01")
+        if found:
+            code = tag_code(tail.partition("\x02")[0])
+        elif sent.startswith("TAGS\x01"):
+            code = tag_code(sent[5:].partition("\x02")[0])
+        else:
+            code = 0
+        return (sent + self._suffix).encode(), code
+
+    def batch_suffix(self, sent: str | None) -> bytes:
+        """Return what RocketMQ appends to the properties of every message of a batch."""
+        properties = decode_properties(sent or "")
+        refuse_unknown_kinds(properties)
+        return encode_properties({**properties, CLUSTER: self._cluster}).encode()
+
+    def _stored_after_parsing(self, sent: str) -> tuple[bytes, int]:
+        properties = decode_properties(sent)
+        refuse_unknown_kinds(properties)
+        properties.pop(WAIT, None)
+        properties[CLUSTER] = self._cluster
+        return encode_properties(properties).encode(), tag_code(properties.get(TAGS))
+
+
+def stored_in_batch(properties: bytes, suffix: bytes) -> tuple[bytes, int]:
+    """Return the text to store for one message of a batch, and the hash of its tag."""
+    if b"DEL" in properties or b"TRAN_MSG" in properties:
+        refuse_unknown_kinds(decode_properties(properties))
+    return join_properties(properties, suffix), tag_code(find_property(properties, TAGS))
+
+
+def refuse_unknown_kinds(properties: dict[str, str]) -> None:
+    """Raise for messages that may not become visible now: storing them as plain ones would deliver them too early."""
+    if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
+        raise NoPermission("transactional messages are not supported yet by this broker")
+    if properties.get(DELAY, "0").lstrip("+0"):
+        raise MessageIllegal(f"delayed messages ({DELAY}) are not supported yet by this broker")
+    for name in TIMER_PROPERTIES:
+        if name in properties:
+            raise MessageIllegal(f"delayed messages ({name}) are not supported yet by this broker")

@@ -1,0 +1,61 @@
+"""Real brokers on free ports, with a clock that the test moves, and peers that talk to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.broker.config import broker_config
+from pyromq.broker.server import Broker
+from pyromq.store.files import OsFiles
+from pyromq.testing import TestClock
+from tests.broker.helpers import Peer
+
+StartBroker = Callable[..., Awaitable[Broker]]
+Connect = Callable[[Broker], Awaitable[Peer]]
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    return TestClock()
+
+
+@pytest.fixture
+async def start_broker(clock: TestClock, tmp_path: Path) -> AsyncIterator[StartBroker]:
+    """Start brokers with settings by RocketMQ's keys; they stop when the test ends."""
+    async with AsyncExitStack() as stack:
+
+        async def start(files: OsFiles | None = None, **settings: Any) -> Broker:
+            values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
+            values |= {key: str(value) for key, value in settings.items()}
+            return await stack.enter_async_context(Broker(broker_config(values), clock, files))
+
+        yield start
+
+
+@pytest.fixture
+async def broker(start_broker: StartBroker) -> Broker:
+    return await start_broker()
+
+
+@pytest.fixture
+async def connect(clock: TestClock) -> AsyncIterator[Connect]:
+    """Make peers of brokers, each with a connection of its own."""
+    peers: list[Peer] = []
+
+    async def make(broker: Broker) -> Peer:
+        peers.append(Peer(broker.address, clock))
+        return peers[-1]
+
+    yield make
+    for peer in peers:
+        await peer.remoting.close()
+
+
+@pytest.fixture
+async def peer(broker: Broker, connect: Connect) -> Peer:
+    return await connect(broker)

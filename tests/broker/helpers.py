@@ -1,0 +1,143 @@
+"""A peer that talks to a broker over a real socket, and waiting for what must come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData, encode
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, request
+from pyromq.protocol.filter import parse_tags
+from pyromq.protocol.headers import Header
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from pyromq.protocol.message import MessageExt
+from pyromq.protocol.record import decode_messages
+from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection
+from pyromq.testing import TestClock
+
+PATIENCE = 30.0
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.005)
+
+
+def send_header(
+    topic: str = "orders", kind: type[SendMessageRequestHeader] = SendMessageRequestHeaderV2, **fields: Any
+) -> SendMessageRequestHeader:
+    """Return the header of a send as a Java producer fills it in."""
+    values: dict[str, Any] = {
+        "producer_group": "shop",
+        "topic": topic,
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": 0,
+        "sys_flag": 0,
+        "born_timestamp": 1_700_000_000_000,
+        "flag": 0,
+        "reconsume_times": 0,
+    }
+    return kind(**values | fields)
+
+
+def pull_header(topic: str = "orders", **fields: Any) -> PullMessageRequestHeader:
+    """Return the header of a pull that brings its own subscription and does not wait."""
+    values: dict[str, Any] = {
+        "consumer_group": "billing",
+        "topic": topic,
+        "queue_id": 0,
+        "queue_offset": 0,
+        "max_msg_nums": 32,
+        "sys_flag": 4,
+        "commit_offset": 0,
+        "suspend_timeout_millis": 15_000,
+        "subscription": "*",
+        "sub_version": 0,
+    }
+    return PullMessageRequestHeader(**values | fields)
+
+
+def heartbeat(
+    client_id: str = "client-1",
+    group: str = "billing",
+    topics: Mapping[str, str] | None = None,
+    *,
+    version: int = 1,
+    model: MessageModel = MessageModel.CLUSTERING,
+    producer: str | None = None,
+) -> bytes:
+    """Return the body of a heartbeat of one consumer, or of one producer."""
+    wanted = [
+        SubscriptionData(
+            topic=topic,
+            sub_string=tags,
+            tags_set=list(parse_tags(tags).tags),
+            code_set=list(parse_tags(tags).codes),
+            sub_version=version,
+        )
+        for topic, tags in (topics or {"orders": "*"}).items()
+    ]
+    consumers = [ConsumerData(group_name=group, subscription_data_set=wanted, message_model=model)]
+    data = (
+        HeartbeatData(client_id, [], consumers)
+        if producer is None
+        else HeartbeatData(client_id, [ProducerData(producer)])
+    )
+    return encode(data)
+
+
+class Peer:
+    """A producer, consumer or administrator, as a broker sees it."""
+
+    def __init__(self, address: str, clock: TestClock) -> None:
+        self.address = address
+        self.received: list[RemotingCommand] = []
+        self.remoting = RemotingClient(clock, handlers={RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note})
+
+    def _note(self, command: RemotingCommand, connection: Connection) -> None:
+        self.received.append(command)
+
+    async def ask(
+        self,
+        code: int,
+        header: Header | Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        expect: int = ResponseCode.SUCCESS,
+        timeout: float = PATIENCE,
+        **fields: Any,
+    ) -> RemotingCommand:
+        """Send a request, with fields of the command set as given, and return the answer that has the expected code."""
+        command = request(code, header, body)
+        for name, value in fields.items():
+            setattr(command, name, value)
+        answer = await self.remoting.request(self.address, command, timeout)
+        assert answer.code == expect, answer.remark
+        return answer
+
+    async def send(
+        self, topic: str = "orders", body: bytes = b"hello", *, expect: int = 0, **fields: Any
+    ) -> RemotingCommand:
+        """Send one message by SEND_MESSAGE_V2."""
+        return await self.ask(RequestCode.SEND_MESSAGE_V2, send_header(topic, **fields), body, expect=expect)
+
+    async def pull(self, topic: str = "orders", *, expect: int = 0, **fields: Any) -> RemotingCommand:
+        """Pull once."""
+        return await self.ask(RequestCode.PULL_MESSAGE, pull_header(topic, **fields), expect=expect)
+
+    async def read(self, topic: str = "orders", **fields: Any) -> list[MessageExt]:
+        """Pull once and return the messages."""
+        return decode_messages((await self.pull(topic, **fields)).body)
+
+    async def beat(self, *args: Any, expect: int = 0, **fields: Any) -> RemotingCommand:
+        """Send a heartbeat."""
+        return await self.ask(RequestCode.HEART_BEAT, None, heartbeat(*args, **fields), expect=expect)

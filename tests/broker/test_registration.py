@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from pyromq.broker.server import Broker
+from pyromq.broker.topics import topic_config
+from pyromq.errors import ConfigError
+from pyromq.namesrv.server import NameServer
+from pyromq.protocol.bodies import ClusterInfo, TopicRouteData, decode
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import request
+from pyromq.remoting.client import RemotingClient
+from pyromq.testing import TestClock
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.helpers import PATIENCE, eventually
+
+
+class Watcher:
+    """Somebody who asks a name server."""
+
+    def __init__(self, server: NameServer, clock: TestClock) -> None:
+        self.server = server
+        self.remoting = RemotingClient(clock)
+
+    async def route(self, topic: str) -> TopicRouteData | None:
+        command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        answer = await self.remoting.request(self.server.address, command, PATIENCE)
+        return decode(TopicRouteData, answer.body) if answer.code == ResponseCode.SUCCESS else None
+
+    async def route_within_patience(self, topic: str) -> TopicRouteData:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                if route := await self.route(topic):
+                    return route
+                await asyncio.sleep(0.01)
+
+    async def brokers(self) -> set[str]:
+        command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
+        answer = await self.remoting.request(self.server.address, command, PATIENCE)
+        return set(decode(ClusterInfo, answer.body).broker_addr_table)
+
+    async def set_order(self, topic: str, value: str) -> None:
+        fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": value}
+        await self.remoting.request(self.server.address, request(RequestCode.PUT_KV_CONFIG, fields), PATIENCE)
+
+
+@pytest.fixture
+async def name_server(clock: TestClock) -> AsyncIterator[NameServer]:
+    async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None) as server:
+        yield server
+
+
+@pytest.fixture
+async def watcher(name_server: NameServer, clock: TestClock) -> AsyncIterator[Watcher]:
+    watcher = Watcher(name_server, clock)
+    yield watcher
+    await watcher.remoting.close()
+
+
+@pytest.mark.parametrize("compressed", ["false", "true"])
+async def test_a_broker_is_known_once_it_has_started(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher, compressed: str
+) -> None:
+    broker = await start_broker(namesrvAddr=name_server.address, compressedRegister=compressed)
+    route = await watcher.route("TBW102")
+    assert route is not None
+    assert route.broker_datas[0].broker_addrs == {0: broker.address}
+    assert (route.queue_datas[0].write_queue_nums, route.queue_datas[0].perm) == (8, 7)
+    assert broker.problem() == ""
+
+
+async def test_a_topic_made_by_a_send_is_known_at_once(
+    start_broker: StartBroker, connect: Connect, name_server: NameServer, watcher: Watcher
+) -> None:
+    broker = await start_broker(namesrvAddr=name_server.address)
+    await (await connect(broker)).send("orders")
+    route = await watcher.route_within_patience("orders")
+    assert (route.queue_datas[0].read_queue_nums, route.queue_datas[0].perm) == (4, 6)
+
+
+async def test_a_topic_made_by_an_administrator_is_known_before_the_answer(
+    start_broker: StartBroker, connect: Connect, name_server: NameServer, watcher: Watcher
+) -> None:
+    peer = await connect(await start_broker(namesrvAddr=name_server.address))
+    fields = {"topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "2", "writeQueueNums": "2", "perm": "6"}
+    await peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields | {"topicFilterType": "SINGLE_TAG"})
+    assert await watcher.route("orders") is not None
+
+
+async def test_a_broker_that_stops_is_forgotten_at_once(
+    clock: TestClock, start_broker: StartBroker, name_server: NameServer, watcher: Watcher
+) -> None:
+    broker = await start_broker(namesrvAddr=name_server.address)
+    assert await watcher.brokers() == {"broker-a"}
+    await broker.__aexit__(None, None, None)
+    assert await watcher.brokers() == set()
+
+
+async def test_registrations_are_repeated_so_that_the_name_server_keeps_the_broker(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher, clock: TestClock
+) -> None:
+    await start_broker(namesrvAddr=name_server.address)
+    await clock.advance_async(minutes=10)
+    assert await watcher.brokers() == {"broker-a"}
+
+
+async def test_every_name_server_is_told_and_a_dead_one_holds_nobody_up(
+    start_broker: StartBroker,
+    name_server: NameServer,
+    watcher: Watcher,
+    clock: TestClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with AsyncExitStack() as stack:
+        second = await stack.enter_async_context(NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None))
+        dead = "127.0.0.1:1"
+        with caplog.at_level(logging.WARNING):
+            broker = await start_broker(namesrvAddr=f"{dead};{name_server.address};{second.address}")
+            await clock.advance_async(minutes=1)
+        other = Watcher(second, clock)
+        stack.push_async_callback(other.remoting.close)
+        assert await watcher.brokers() == await other.brokers() == {"broker-a"}
+        assert broker.http_info()["registered_at"] == sorted([name_server.address, second.address])
+        assert caplog.text.count(f"cannot register at name server {dead}") == 1
+
+
+async def test_a_name_server_that_comes_later_hears_of_the_broker_within_seconds(
+    start_broker: StartBroker, clock: TestClock
+) -> None:
+    async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None) as server:
+        address, port = server.address, server.port
+    broker = await start_broker(namesrvAddr=address)
+    assert address in broker.problem()
+    async with NameServer(host="127.0.0.1", port=port, clock=clock, data_dir=None) as server:
+        await clock.advance_async(seconds=6)
+        await eventually(lambda: broker.problem() == "")
+
+
+async def test_the_name_servers_order_table_marks_topics(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher, clock: TestClock
+) -> None:
+    broker = await start_broker(namesrvAddr=name_server.address)
+    broker.topics.update(topic_config("ordered", 4))
+    await watcher.set_order("ordered", "broker-a:4")
+    await clock.advance_async(seconds=35)
+    await eventually(lambda: broker.topics.by_name["ordered"].config.order)
+    assert not broker.topics.by_name["BenchmarkTest"].config.order
+
+
+async def test_a_broker_that_may_only_be_read_says_so_of_all_its_topics(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher
+) -> None:
+    await start_broker(namesrvAddr=name_server.address, brokerPermission=4)
+    route = await watcher.route("TBW102")
+    assert route is not None
+    assert route.queue_datas[0].perm == 4
+
+
+async def test_another_address_can_be_advertised(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher
+) -> None:
+    broker = await start_broker(namesrvAddr=name_server.address, brokerIP1="localhost")
+    route = await watcher.route("TBW102")
+    assert route is not None
+    assert route.broker_datas[0].broker_addrs == {0: f"localhost:{broker.port}"}
+
+
+async def test_a_loopback_address_is_not_registered_at_a_name_server_elsewhere(start_broker: StartBroker) -> None:
+    with pytest.raises(ConfigError, match=r"brokerIP1: name server 192\.0\.2\.7:9876"):
+        await start_broker(namesrvAddr="192.0.2.7:9876")
+
+
+async def test_an_unknown_host_name_is_named_with_its_key(start_broker: StartBroker) -> None:
+    with pytest.raises(ConfigError, match=r"brokerIP1: the host name no\.such\.host\.invalid"):
+        await start_broker(brokerIP1="no.such.host.invalid")
+
+
+async def test_a_broker_without_a_name_server_runs_on_its_own(broker: Broker) -> None:
+    assert broker.problem() == ""
