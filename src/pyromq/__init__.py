@@ -1,0 +1,76 @@
+"""PyroMQ: Apache RocketMQ 4.9 for Python teams, with Spark inside.
+
+The public names are here and resolved on first use, so that `import pyromq` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyromq.client.config import FlowControl as FlowControl
+    from pyromq.client.producer import Producer as Producer
+    from pyromq.client.pull_consumer import LitePullConsumer as LitePullConsumer
+    from pyromq.client.rebalance import allocate_averagely as allocate_averagely
+    from pyromq.client.results import SendResult as SendResult
+    from pyromq.client.results import SendStatus as SendStatus
+    from pyromq.errors import BrokerError as BrokerError
+    from pyromq.errors import ClientError as ClientError
+    from pyromq.errors import ConnectFailed as ConnectFailed
+    from pyromq.errors import ConnectionLost as ConnectionLost
+    from pyromq.errors import InvalidMessage as InvalidMessage
+    from pyromq.errors import NoRoute as NoRoute
+    from pyromq.errors import NotSupported as NotSupported
+    from pyromq.errors import PyroMQError as PyroMQError
+    from pyromq.errors import RemotingError as RemotingError
+    from pyromq.errors import RequestTimeout as RequestTimeout
+    from pyromq.protocol.message import Message as Message
+    from pyromq.protocol.message import MessageExt as MessageExt
+    from pyromq.protocol.message import MessageQueue as MessageQueue
+
+_HOMES = {
+    "FlowControl": "client.config",
+    "LitePullConsumer": "client.pull_consumer",
+    "Message": "protocol.message",
+    "MessageExt": "protocol.message",
+    "MessageQueue": "protocol.message",
+    "Producer": "client.producer",
+    "SendResult": "client.results",
+    "SendStatus": "client.results",
+    "allocate_averagely": "client.rebalance",
+    "BrokerError": "errors",
+    "ClientError": "errors",
+    "ConnectFailed": "errors",
+    "ConnectionLost": "errors",
+    "InvalidMessage": "errors",
+    "NoRoute": "errors",
+    "NotSupported": "errors",
+    "PyroMQError": "errors",
+    "RemotingError": "errors",
+    "RequestTimeout": "errors",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyromq' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"pyromq.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, "__version__"})
+
+
+def _version() -> str:
+    try:
+        return version("pyromq")
+    except PackageNotFoundError:
+        return "0"  # run from a source tree that was never installed

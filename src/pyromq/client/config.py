@@ -1,0 +1,72 @@
+"""What clients can be told, and what they assume otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from msgspec import Struct
+
+from pyromq.client.address import DEFAULT_NAMESRV
+from pyromq.client.offset_store import OffsetStore
+from pyromq.client.rebalance import Allocate
+from pyromq.client.start_from import StartFrom
+from pyromq.clock import Clock
+
+MAX_MESSAGE_SIZE = 4 * 1024 * 1024
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True):
+    """What every client has."""
+
+    namesrv: str | Sequence[str] = DEFAULT_NAMESRV
+    """`host:port`, or several separated by semicolons."""
+    instance_name: str | None = None
+    """The part of the client id after `ip@`; by default unlike any other."""
+    namespace: str | None = None
+    """Topics and groups are those of this namespace."""
+    route_interval: float = 30.0
+    """How often routes are asked for again."""
+    heartbeat_interval: float = 30.0
+    """How often brokers hear that this client lives; they forget it after 120 s."""
+    topic_queues: int = 4
+    """Queues on each broker that a topic gets when a send creates it."""
+
+
+class FlowControl(Struct, frozen=True, kw_only=True):
+    """How much of one queue may be held before it is asked for; a pull waits while either bound is passed."""
+
+    messages: int = 1000
+    size: int = 16 * 1024 * 1024
+    """Bytes of stored records."""
+
+
+class ProducerOptions(TypedDict, total=False):
+    """The options of a Producer, for those that pass them on."""
+
+    send_timeout: float
+    retries: int
+    retry_other_broker_when_not_stored: bool
+    compress_over: int
+    topic_queues: int
+    max_message_size: int
+    max_in_flight: int
+    namespace: str | None
+    instance_name: str | None
+    clock: Clock | None
+
+
+class LitePullConsumerOptions(TypedDict, total=False):
+    """The options of a LitePullConsumer, for those that pass them on."""
+
+    start_from: StartFrom
+    auto_commit: bool
+    auto_commit_interval: float
+    pull_batch: int
+    poll_timeout: float
+    flow_control: FlowControl
+    allocate: Allocate
+    offset_store: OffsetStore | None
+    namespace: str | None
+    instance_name: str | None
+    clock: Clock | None

@@ -1,0 +1,94 @@
+"""The walk that finds out why a topic cannot be used: name server → route → broker address → port.
+
+Its text goes into NoRoute, so that the exception says which step failed, for which address, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyromq.client.api import BrokerApi
+from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
+from pyromq.protocol.bodies import BrokerData, TopicRouteData
+from pyromq.protocol.names import TBW102
+
+_STEP_TIMEOUT = 1.0
+
+
+class Step(NamedTuple):
+    """One step of the walk: what was tried, whether it worked, what was seen, and what to do if it did not work."""
+
+    name: str
+    passed: bool
+    seen: str
+    advice: str = ""
+
+
+async def diagnose(api: BrokerApi, topic: str) -> list[Step]:
+    """Walk towards a topic and return the steps up to the first that fails."""
+    steps = [await _name_servers(api)]
+    if steps[-1].passed:
+        route, step = await _route(api, topic)
+        steps.append(step)
+        if route is not None:
+            steps += [await _broker(api, broker) for broker in route.broker_datas]
+    return steps
+
+
+def explain(steps: list[Step]) -> str:
+    """Return the walk as one line: what worked, then what failed and what to do about it."""
+    texts = []
+    for step in steps:
+        texts.append(f"{step.name}: {step.seen}" + (f" ({step.advice})" if step.advice and not step.passed else ""))
+    return "; ".join(texts)
+
+
+async def _name_servers(api: BrokerApi) -> Step:
+    addresses = ", ".join(api.name_servers.addresses)
+    try:
+        await api.topic_list(timeout=_STEP_TIMEOUT)
+    except RemotingError as error:
+        return Step("name server", False, str(error), "start one, or correct namesrv=")
+    except BrokerError as error:
+        return Step("name server", False, f"{addresses} answers {error}")
+    return Step("name server", True, f"{addresses} answers")
+
+
+async def _route(api: BrokerApi, topic: str) -> tuple[TopicRouteData | None, Step]:
+    try:
+        route = await api.route(topic, timeout=_STEP_TIMEOUT)
+    except NoRoute:
+        return None, await _missing_route(api, topic)
+    except PyroMQError as error:
+        return None, Step("route", False, str(error))
+    names = ", ".join(broker.broker_name for broker in route.broker_datas)
+    return route, Step("route", True, f"{topic} is on {names}")
+
+
+async def _missing_route(api: BrokerApi, topic: str) -> Step:
+    try:
+        brokers = await _broker_names(api)
+    except PyroMQError as error:
+        return Step("route", False, str(error))
+    if not brokers:
+        return Step("route", False, "no broker is registered", "start a broker with this name server's address")
+    advice = f"create the topic, or set autoCreateTopicEnable=true so that brokers make it from {TBW102}"
+    return Step("route", False, f"none of the brokers {', '.join(brokers)} has the topic {topic!r}", advice)
+
+
+async def _broker_names(api: BrokerApi) -> list[str]:
+    cluster = await api.cluster_info(timeout=_STEP_TIMEOUT)
+    return sorted(cluster.broker_addr_table)
+
+
+async def _broker(api: BrokerApi, broker: BrokerData) -> Step:
+    name = f"broker {broker.broker_name}"
+    address = broker.broker_addrs.get(0)
+    if address is None:
+        return Step(name, False, "has no master now", "start its master, or wait until it has registered")
+    try:
+        await api.remoting.connection(address)
+    except RemotingError as error:
+        advice = "is the broker running, and is brokerIP1 an address that this machine can reach?"
+        return Step(name, False, str(error), advice)
+    return Step(name, True, f"{address} accepts connections")

@@ -1,0 +1,47 @@
+"""Heartbeats: every broker hears every 30 seconds which groups live in this client, and forgets them otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pyromq.client.api import BrokerApi
+from pyromq.client.results import BrokerHello
+from pyromq.client.routes import Routes
+from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies import HeartbeatData
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """Tell brokers who is here; `brokers` holds what each said of itself, by address."""
+
+    def __init__(self, api: BrokerApi, routes: Routes, content: Callable[[], HeartbeatData]) -> None:
+        self.brokers: dict[str, BrokerHello] = {}
+        self._api = api
+        self._routes = routes
+        self._content = content
+
+    async def beat(self) -> bool:
+        """Tell every broker known, all at once; return whether each one took it.
+
+        Consumers tell slaves too, which may be read from; producers only masters, which they send to.
+        """
+        content = self._content()
+        if not content.producer_data_set and not content.consumer_data_set:
+            return True
+        addresses = self._routes.addresses(slaves=bool(content.consumer_data_set))
+        taken = await asyncio.gather(*[self._beat(address, content) for address in addresses])
+        return all(taken)
+
+    async def _beat(self, address: str, content: HeartbeatData) -> bool:
+        try:
+            self.brokers[address] = await self._api.heartbeat(address, content)
+        except PyroMQError as error:
+            known = self.brokers.pop(address, None)
+            level = logging.WARNING if known else logging.DEBUG  # said once, not every second that it is down
+            logger.log(level, "heartbeat to broker=%s failed: %s", address, error)
+            return False
+        return True

@@ -1,0 +1,63 @@
+"""Work that is done again and again: heartbeats, rebalancing, commits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import PyroMQError
+
+logger = logging.getLogger(__name__)
+
+RETRY_DELAY = 1.0
+
+
+class Periodic:
+    """Call `work` every `interval` seconds, at once when woken, and soon again when it failed or was not finished."""
+
+    def __init__(self, name: str, clock: Clock, interval: float, work: Callable[[], Awaitable[bool]]) -> None:
+        self._name = name
+        self._clock = clock
+        self._interval = interval
+        self._work = work
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, one interval from now unless woken before."""
+        self._task = asyncio.create_task(self._run(), name=f"pyromq {self._name}")
+
+    def wake(self) -> None:
+        """Have the work done now; once more if it is being done."""
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """End it, in the middle of the work if need be."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        delay = self._interval
+        while True:
+            await self._wait(delay)
+            finished = await self._attempt()
+            delay = self._interval if finished else min(RETRY_DELAY, self._interval)
+
+    async def _wait(self, delay: float) -> None:
+        with suppress(TimeoutError):
+            await wait_for(self._clock, self._woken.wait(), delay)
+        self._woken.clear()
+
+    async def _attempt(self) -> bool:
+        try:
+            return await self._work()
+        except PyroMQError as error:
+            logger.warning("%s failed and is tried again: %s", self._name, error)
+        except Exception:
+            logger.exception("%s failed and is tried again", self._name)
+        return False

@@ -1,0 +1,87 @@
+"""What several tests of the client need: filling topics, reading all of them, waiting for what must come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from pyromq.client.api import BrokerApi
+from pyromq.client.producer import Producer
+from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper, encode
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import request
+from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
+from pyromq.protocol.message import Message, MessageExt, MessageQueue
+
+PATIENCE = 30.0
+
+
+async def fill(producer: Producer, topic: str, count: int, tags: Sequence[str] = ()) -> list[bytes]:
+    """Send so many messages, their tags in turn, and return their bodies."""
+    bodies = [f"{topic}/{number}".encode() for number in range(count)]
+    messages = [
+        Message(topic=topic, body=body, tags=tags[number % len(tags)] if tags else None)
+        for number, body in enumerate(bodies)
+    ]
+    await asyncio.gather(*[producer.send(message) for message in messages])
+    return bodies
+
+
+async def read(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
+    """Poll until so many messages have come."""
+    messages: list[MessageExt] = []
+    async with asyncio.timeout(PATIENCE):
+        while len(messages) < count:
+            messages += await consumer.poll(timeout=1.0, max_messages=count - len(messages))
+    return messages
+
+
+async def eventually(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            held = condition()
+            if held if isinstance(held, bool) else await held:
+                return
+            await asyncio.sleep(0.01)
+
+
+def bodies_by_queue(messages: Sequence[MessageExt]) -> dict[MessageQueue, list[bytes]]:
+    """Return what came from each queue, in the order it came."""
+    found: dict[MessageQueue, list[bytes]] = {}
+    for message in messages:
+        found.setdefault(message.queue, []).append(message.body)
+    return found
+
+
+def in_queue_order(messages: Sequence[MessageExt]) -> bool:
+    """Tell whether the offsets of each queue only go up."""
+    last: dict[MessageQueue, int] = {}
+    for message in messages:
+        if message.queue_offset <= last.get(message.queue, -1):
+            return False
+        last[message.queue] = message.queue_offset
+    return True
+
+
+async def stored_count(api: BrokerApi, topic: str) -> int:
+    """Return how many messages the topic holds on all brokers."""
+    route = await api.route(topic)
+    addresses = {broker.broker_name: broker.broker_addrs[0] for broker in route.broker_datas}
+    count = 0
+    for data in route.queue_datas:
+        for number in range(data.write_queue_nums):
+            count += await api.max_offset(addresses[data.broker_name], topic, number)
+    return count
+
+
+async def register_broker(api: BrokerApi, name: str, address: str, *topics: str) -> None:
+    """Tell the name server of a broker at some address, whoever listens there."""
+    header = RegisterBrokerRequestHeader(
+        broker_name=name, broker_addr=address, cluster_name="DefaultCluster", broker_id=0, ha_server_addr=address
+    )
+    table = {topic: TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4, perm=6) for topic in topics}
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(topic_config_table=table))
+    answer = await api.name_servers.call(request(RequestCode.REGISTER_BROKER, header, encode(body)), 3.0)
+    assert answer.code == 0, answer.remark

@@ -1,0 +1,127 @@
+"""Scenarios for Apache's C++ client (PyPI's rocketmq), each run as a process of its own: it may crash at shutdown.
+
+    python cpp_scenarios.py SCENARIO NAMESRV TOPIC
+
+Prints one JSON line for each thing done; whoever started it judges by those, not by how the process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
+from rocketmq.exceptions import ProducerSendSyncFailed
+
+COUNT = 20
+
+
+def say(**facts: Any) -> None:
+    os.write(1, json.dumps(facts).encode() + b"\n")  # in one piece: listeners run on several threads
+
+
+def started_producer(namesrv: str) -> Any:
+    producer = Producer("cpp-producer", timeout=10_000)
+    producer.set_namesrv_addr(namesrv)
+    producer.start()
+    return producer
+
+
+def create_topic(producer: Any, topic: str) -> None:
+    """Send a first message; on a busy machine the client may give up looking for a route too early."""
+    for attempt in range(5):
+        try:
+            producer.send_sync(message(topic, 0))
+        except ProducerSendSyncFailed:
+            if attempt == 4:
+                raise
+        else:
+            return
+
+
+def message(topic: str, number: int) -> Any:
+    made = Message(topic)
+    made.set_keys(f"k-{number}")
+    made.set_tags("odd" if number % 2 else "even")
+    made.set_property("number", str(number))
+    made.set_body(f"body {number}")
+    return made
+
+
+def send_sync(namesrv: str, topic: str) -> None:
+    producer = started_producer(namesrv)
+    for number in range(COUNT):
+        result = producer.send_sync(message(topic, number))
+        say(status=int(result.status), message_id=result.msg_id, offset=result.offset)
+
+
+def send_oneway(namesrv: str, topic: str) -> None:
+    producer = started_producer(namesrv)
+    create_topic(producer, topic)
+    for number in range(1, COUNT):
+        producer.send_oneway(message(topic, number))
+    time.sleep(0.5)  # it leaves from a thread of its own
+    say(done=True)
+
+
+def send_batch(namesrv: str, topic: str) -> None:
+    producer = started_producer(namesrv)
+    create_topic(producer, topic)
+    result = producer.send_batch([message(topic, number) for number in range(1, COUNT)])
+    say(status=int(result.status), offset=result.offset)
+
+
+def send_orderly(namesrv: str, topic: str) -> None:
+    producer = started_producer(namesrv)
+    for number in range(COUNT):
+        result = producer.send_orderly(message(topic, number), 7)
+        say(status=int(result.status), offset=result.offset)
+
+
+def send_large(namesrv: str, topic: str) -> None:
+    producer = started_producer(namesrv)
+    large = Message(topic)
+    large.set_body("x" * 100_000)
+    say(status=int(producer.send_sync(large).status))
+
+
+def pull(namesrv: str, topic: str) -> None:
+    consumer = PullConsumer("cpp-puller")
+    consumer.set_namesrv_addr(namesrv)
+    consumer.start()
+    for found in consumer.pull(topic):
+        say(
+            topic=found.topic,
+            body=found.body.decode(),
+            tags=found.tags.decode(),
+            keys=found.keys.decode(),
+            number=found["number"].decode(),
+            queue_id=found.queue_id,
+            queue_offset=found.queue_offset,
+            message_id=found.id,
+        )
+
+
+def push(namesrv: str, topic: str) -> None:
+    received = threading.Semaphore(0)
+
+    def listen(found: Any) -> None:
+        say(body=found.body.decode(), tags=found.tags.decode())
+        received.release()
+
+    consumer = PushConsumer("cpp-pusher")
+    consumer.set_namesrv_addr(namesrv)
+    consumer.subscribe(topic, listen, "odd")
+    consumer.start()
+    for _ in range(COUNT // 2):
+        received.acquire(timeout=40)
+
+
+if __name__ == "__main__":
+    scenario, namesrv, topic = sys.argv[1:]
+    globals()[scenario](namesrv, topic)
+    os._exit(0)
