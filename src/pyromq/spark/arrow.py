@@ -1,0 +1,79 @@
+"""Arrow arrays from numpy arrays and ranges of a buffer: one copy each, no Python object per value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Octets = NDArray[np.uint8]
+
+_MICROSECONDS = 1000
+_MOST_MS = (2**63 - 1) // _MICROSECONDS
+_HEX_PAIRS = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
+
+
+def take_ranges(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s) -> pa.Array:
+    """Copy `data[start:end]` of every row into one array of `kind` (binary or string); data is below 2 GiB."""
+    # Starts and ends interleaved are the offsets of an array whose even values are the rows; the odd ones, what lies
+    # between two rows, are never looked at, so they may run backwards.
+    count = len(starts)
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0 : 2 * count : 2], offsets[1 : 2 * count : 2] = starts, ends
+    offsets[2 * count] = max(starts[0], ends[-1]) if count else 0
+    both = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(offsets), data])
+    return take(both, np.arange(0, 2 * count, 2, dtype=np.int32))
+
+
+def take(array: pa.Array, rows: NDArray[Any]) -> pa.Array:
+    """Return these rows of the array; a negative row number gives null."""
+    missing = rows < 0
+    return pc.take(array, pa.array(rows, mask=missing if missing.any() else None), boundscheck=False)
+
+
+def merge(plain: pa.Array, rows: Int64s, others: pa.Array) -> pa.Array:
+    """Return `plain` with the rows of these numbers replaced by `others`."""
+    order = np.arange(len(plain))
+    order[rows] = len(plain) + np.arange(len(rows))
+    return take(pa.concat_arrays([plain, others]), order)
+
+
+def content(texts: pa.Array) -> tuple[NDArray[np.int32], Octets]:
+    """Return offsets and bytes of a binary array just made by `take_ranges`: the bytes themselves, not a copy."""
+    _, offsets, octets = texts.buffers()
+    return np.frombuffer(offsets, np.int32)[: len(texts) + 1], np.frombuffer(octets or b"", np.uint8)
+
+
+def numbers(values: NDArray[Any]) -> pa.Array:
+    """Return integers as an array of their own width, without a copy."""
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def timestamps(times_ms: Int64s) -> pa.Array:
+    """Return times as Spark has them; null where a producer's time does not fit into microseconds."""
+    impossible = (times_ms > _MOST_MS) | (times_ms < -_MOST_MS)
+    array = numbers(np.where(impossible, 0, times_ms) * _MICROSECONDS).view(pa.timestamp("us", "UTC"))
+    return pc.if_else(pa.array(impossible), None, array) if impossible.any() else array
+
+
+def hex_text(octets: Octets) -> pa.Array:
+    """Return each row of a matrix of bytes as upper-case hex digits."""
+    rows, width = octets.shape
+    digits = np.ascontiguousarray(_HEX_PAIRS[octets])
+    offsets = (2 * width * np.arange(rows + 1)).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(digits)])
+
+
+def split_words(texts: pa.Array) -> pa.Array:
+    """Split each text at spaces; several in a row count as one, and null stays null."""
+    lists = pc.split_pattern(texts, " ")
+    words, bounds = lists.values, lists.offsets.to_numpy()
+    kept = pc.greater(pc.binary_length(words), 0).to_numpy(zero_copy_only=False)
+    if kept.all():
+        return lists
+    fewer = np.concatenate(([0], np.cumsum(kept)))[bounds].astype(np.int32)
+    return pa.ListArray.from_arrays(fewer, words.filter(pa.array(kept)), mask=lists.is_null())

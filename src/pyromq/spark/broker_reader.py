@@ -1,0 +1,94 @@
+"""Ranges of queues -> Arrow batches, on an executor, with the check that nothing is missing."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pyromq.errors import CorruptRecord
+from pyromq.protocol.filter import parse_tags
+from pyromq.spark.arrow import Int64s
+from pyromq.spark.brokers import Brokers, connect
+from pyromq.spark.columns import Columns
+from pyromq.spark.offsets import QueueSlice, queue_name
+from pyromq.spark.options import ReadOptions
+from pyromq.spark.positions import lost
+from pyromq.spark.puller import Puller
+from pyromq.spark.records import Records, record_starts
+
+
+def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Read ranges one after the other; raise OffsetOutOfRange where messages are gone, unless the options allow it."""
+    if not gc.get_freeze_count():  # Spark collects garbage after each task: 27 ms, frozen 12 ms
+        gc.collect()
+        gc.freeze()
+    for part in slices:
+        try:
+            yield from SliceReader(connect(options.namesrv), part, options).batches()
+        except CorruptRecord as error:
+            raise CorruptRecord(f"queue {queue_name(part.queue)}: {error}") from error
+
+
+class SliceReader:
+    """Reads one range of one queue."""
+
+    def __init__(self, brokers: Brokers, part: QueueSlice, options: ReadOptions) -> None:
+        self._puller = Puller(brokers, part, options)
+        self._part = part
+        self._options = options
+        self._tags = parse_tags(options.tags).tags
+        self._reached = part.start
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the range as Arrow batches of about the size that the options ask for."""
+        bodies: list[bytes] = []
+        starts: list[int] = []
+        size = 0
+        for body in self._puller.bodies():
+            starts += [size + start for start in record_starts(body)]
+            bodies.append(body)
+            size += len(body)
+            if len(starts) >= self._options.batch_rows or size >= self._options.batch_bytes:
+                yield from self._decode(bodies, starts)
+                bodies, starts, size = [], [], 0
+        if bodies:
+            yield from self._decode(bodies, starts)
+        self._check_end()
+
+    def _decode(self, bodies: list[bytes], starts: list[int]) -> Iterator[pa.RecordBatch]:
+        records = Records(b"".join([*bodies, b"\x00"]), np.array(starts, np.int64))
+        self._check_gaps(records.queue_offsets)
+        if self._tags:
+            records = self._wanted(records)
+        while len(records):
+            columns = self._columns(records)
+            count = columns.fitting() if "body" in self._options.columns else len(records)
+            if count < len(records):
+                columns = self._columns(records.select(slice(count)))
+            yield columns.batch(self._options.columns, properties_as_text=self._options.properties_as_text)
+            records = records.select(slice(count, None))
+
+    def _columns(self, records: Records) -> Columns:
+        return Columns(records, self._part.queue.broker_name, inflate=self._options.decompress)
+
+    def _wanted(self, records: Records) -> Records:
+        """Drop what the broker's filter let through: messages past the end, and other tags with the same hash."""
+        wanted = (records.queue_offsets < self._part.stop) & self._columns(records).tagged(self._tags)
+        return records if wanted.all() else records.select(wanted)
+
+    def _check_gaps(self, offsets: Int64s) -> None:
+        """Without a filter offsets come one by one: where one is missing, a message is."""
+        steps = np.diff(offsets, prepend=self._reached - 1)
+        if (steps < 1).any():
+            raise CorruptRecord(f"offset {offsets[int((steps < 1).argmax())]} came after a later one")
+        if not self._tags and (steps > 1).any():
+            row = int((steps > 1).argmax())
+            lost(self._options, self._part.queue, int(offsets[row] - steps[row] + 1), int(offsets[row]))
+        self._reached = int(offsets[-1]) + 1
+
+    def _check_end(self) -> None:
+        if not self._tags and self._reached < self._part.stop:
+            lost(self._options, self._part.queue, self._reached, self._part.stop)

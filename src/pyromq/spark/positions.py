@@ -1,0 +1,84 @@
+"""Where reading begins and ends: positions of the options become offsets; and what to do where messages are gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pyromq.errors import ConfigError, OffsetOutOfRange
+from pyromq.protocol.message import MessageQueue
+from pyromq.spark.brokers import Brokers
+from pyromq.spark.offsets import EARLIEST, LATEST, Offsets, QueueSlice, queue_name, slices
+from pyromq.spark.options import AtTime, Position, ReadOptions
+
+logger = logging.getLogger(__name__)
+
+
+def resolve(
+    brokers: Brokers, position: Position, queues: Sequence[MessageQueue], group: str | None, unnamed: int = EARLIEST
+) -> Offsets:
+    """Return the offset of each queue that a position means; `unnamed` is for queues that a JSON form leaves out.
+
+    A queue of which the group has committed nothing counts as one of which it has read nothing.
+    """
+    match position:
+        case "earliest":
+            return brokers.min_offsets(queues)
+        case "latest":
+            return brokers.max_offsets(queues)
+        case "committed":
+            return _numbered(brokers, brokers.committed_offsets(queues, group or ""), queues, EARLIEST)
+        case AtTime(timestamp_ms):
+            return brokers.offsets_since(queues, timestamp_ms, group)
+        case _:
+            _check_known(position, queues)
+            return _numbered(brokers, position, queues, unnamed)
+
+
+def _numbered(brokers: Brokers, offsets: Offsets, queues: Sequence[MessageQueue], unnamed: int) -> Offsets:
+    """Fill in what is missing, then ask the brokers what earliest and latest are."""
+    wanted = {queue: offsets.get(queue, unnamed) for queue in queues}
+    earliest = brokers.min_offsets([queue for queue in queues if wanted[queue] == EARLIEST])
+    latest = brokers.max_offsets([queue for queue in queues if wanted[queue] == LATEST])
+    return wanted | earliest | latest
+
+
+def _check_known(offsets: Offsets, queues: Sequence[MessageQueue]) -> None:
+    unknown = sorted(offsets.keys() - set(queues))
+    if unknown:
+        raise ConfigError(f"offsets are given for queue {queue_name(unknown[0])}, which is not among those to read")
+
+
+def bounds(brokers: Brokers, options: ReadOptions) -> list[QueueSlice]:
+    """Return the ranges that a batch read covers, within what the queues hold now."""
+    queues = brokers.queues(brokers.topics(options.topics, options.pattern))
+    first = brokers.min_offsets(queues)  # asked for in this order, nothing that happens meanwhile looks like a loss
+    start = resolve(brokers, options.start, queues, options.group)
+    end = resolve(brokers, options.end, queues, options.group, unnamed=LATEST)
+    last = brokers.max_offsets(queues)
+    for queue in queues:
+        if start[queue] < first[queue]:
+            lost(options, queue, start[queue], first[queue])
+        for wanted in (start[queue], end[queue]):
+            if wanted > last[queue]:
+                cut(options, queue, wanted, last[queue])
+        start[queue], end[queue] = max(start[queue], first[queue]), min(end[queue], last[queue])
+    return slices(start, end)
+
+
+def lost(options: ReadOptions, queue: MessageQueue, wanted: int, available: int) -> None:
+    """Raise OffsetOutOfRange because the first messages of a range are gone, or warn if the options say so."""
+    text = f"queue {queue_name(queue)}: wanted offset {wanted}, first available {available}"
+    _report(options, f"{text}, {available - wanted} messages lost to retention")
+
+
+def cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int) -> None:
+    """Raise OffsetOutOfRange because a queue ends before an offset it had, or warn if the options say so."""
+    text = f"queue {queue_name(queue)}: wanted offset {wanted}, but it ends at {end}"
+    _report(options, f"{text}; its topic was made anew or its broker lost messages")
+
+
+def _report(options: ReadOptions, text: str) -> None:
+    if options.fail_on_data_loss:
+        raise OffsetOutOfRange(f"{text}; set failOnDataLoss=false to go on")
+    logger.warning("%s; going on, as failOnDataLoss=false says", text)

@@ -1,0 +1,122 @@
+"""Message properties as Arrow: `name 0x01 value 0x02 …` of many records cut into names and values at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pyromq.protocol.properties import decode_properties
+from pyromq.spark.arrow import Int64s, Octets, content, merge, take, take_ranges
+
+_AFTER_NAME, _AFTER_VALUE = 1, 2
+_MAP = pa.map_(pa.string(), pa.string())
+
+
+class Properties:
+    """The properties of each record: row i has those from `bounds[i]` to `bounds[i + 1]`."""
+
+    def __init__(self, names: pa.Array, values: pa.Array, bounds: NDArray[np.int32]) -> None:
+        self._names = names
+        self._values = values
+        self._bounds = bounds
+
+    @classmethod
+    def of_texts(cls, data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -> Properties:
+        """Read the texts `data[start:end]`, each with one more readable byte after it, leaving out malformed pieces."""
+        texts = _terminated(data, octets, starts, ends)
+        parsed = cls._cut(texts)
+        if parsed is not None:
+            return parsed
+        odd = _irregular_rows(texts)
+        shorter = ends.copy()
+        shorter[odd] = starts[odd]
+        others = cls._cut(_terminated(data, octets, starts, shorter))
+        assert others is not None, "a row with irregular separators was overlooked"
+        return others._with_rows(odd, take_ranges(pa.binary(), data, starts[odd], ends[odd]))
+
+    @classmethod
+    def _cut(cls, texts: pa.Array) -> Properties | None:
+        """Cut at the separators; None unless they alternate everywhere, with something between them."""
+        offsets, octets = content(texts)
+        separators = np.flatnonzero(_is_separator(octets))
+        names_end, values_end = octets[separators[0::2]], octets[separators[1::2]]
+        if len(separators) % 2 or (names_end != _AFTER_NAME).any() or (values_end != _AFTER_VALUE).any():
+            return None
+        if (np.diff(separators, prepend=-1) == 1).any():
+            return None
+        # Offsets over the same bytes: name, separator, value, separator, name …
+        edges = np.zeros(2 * len(separators) + 1, np.int32)
+        edges[1::2], edges[2::2] = separators, separators + 1
+        pieces = pa.Array.from_buffers(pa.string(), len(edges) - 1, [None, pa.py_buffer(edges), texts.buffers()[2]])
+        names = take(pieces, np.arange(0, len(edges) - 1, 4, dtype=np.int32))
+        values = take(pieces, np.arange(2, len(edges) - 1, 4, dtype=np.int32))
+        return cls(names, values, (np.searchsorted(separators, offsets) // 2).astype(np.int32))
+
+    def _with_rows(self, rows: Int64s, texts: pa.Array) -> Properties:
+        """Replace some rows by what a client would read from their texts."""
+        read = pa.array([list(decode_properties(text.as_py()).items()) for text in texts], _MAP)
+        merged = merge(pa.MapArray.from_arrays(self._bounds, self._names, self._values), rows, read)
+        return Properties(merged.keys, merged.items, merged.offsets.to_numpy())
+
+    def get(self, name: str) -> pa.Array:
+        """Return the value of one property for each row, null where it is missing; the last of several wins."""
+        found = pc.indices_nonzero(pc.equal(self._names, name)).to_numpy().astype(np.int64)
+        places = np.full(len(self._bounds) - 1, -1)
+        places[self._rows[found]] = found
+        return take(self._values, places)
+
+    def as_map(self) -> pa.MapArray:
+        """Return all properties as one map for each row; the last of several with one name wins."""
+        names, values, bounds = self._names, self._values, self._bounds
+        overruled = self._overruled()
+        if len(overruled):
+            kept = np.ones(len(names), bool)
+            kept[overruled] = False
+            names, values = names.filter(pa.array(kept)), values.filter(pa.array(kept))
+            bounds = np.concatenate(([0], np.cumsum(kept)))[bounds].astype(np.int32)
+        return pa.MapArray.from_arrays(bounds, names, values)
+
+    @cached_property
+    def _rows(self) -> Int64s:
+        return np.repeat(np.arange(len(self._bounds) - 1), np.diff(self._bounds))
+
+    def _overruled(self) -> Int64s:
+        """Return the places of properties after which one of the same name follows in the same row."""
+        encoded = pc.dictionary_encode(self._names)
+        marks = self._rows * len(encoded.dictionary) + encoded.indices.to_numpy()
+        ordered = np.sort(marks)
+        if not (ordered[1:] == ordered[:-1]).any():
+            return np.empty(0, np.int64)
+        places = np.argsort(marks, kind="stable")
+        followed: Int64s = places[:-1][marks[places[1:]] == marks[places[:-1]]]
+        return followed
+
+
+def _is_separator(octets: Octets) -> NDArray[np.bool_]:
+    return (octets - np.uint8(1)) < 2  # one pass for both: 0 wraps to 255
+
+
+def _terminated(data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -> pa.Array:
+    """Copy the texts so that each, unless empty, ends with a separator: up to 4.9.0 brokers wrote one there."""
+    lacks_one = (ends > starts) & (octets[ends - 1] != _AFTER_VALUE)
+    texts = take_ranges(pa.binary(), data, starts, ends + lacks_one)
+    if lacks_one.any():
+        offsets, copied = content(texts)
+        copied[offsets[1:][lacks_one] - 1] = _AFTER_VALUE
+    return texts
+
+
+def _irregular_rows(texts: pa.Array) -> Int64s:
+    """Return the rows in which separators do not alternate or a name or value is empty."""
+    offsets, octets = content(texts)
+    separators = np.flatnonzero(_is_separator(octets))
+    rows = np.searchsorted(offsets, separators, side="right") - 1
+    first = np.searchsorted(separators, offsets)[rows]
+    index = np.arange(len(separators)) - first
+    before = np.where(index == 0, offsets[rows] - 1, np.roll(separators, 1))
+    expected = np.where(index % 2 == 0, _AFTER_NAME, _AFTER_VALUE)
+    return np.unique(rows[(octets[separators] != expected) | (separators - before == 1)])

@@ -1,0 +1,65 @@
+"""The data source "pyromq" as Spark sees it: options and schema in, readers out.
+
+Spark imports this module in each of its planning processes, so what is heavy is imported by the method that needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pyromq.errors import ConfigError, NotSupported
+from pyromq.spark.options import ReadOptions, read_options, schema_options
+from pyromq.spark.schema import COLUMN_TYPES, check_columns, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+
+_WRITING = "writing with format pyromq is not in this version; send with pyromq.Producer"
+
+
+class PyroMQDataSource(DataSource):
+    """Format "pyromq": topics as tables and streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pyromq"
+
+    def schema(self) -> str:
+        columns, as_text = schema_options(self.options)
+        return ddl(columns, properties_as_text=as_text)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyromq.spark.batch import BatchReader
+
+        return BatchReader(with_schema(read_options(self.options, streaming=False), schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from pyromq.spark.stream import StreamReader
+
+        return StreamReader(with_schema(read_options(self.options, streaming=True), schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        raise NotSupported(_WRITING)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        raise NotSupported(_WRITING)
+
+
+def with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
+    """Return options that give the columns of a schema: Spark has no column pruning here, users choose by theirs."""
+    columns = check_columns(schema.fieldNames())
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    as_text = types.get("properties") == "string"
+    for name, kind in types.items():
+        if kind != COLUMN_TYPES[name] and not (name == "properties" and as_text):
+            raise ConfigError(f"column {name!r} has type {COLUMN_TYPES[name]}, not {kind}: convert it after reading")
+    return replace(options, columns=columns, properties_as_text=as_text)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyromq.errors import ConfigError
+from pyromq.protocol.message import MessageQueue
+from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, queue_name, slices, to_json
+from pyromq.spark.partitions import SMALL, Slices, plan
+
+QUEUES = st.builds(
+    MessageQueue,
+    st.sampled_from(["orders", "%RETRY%g", "a|b"]),
+    st.sampled_from(["broker-a", "broker-b"]),
+    st.integers(0, 20),
+)
+OFFSETS = st.dictionaries(QUEUES, st.integers(0, 2**62), max_size=12)
+ENDS = st.dictionaries(QUEUES, st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=12)
+
+
+def _start_and_end(ends: dict[MessageQueue, tuple[int, int]]) -> tuple[Offsets, Offsets]:
+    return {queue: start for queue, (start, _) in ends.items()}, {queue: sum(both) for queue, both in ends.items()}
+
+
+@given(OFFSETS)
+def test_offsets_survive_json(offsets: Offsets) -> None:
+    assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
+
+
+@given(OFFSETS, st.randoms(use_true_random=False))
+def test_the_same_offsets_are_always_the_same_text(offsets: Offsets, shuffler: random.Random) -> None:
+    items = list(offsets.items())
+    shuffler.shuffle(items)
+    text = json.dumps(to_json(dict(items)))
+    assert text == json.dumps(to_json(offsets)) == json.dumps(to_json(offsets), sort_keys=True)
+
+
+def test_the_json_form_is_that_of_the_contract() -> None:
+    offsets = {MessageQueue("orders", "broker-a", queue): queue + 5 for queue in (10, 2)}
+    assert json.dumps(to_json(offsets)) == '{"orders": {"broker-a": {"10": 15, "2": 7}}}'
+    assert queue_name(MessageQueue("orders", "broker-a", 3)) == "orders/broker-a/3"
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {"o": 1}, {"o": {"b": 1}}, {"o": {"b": {"0": "1"}}}, {"o": {"b": {"0": 1.5}}}]
+)
+def test_another_form_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError):
+        from_json(value)
+
+
+@given(ENDS, st.integers(1, 500))
+def test_a_limit_is_kept_and_every_batch_gets_on(ends: dict[MessageQueue, tuple[int, int]], most: int) -> None:
+    start, end = _start_and_end(ends)
+    result = limited(start, end, most)
+    assert result.keys() == end.keys()
+    assert all(start[queue] <= result[queue] <= end[queue] for queue in end)
+    taken, backlog = sum(result.values()) - sum(start.values()), sum(end.values()) - sum(start.values())
+    assert taken == min(most, backlog)
+    waiting = [queue for queue in end if end[queue] > start[queue]]
+    assert len(waiting) > most or all(result[queue] > start[queue] for queue in waiting), "a small queue starves"
+
+
+def test_a_limit_is_shared_out_by_backlog() -> None:
+    one, two = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
+    assert limited({one: 0, two: 50}, {one: 9000, two: 1050}, 100) == {one: 90, two: 50 + 10}
+
+
+@given(ENDS, st.none() | st.integers(1, 30), st.integers(1, 700))
+def test_a_plan_covers_every_offset_once_and_in_order(
+    ends: dict[MessageQueue, tuple[int, int]], min_partitions: int | None, max_records: int
+) -> None:
+    start, end = _start_and_end(ends)
+    partitions = plan(slices(start, end), min_partitions, max_records)
+    reached = dict(start)
+    for part in (part for partition in partitions for part in partition.slices):
+        assert part.start == reached[part.queue] < part.stop
+        reached[part.queue] = part.stop
+    assert reached == end
+    sizes = [sum(part.stop - part.start for part in partition.slices) for partition in partitions]
+    assert all(0 < size <= max_records for size in sizes)
+    if min_partitions is not None:
+        assert len(partitions) >= min(min_partitions, sum(sizes))
+
+
+def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
+    queues = [MessageQueue("t", "b", number) for number in range(5)]
+    sizes = [SMALL // 2, SMALL // 2, 10, SMALL, 10]
+    partitions = plan([QueueSlice(*pair) for pair in zip(queues, [0] * 5, sizes, strict=True)], None, 10**6)
+    assert [[part.queue.queue_id for part in partition.slices] for partition in partitions] == [[0, 1], [2], [3], [4]]
+    assert all(isinstance(partition, Slices) for partition in partitions)
+
+
+def test_a_range_is_divided_evenly() -> None:
+    (queue,) = [MessageQueue("t", "b", 0)]
+    partitions = plan([QueueSlice(queue, 100, 100 + 250_000)], None, 100_000)
+    assert [part.stop - part.start for partition in partitions for part in partition.slices] == [83333, 83333, 83334]
