@@ -1,0 +1,31 @@
+"""A whole cluster inside the test process, and a clock that the test moves.
+
+>>> from pyromq import Message, blocking
+>>> from pyromq.testing import LocalCluster
+>>> with LocalCluster() as cluster, blocking.Producer(group="shop", namesrv=cluster.namesrv) as producer:
+...     producer.send(Message(topic="orders", body=b"..."))
+...     cluster.clock.advance(hours=2)
+
+The names are resolved on first use: pytest loads this package in every run where it is installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyromq.testing.clock import TestClock as TestClock
+    from pyromq.testing.cluster import LocalBroker as LocalBroker
+    from pyromq.testing.cluster import LocalCluster as LocalCluster
+
+_HOMES = {"LocalBroker": "cluster", "LocalCluster": "cluster", "TestClock": "clock"}
+
+__all__ = ["LocalBroker", "LocalCluster", "TestClock"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pyromq.testing' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"pyromq.testing.{_HOMES[name]}"), name)
+    return value

@@ -1,0 +1,212 @@
+"""LocalCluster: a real name server and real brokers inside the test process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import socket
+import string
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pyromq.blocking import Portal
+from pyromq.broker.config import broker_config
+from pyromq.broker.server import Broker
+from pyromq.errors import RemotingError
+from pyromq.namesrv.server import NameServer
+from pyromq.testing.clock import TestClock
+
+T = TypeVar("T")
+
+HOST = "127.0.0.1"
+_PORTS = range(20_000, 30_000)  # below those of outgoing connections, so that a broker can come back to its own
+_PORT_NEIGHBOURS = (-2, 0, 1)  # the fast port, the port itself, replication
+_PORT_ATTEMPTS = 20
+_random = random.SystemRandom()  # tests seed the other one, alike in parallel processes
+
+
+class LocalBroker:
+    """One broker of a cluster; name, address and files stay over its restarts."""
+
+    def __init__(self, name: str, store: Path) -> None:
+        self.name = name
+        self.store = store
+        self.port = 0
+        self.server: Broker | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it: `host:port`."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether it is up."""
+        return self.server is not None
+
+    def awaits_disk(self) -> bool:
+        """Tell whether sends wait for the flush that SYNC_FLUSH promises."""
+        if self.server is None or self.server.config.store.flush_disk_type != "SYNC_FLUSH":
+            return False
+        return self.server.store.flushed_offset < self.server.store.max_physical_offset
+
+
+class LocalCluster:
+    """Name server and brokers on a thread of their own, while `with` or `async with` lasts.
+
+    Ports are free ones. Files are in a temporary directory, removed at the end, or in `data`, which stays. `settings`
+    has keys of broker.conf, for all brokers. Everything runs by `clock`: in real time, until the test advances it; a
+    client that shall live through that needs it too (`Producer(…, clock=cluster.clock)`).
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        data: Path | str | None = None,
+        clock: TestClock | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.clock = clock or TestClock()
+        self.data = Path(data) if data is not None else Path(tempfile.gettempdir())
+        self.brokers: list[LocalBroker] = []
+        self.namesrv = ""
+        self._count = brokers
+        self._temporary = data is None
+        self._settings = {key: _text(value) for key, value in (settings or {}).items()}
+        self._threads = _CountingExecutor()
+
+    def __enter__(self) -> Self:
+        """Start everything; raise what the first server that could not start said."""
+        if self._temporary:
+            self.data = Path(tempfile.mkdtemp(prefix="pyromq-"))
+        self._portal = Portal()
+        try:
+            self._portal.call(self._open())
+        except BaseException:
+            self._end()
+            raise
+        self.clock.busy.append(self._is_busy)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.clock.busy.remove(self._is_busy)
+        try:
+            self._portal.call(self._exit.aclose())
+        finally:
+            self._end()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, traceback)
+
+    def stop_broker(self, number: int = 0) -> None:
+        """Stop a broker as SIGTERM would: it says goodbye, flushes and closes."""
+        self._portal.call(self._stop_broker(self.brokers[number]))
+
+    def start_broker(self, number: int = 0) -> None:
+        """Start a broker that was stopped, at its old address, with its files."""
+        self._portal.call(self._start_broker(self.brokers[number]))
+
+    async def _open(self) -> None:
+        asyncio.get_running_loop().set_default_executor(self._threads)
+        async with AsyncExitStack() as stack:
+            name_server = NameServer(host=HOST, port=0, clock=self.clock, data_dir=self.data / "namesrv")
+            self.namesrv = (await stack.enter_async_context(name_server)).address
+            self.brokers = [self._new_broker(number) for number in range(self._count)]
+            for broker in self.brokers:
+                stack.push_async_callback(self._stop_broker, broker)
+                await self._start_broker(broker)
+            self._exit = stack.pop_all()
+
+    def _new_broker(self, number: int) -> LocalBroker:
+        name = f"broker-{string.ascii_lowercase[number]}"
+        return LocalBroker(name, self.data / "store" if number == 0 else self.data / name / "store")
+
+    async def _start_broker(self, broker: LocalBroker) -> None:
+        attempts = 1 if broker.port else _PORT_ATTEMPTS
+        while not broker.running:
+            port = broker.port or _free_port()
+            attempts -= 1
+            try:
+                broker.server = await self._server(broker, port).__aenter__()
+                broker.port = port
+            except RemotingError:  # somebody else took the port first
+                if attempts == 0:
+                    raise
+
+    async def _stop_broker(self, broker: LocalBroker) -> None:
+        server, broker.server = broker.server, None
+        if server is not None:
+            await server.__aexit__(None, None, None)
+
+    def _server(self, broker: LocalBroker, port: int) -> Broker:
+        own = {
+            "brokerName": broker.name,
+            "listenPort": str(port),
+            "namesrvAddr": self.namesrv,
+            "storePathRootDir": str(broker.store),
+        }
+        return Broker(broker_config({**own, **self._settings}, host=HOST), self.clock)
+
+    def _is_busy(self) -> bool:
+        """Tell whether a thread has work in hand that answers wait for."""
+        return self._threads.is_busy() or any(broker.awaits_disk() for broker in self.brokers)
+
+    def _end(self) -> None:
+        self._portal.close()
+        if self._temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+
+class _CountingExecutor(ThreadPoolExecutor):
+    """The cluster's threads for slow calls; knows whether one is under way, for the clock to wait."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="pyromq-cluster")
+        self._unfinished: set[Future[Any]] = set()
+
+    def is_busy(self) -> bool:
+        """Tell whether a call has not ended."""
+        return bool(self._unfinished)
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future = super().submit(function, *args, **kwargs)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future
+
+
+def _free_port() -> int:
+    """Return a port that nobody has, nor those beside it that a broker takes too."""
+    while True:
+        port = _random.choice(_PORTS)
+        if all(_is_free(port + beside) for beside in _PORT_NEIGHBOURS):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _text(value: object) -> str:
+    """Write a setting as broker.conf has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
