@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 import uvloop
 
-from .helpers import FakeClock
+from .helpers import FakeClock, RawPeer
 
 
 def pytest_asyncio_loop_factories(
@@ -20,3 +20,10 @@ def pytest_asyncio_loop_factories(
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
+
+
+@pytest.fixture(autouse=True)
+async def close_raw_peers() -> AsyncIterator[None]:
+    yield
+    while RawPeer.opened:
+        RawPeer.opened.pop().close()

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pyromq.protocol.command import RemotingCommand, decode, request, response
 from pyromq.remoting.connection import Connection, Handler
@@ -69,9 +69,12 @@ class FakeClock:
 class RawPeer:
     """The other end of a socket, without any of the code under test but the codec."""
 
+    opened: ClassVar[list[RawPeer]] = []
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.opened.append(self)
 
     @classmethod
     async def connect(cls, port: int, limit: int = 1 << 16) -> RawPeer:
@@ -87,6 +90,10 @@ class RawPeer:
     async def ask(self, command: RemotingCommand) -> RemotingCommand:
         self.send(command)
         return await self.receive()
+
+    def close(self) -> None:
+        """Leave at once, read or unread."""
+        self.writer.transport.abort()
 
     async def is_closed(self) -> bool:
         """Wait for the other side to close, dropping what still comes."""

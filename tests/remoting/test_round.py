@@ -105,7 +105,7 @@ async def test_requests_of_200_connections_share_one_end_of_round(clock: FakeClo
 
     def park(command: RemotingCommand, connection: Connection) -> None:
         parked.append((command, connection))
-        round.schedule()
+        shared.schedule()
 
     def commit() -> None:
         calls.append(len(parked))
@@ -113,9 +113,9 @@ async def test_requests_of_200_connections_share_one_end_of_round(clock: FakeClo
             connection.send(response(command).encode())
         parked.clear()
 
-    round = Round(asyncio.get_running_loop())
-    round.hooks.append(commit)
-    async with serve(clock, {ECHO: park}, round=round) as server:
+    shared = Round(asyncio.get_running_loop())
+    shared.hooks.append(commit)
+    async with serve(clock, {ECHO: park}, round=shared) as server:
         sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
         await until(lambda: len(server.connections) == 200)
         for peer in sockets:
@@ -145,12 +145,12 @@ async def test_a_waiting_request_that_a_hook_wakes_is_answered_in_that_round(clo
             connection.send(response(command, body=b"woken").encode())
         waiting.clear()
 
-    round = Round(asyncio.get_running_loop())
-    async with serve(clock, {NEVER: hold, ECHO: touch}, round=round) as server:
+    shared = Round(asyncio.get_running_loop())
+    async with serve(clock, {NEVER: hold, ECHO: touch}, round=shared) as server:
         consumer, producer = await RawPeer.connect(server.port), await RawPeer.connect(server.port)
         consumer.send(numbered(NEVER, 1))
         await until(lambda: bool(waiting))
-        round.hooks.append(wake)
+        shared.hooks.append(wake)
         assert (await producer.ask(numbered(ECHO, 1))).opaque == 1
         assert (await consumer.receive()).body == b"woken"
         assert rounds == 1

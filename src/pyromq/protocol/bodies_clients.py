@@ -47,7 +47,7 @@ class SubscriptionData(Body):
     tags_set: list[str] = field(default_factory=list)
     code_set: list[I32] = field(default_factory=list)
     sub_version: I64 = 0
-    expression_type: str | None = "TAG"
+    expression_type: str = "TAG"
     class_filter_mode: bool = False
 
 

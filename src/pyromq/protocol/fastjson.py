@@ -41,7 +41,7 @@ def loads(data: bytes | str) -> Any:
         raise MalformedHeader(f"JSON with more than {MAX_VALUES} values")
     try:
         value = _plain_json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = read_dialect(raw.decode("utf-8", "replace"))
     return resolve_references(value) if b"$ref" in raw else value
 

@@ -73,12 +73,10 @@ class _Reader:
         raise MalformedHeader(f"JSON has {found!r} before character {self._position}, where {wanted} should be")
 
     def _value(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise MalformedHeader(f"JSON is nested deeper than {MAX_DEPTH}")
         if self._take("{"):
-            return dict(self._members(depth))
+            return dict(self._members(depth + 1))
         if self._take("["):
-            return self._items(depth)
+            return self._items(depth + 1)
         value = self._scalar()
         self._advance()
         return value
@@ -96,32 +94,39 @@ class _Reader:
         return _CONSTANTS[found]
 
     def _items(self, depth: int) -> list[Any]:
+        _check_depth(depth)
         items = []
         while not self._take("]"):
-            items.append(self._value(depth + 1))
+            items.append(self._value(depth))
             if not self._take(",") and self._found != "]":
                 self._fail("a comma or ]")
         return items
 
     def _members(self, depth: int) -> list[tuple[Any, Any]]:
+        _check_depth(depth)
         members = []
         while not self._take("}"):
-            key = self._key(depth + 1)
+            key = self._key(depth)
             if not self._take(":"):
                 self._fail("a colon")
-            members.append((key, self._value(depth + 1)))
+            members.append((key, self._value(depth)))
             if not self._take(",") and self._found != "}":
                 self._fail("a comma or }")
         return members
 
     def _key(self, depth: int) -> str | FrozenKey:
         if self._take("{"):
-            return _frozen(self._members(depth))
+            return _frozen(self._members(depth + 1))
         if self._kind not in ("string", "integer", "name"):
             self._fail("a key")
         key = _unquote(self._found) if self._kind == "string" else self._found
         self._advance()
         return key
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise MalformedHeader(f"JSON is nested deeper than {MAX_DEPTH}")
 
 
 def _frozen(members: list[tuple[Any, Any]]) -> FrozenKey:

@@ -64,6 +64,8 @@ class RemotingClient:
             started = self._clock.now()
             connection = await self._connect_within(address, timeout)
             timeout -= min(max(self._clock.now() - started, 0.0), timeout)
+        if connection.writable:
+            return await connection.request_future(command, timeout)  # a coroutine less for each message sent
         return await connection.request(command, timeout)
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:

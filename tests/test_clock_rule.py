@@ -1,0 +1,116 @@
+"""The clock rule: servers, clients and stores take time from an injected Clock, so that tests can move it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "pyromq"
+PACKAGES = ("remoting", "namesrv", "broker", "client", "store")
+
+FORBIDDEN = {
+    "asyncio.sleep",
+    "asyncio.timeout",
+    "asyncio.timeout_at",
+    "asyncio.wait_for",
+    "datetime.datetime.now",
+    "datetime.datetime.today",
+    "datetime.datetime.utcnow",
+    "datetime.date.today",
+    "threading.Timer",
+    "time.clock_gettime",
+    "time.clock_gettime_ns",
+    "time.monotonic",
+    "time.monotonic_ns",
+    "time.sleep",
+    "time.time",
+    "time.time_ns",
+}  # time.perf_counter is free: it measures, and decides nothing
+TIMERS = {"call_later", "call_at"}
+CLOCKS = {"clock", "_clock"}
+
+
+def imported_names(tree: ast.AST) -> dict[str, str]:
+    """Return what each imported name stands for: `from time import sleep as nap` gives nap -> time.sleep."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name.split(".")[0]: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def dotted(node: ast.AST) -> str:
+    """Return `a.b.c` for such an expression; a call or index in it becomes a question mark."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def violations(text: str) -> Iterator[str]:
+    """Yield each use of time that does not go through a clock, mentioned or called."""
+    tree = ast.parse(text)
+    names = imported_names(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute | ast.Name):
+            continue
+        first, *rest = dotted(node).split(".")
+        full = ".".join([names.get(first, first), *rest])
+        timer = bool(rest) and rest[-1] in TIMERS and ([first, *rest][-2] not in CLOCKS)
+        if timer or full in FORBIDDEN or full.endswith("loop.time"):
+            yield f"line {node.lineno}: {full}"
+
+
+def modules() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (SOURCE / package).rglob("*.py"))
+
+
+def test_time_comes_from_the_clock() -> None:
+    found = [f"{path.relative_to(SOURCE)} {item}" for path in modules() for item in violations(path.read_text())]
+    assert found == []
+
+
+def test_the_rule_looks_at_all_packages() -> None:
+    assert {path.relative_to(SOURCE).parts[0] for path in modules()} == set(PACKAGES)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "import asyncio\nasync def f():\n    await asyncio.sleep(1)",
+        "import asyncio\nasync def f():\n    async with asyncio.timeout(1): pass",
+        "import asyncio\nasync def f():\n    await asyncio.wait_for(f(), 1)",
+        "from asyncio import wait_for\nasync def f():\n    await wait_for(f(), 1)",
+        "from asyncio import sleep as nap\nasync def f():\n    await nap(1)",
+        "import time\nx = time.time()",
+        "import time as t\nx = t.monotonic()",
+        "from time import time_ns\nx = time_ns()",
+        "import time\nnow = time.time  # kept for later",
+        "from datetime import datetime\nx = datetime.now()",
+        "import datetime\nx = datetime.datetime.now()",
+        "import asyncio\nasyncio.get_running_loop().call_later(1, print)",
+        "self._loop.call_at(1, print)",
+        "later = loop.call_later",
+        "x = self._loop.time()",
+    ],
+)
+def test_the_rule_can_fail(bad: str) -> None:
+    assert len(list(violations(bad))) == 1
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        "from pyromq.clock import wait_for\nasync def f(clock):\n    await wait_for(clock, f(clock), 1)",
+        "self._clock.call_later(1, print)",
+        "async def f(clock):\n    await clock.sleep(1)",
+        "import time\nx = time.perf_counter_ns()",
+        "x = record.time",
+    ],
+)
+def test_the_rule_lets_clocks_pass(good: str) -> None:
+    assert list(violations(good)) == []

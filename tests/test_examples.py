@@ -1,0 +1,31 @@
+"""The examples do what they say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyromq.testing import LocalCluster
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if "spark" not in path.name)  # those: tests/spark
+
+
+def run_example(path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    known = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
+    return subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True, timeout=60, env=known)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs_against_a_fresh_cluster(path: Path) -> None:
+    with LocalCluster() as cluster:
+        done = run_example(path, cluster.namesrv)
+        assert done.returncode == 0, done.stderr
+        assert "received" in done.stdout
+        again = run_example(path, NAMESRV_ADDR=cluster.namesrv)  # its group goes on where it was
+        assert again.returncode == 0, again.stderr
+        assert again.stdout.count("received") == done.stdout.count("received")
