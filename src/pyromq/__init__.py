@@ -6,7 +6,6 @@ The public names are here and resolved on first use, so that `import pyromq` cos
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,6 +69,8 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # as slow as all the rest
+
     try:
         return version("pyromq")
     except PackageNotFoundError:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+import pyromq
 from pyromq.cli.settings import start_logging
 from pyromq.errors import PyroMQError
 
@@ -53,9 +54,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version as installed_version
-
-        typer.echo(f"pyromq {installed_version('pyromq')}")
+        typer.echo(f"pyromq {pyromq.__version__}")
         raise typer.Exit
 
 
