@@ -28,9 +28,10 @@ def main(namesrv: str, directory: str, spark: SparkSession) -> None:
         .option("group", "example-archive")  # shows the stream's progress in every console
         .load()
     )
-    decoded = payments.selectExpr("store_timestamp", "from_json(cast(body as string), 'order int, amount double').*")
+    decoded = payments.selectExpr("from_json(cast(body as string), 'order int, amount double') as payment")
     query = (
-        decoded.writeStream.format("parquet")
+        decoded.select("payment.*")
+        .writeStream.format("parquet")
         .option("path", f"{directory}/payments")
         .option("checkpointLocation", f"{directory}/checkpoint")
         .trigger(availableNow=True)  # what is there now; without it the stream goes on for ever

@@ -132,7 +132,7 @@ class _Client:
         self._portal = Portal.shared()
 
     def __enter__(self) -> Self:
-        self._portal.call(self._client.start())
+        self.start()
         return self
 
     def __exit__(

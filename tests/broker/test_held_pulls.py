@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pyromq.broker.server import Broker
+from pyromq.broker.topics import topic_config
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
@@ -19,12 +20,12 @@ WAITS = 4 | 2  # brings its subscription, and may be held
 
 async def hold(peer: Peer, broker: Broker, **fields: Any) -> asyncio.Task[RemotingCommand]:
     """Pull, and return once the broker holds it."""
-    held = len(broker._pulls.waiting)
+    held = broker.http_info()["held_pulls"]
     connection = await peer.remoting.connection(peer.address)
 
     command = request(11, pull_header(sys_flag=fields.pop("sys_flag", WAITS), **fields))
     task = asyncio.ensure_future(connection.request(command, timeout=10_000))
-    await eventually(lambda: len(broker._pulls.waiting) > held)
+    await eventually(lambda: broker.http_info()["held_pulls"] > held)
     return task
 
 
@@ -36,7 +37,7 @@ async def test_a_held_pull_is_answered_when_a_message_arrives(peer: Peer, broker
     answer = await task
     assert answer.code == ResponseCode.SUCCESS
     assert [message.body for message in decode_messages(answer.body)] == [b"fresh"]
-    assert len(broker._pulls.waiting) == 0
+    assert broker.http_info()["held_pulls"] == 0
 
 
 async def test_only_a_wanted_tag_wakes_a_pull(peer: Peer, broker: Broker) -> None:
@@ -96,7 +97,7 @@ async def test_pulls_of_a_closed_connection_are_dropped(peer: Peer, broker: Brok
     consumer = await connect(broker)
     task = await hold(consumer, broker)
     await consumer.remoting.close()
-    await eventually(lambda: len(broker._pulls.waiting) == 0)
+    await eventually(lambda: broker.http_info()["held_pulls"] == 0)
     with pytest.raises(Exception, match="lost"):
         await task
     await peer.send()
@@ -122,11 +123,11 @@ async def test_many_held_pulls_of_one_queue_are_all_woken(peer: Peer, broker: Br
     assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
 
 
-async def test_a_topic_that_is_deleted_while_a_pull_waits_is_told_to_it(
+async def test_a_topic_that_is_closed_while_a_pull_waits_is_told_to_it(
     peer: Peer, broker: Broker, clock: TestClock
 ) -> None:
     await peer.send("orders", queue_id=1)
     task = await hold(peer, broker)
-    broker.topics.delete("orders")
+    broker.topics.update(topic_config("orders", 4, perm=2))
     await clock.advance_async(seconds=20)
-    assert (await task).code == ResponseCode.TOPIC_NOT_EXIST
+    assert (await task).code == ResponseCode.NO_PERMISSION

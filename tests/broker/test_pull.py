@@ -155,5 +155,5 @@ async def test_what_a_group_was_given_is_counted(peer: Peer, broker: Broker) -> 
     for _ in range(3):
         await peer.send()
     answer = await peer.pull()
-    count = broker.stats.by_group["orders", "billing"]
+    count = broker.stats.gets["orders", "billing"]
     assert (count.messages, count.bytes) == (3, len(answer.body))

@@ -149,16 +149,6 @@ async def test_the_name_server_decides_which_topics_are_ordered(tmp_path: Path) 
     await table.saver.finish()
 
 
-async def test_a_deleted_topic_is_gone_after_a_restart(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    table.update(topic_config("orders", 4))
-    table.delete("orders")
-    await table.saver.finish()
-    again = make(tmp_path)
-    again.load()
-    assert again.get("orders") is None
-
-
 def test_the_brokers_own_topics_are_system_topics(tmp_path: Path) -> None:
     table = make(tmp_path)
     assert all(table.is_system(name) for name in ("DefaultCluster", "broker-a", "TBW102", "rmq_sys_x"))

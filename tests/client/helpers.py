@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Self
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.clock import Clock
 from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper, encode
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import request
+from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
+from pyromq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.server import RemotingServer
 
 PATIENCE = 30.0
 
@@ -85,3 +90,31 @@ async def register_broker(api: BrokerApi, name: str, address: str, *topics: str)
     body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(topic_config_table=table))
     answer = await api.name_servers.call(request(RequestCode.REGISTER_BROKER, header, encode(body)), 3.0)
     assert answer.code == 0, answer.remark
+
+
+class ScriptedBroker:
+    """A real server that answers every send with one code: what no healthy broker can be made to say."""
+
+    def __init__(self, code: int, clock: Clock) -> None:
+        self.sends = 0
+        self._code = code
+        handlers: dict[int, Handler] = {
+            RequestCode.SEND_MESSAGE_V2: self._send,
+            RequestCode.HEART_BEAT: lambda command, _: response(command),
+            RequestCode.UNREGISTER_CLIENT: lambda command, _: response(command),
+        }
+        self._server = RemotingServer(handlers, host="127.0.0.1", port=0, clock=clock)
+
+    def _send(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        self.sends += 1
+        header = command.header(SendMessageRequestHeaderV2)
+        stored = SendMessageResponseHeader(msg_id="00" * 16, queue_id=header.queue_id, queue_offset=7)
+        return response(command, self._code, "as the script says", stored)
+
+    async def __aenter__(self) -> Self:
+        await self._server.__aenter__()
+        self.address = f"127.0.0.1:{self._server.port}"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._server.__aexit__(None, None, None)

@@ -64,7 +64,7 @@ async def test_the_caller_may_name_or_choose_the_queue(producer: Producer, topic
     assert (await producer.send(message, select=lambda queues, _: queues[1])).queue.queue_id == 1
     with pytest.raises(ClientError, match="only one of"):
         await producer.send(message, order_key="k", queue=queue)
-    with pytest.raises(InvalidMessage, match="belongs to the topic 'other'"):
+    with pytest.raises(InvalidMessage, match="is one of topic 'other'"):
         await producer.send(message, queue=MessageQueue("other", "broker-a", 0))
 
 
@@ -215,7 +215,7 @@ async def test_closing_waits_for_the_sends_under_way(cluster: LocalCluster, topi
 async def test_brokers_know_the_producer_while_it_is_open(cluster: LocalCluster, topic: str) -> None:
     async with Producer("known", cluster.namesrv) as producer:
         await fill(producer, topic, 1)
-        await eventually(lambda: bool(producer._instance.heartbeats.brokers))
-        (hello,) = producer._instance.heartbeats.brokers.values()
+        await eventually(lambda: bool(producer._delivery.instance.heartbeats.brokers))
+        (hello,) = producer._delivery.instance.heartbeats.brokers.values()
         assert hello.version >= 399
         assert hello.pyromq

@@ -13,7 +13,7 @@ from pyromq.errors import ConnectFailed, ConnectionLost, NoRoute, RequestTimeout
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.message import Message
 from pyromq.testing import LocalCluster
-from tests.client.helpers import register_broker
+from tests.client.helpers import eventually, register_broker
 
 DEAD = "127.0.0.1:1"
 
@@ -135,3 +135,27 @@ async def test_a_cancelled_send_frees_its_place(topic: str) -> None:
                     await asyncio.wait_for(send, 0.1)
             assert producer._window.try_enter(1)
             producer._window.leave(1)
+
+
+async def test_sends_that_fail_together_each_have_their_own_note(topic: str) -> None:
+    connections: list[asyncio.StreamWriter] = []
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await swallow(reader, writer)
+
+    hole = await asyncio.start_server(keep, "127.0.0.1", 0)
+    host, port = hole.sockets[0].getsockname()
+    async with name_server() as names, await BrokerApi.connect(names.address) as api:
+        await register_broker(api, "hole", f"{host}:{port}", topic)
+        async with Producer("p", names.address, retries=0) as producer:
+            sends = [asyncio.create_task(producer.send(Message(topic=topic, body=b"x"))) for _ in range(5)]
+            await eventually(lambda: bool(connections))
+            hole.close()
+            await asyncio.sleep(0.05)  # let the requests leave
+            for writer in connections:
+                writer.close()
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    for outcome in outcomes:
+        assert isinstance(outcome, ConnectionLost)
+        assert outcome.__notes__ == ["attempts: 1, on hole"]

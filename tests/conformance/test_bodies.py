@@ -13,8 +13,8 @@ from pyromq.protocol.bodies import (
     Connection,
     ConsumeFromWhere,
     ConsumeQueueData,
-    ConsumeResult,
     ConsumerData,
+    ConsumeResult,
     ConsumeStats,
     ConsumeStatus,
     ConsumeType,
@@ -239,9 +239,7 @@ BODIES: list[tuple[bodies.Body | DataVersion, str]] = [
     ),
     (bodies.QueryCorrectionOffsetBody({0: 5}), '{"correctionOffsets":{0:5}}'),
     (
-        bodies.AclInfo(
-            ["10.0.*.*"], [PlainAccessConfig("RocketMQ", "12345678", topic_perms=["TopicTest=PUB|SUB"])]
-        ),
+        bodies.AclInfo(["10.0.*.*"], [PlainAccessConfig("RocketMQ", "12345678", topic_perms=["TopicTest=PUB|SUB"])]),
         '{"globalWhiteAddrs":["10.0.*.*"],"plainAccessConfigs":[{"accessKey":"RocketMQ","admin":false,'
         '"secretKey":"12345678","topicPerms":["TopicTest=PUB|SUB"]}]}',
     ),

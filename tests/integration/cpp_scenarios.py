@@ -12,10 +12,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
-from rocketmq.exceptions import ProducerSendSyncFailed
+from rocketmq.exceptions import RocketMQException
 
 COUNT = 20
 
@@ -31,16 +32,15 @@ def started_producer(namesrv: str) -> Any:
     return producer
 
 
-def create_topic(producer: Any, topic: str) -> None:
-    """Send a first message; on a busy machine the client may give up looking for a route too early."""
-    for attempt in range(5):
+def patiently(send: Callable[..., Any], *arguments: Any) -> Any:
+    """Send; try again where the client gave up looking for a route, as it does too early on a busy machine."""
+    for _ in range(4):
         try:
-            producer.send_sync(message(topic, 0))
-        except ProducerSendSyncFailed:
-            if attempt == 4:
+            return send(*arguments)
+        except RocketMQException as error:
+            if "No route info" not in str(error):
                 raise
-        else:
-            return
+    return send(*arguments)
 
 
 def message(topic: str, number: int) -> Any:
@@ -55,13 +55,13 @@ def message(topic: str, number: int) -> Any:
 def send_sync(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
     for number in range(COUNT):
-        result = producer.send_sync(message(topic, number))
+        result = patiently(producer.send_sync, message(topic, number))
         say(status=int(result.status), message_id=result.msg_id, offset=result.offset)
 
 
 def send_oneway(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
-    create_topic(producer, topic)
+    patiently(producer.send_sync, message(topic, 0))  # so that the topic is there
     for number in range(1, COUNT):
         producer.send_oneway(message(topic, number))
     time.sleep(0.5)  # it leaves from a thread of its own
@@ -70,7 +70,7 @@ def send_oneway(namesrv: str, topic: str) -> None:
 
 def send_batch(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
-    create_topic(producer, topic)
+    patiently(producer.send_sync, message(topic, 0))  # so that the topic is there
     result = producer.send_batch([message(topic, number) for number in range(1, COUNT)])
     say(status=int(result.status), offset=result.offset)
 
@@ -78,7 +78,7 @@ def send_batch(namesrv: str, topic: str) -> None:
 def send_orderly(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
     for number in range(COUNT):
-        result = producer.send_orderly(message(topic, number), 7)
+        result = patiently(producer.send_orderly, message(topic, number), 7)
         say(status=int(result.status), offset=result.offset)
 
 
@@ -86,7 +86,7 @@ def send_large(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
     large = Message(topic)
     large.set_body("x" * 100_000)
-    say(status=int(producer.send_sync(large).status))
+    say(status=int(patiently(producer.send_sync, large).status))
 
 
 def pull(namesrv: str, topic: str) -> None:

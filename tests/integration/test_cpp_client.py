@@ -42,8 +42,13 @@ def run_scenario(name: str, cluster: LocalCluster, topic: str, home: Path) -> li
     environment = {**os.environ, "HOME": str(home)}  # it writes its logs there
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
     facts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert facts, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert facts, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}\n{client_log(home)}"
     return facts
+
+
+def client_log(home: Path) -> str:
+    """Return the end of what the client wrote about itself."""
+    return "\n".join(path.read_text(errors="replace")[-4000:] for path in home.rglob("*.log"))
 
 
 def read_all(cluster: LocalCluster, topic: str, count: int) -> list[Any]:

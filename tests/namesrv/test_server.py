@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 
 import pytest
 
@@ -91,6 +92,11 @@ class TestRegistration:
         await peer.ask(RequestCode.REGISTER_BROKER, compressed, body, expect=ResponseCode.SYSTEM_ERROR)
         answer = await peer.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
         assert bodies.decode(ClusterInfo, answer.body).broker_addr_table == {}
+
+    async def test_a_body_that_inflates_beyond_all_measure_is_refused(self, peer: Peer) -> None:
+        bomb = zlib.compress(bytes(100 << 20))
+        header = registration_header(compressed=True)
+        await peer.ask(RequestCode.REGISTER_BROKER, header, bomb, expect=ResponseCode.SYSTEM_ERROR)
 
     async def test_a_header_without_an_address_is_an_error(self, peer: Peer) -> None:
         await peer.ask(RequestCode.REGISTER_BROKER, {"brokerName": "x"}, expect=ResponseCode.SYSTEM_ERROR)

@@ -77,9 +77,12 @@ def test_tidying_changes_nothing_that_fits_already(body: bodies.Body) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        TEXTS | st.sampled_from(["topic", "offsetTable", "consumerDataSet", "mqSet", "brokerDatas", "codeSet"]), inner
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            TEXTS | st.sampled_from(["topic", "offsetTable", "consumerDataSet", "mqSet", "brokerDatas", "codeSet"]),
+            inner,
+        )
     ),
     max_leaves=8,
 )
@@ -100,7 +103,9 @@ def test_damaged_bodies_raise_nothing_but_protocol_errors(
         return
 
 
-@pytest.mark.parametrize("data", [b"", b" ", b"null", b"[]", b"5", b'"t"', b"{", b'{"topicList":5}', b'{"topicList":{}}'])
+@pytest.mark.parametrize(
+    "data", [b"", b" ", b"null", b"[]", b"5", b'"t"', b"{", b'{"topicList":5}', b'{"topicList":{}}']
+)
 def test_what_is_no_such_body_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedHeader):
         bodies.decode(bodies.TopicList, data)
@@ -113,7 +118,7 @@ def test_a_number_beyond_its_range_is_malformed() -> None:
         bodies.decode(bodies.DataVersion, b'{"counter":1e30}')
 
 
-# --- what clients in the wild send ------------------------------------------------------------------------------------------
+# --- what clients in the wild send ----------------------------------------------------------------------------------
 
 
 def test_a_heartbeat_of_a_cpp_client_with_ordinals_and_texts() -> None:
@@ -193,7 +198,9 @@ def test_queues_are_keys_as_bare_objects_or_as_their_text(key: str) -> None:
     assert body.offset_table == {MessageQueue("t", "b", 0): 7}
 
 
-@pytest.mark.parametrize("key", ['{"queueId":0}', "5", '"text"', '"[1]"', r'"{\"queueId\":[1],\"topic\":\"t\",\"brokerName\":\"b\"}"'])
+@pytest.mark.parametrize(
+    "key", ['{"queueId":0}', "5", '"text"', '"[1]"', r'"{\"queueId\":[1],\"topic\":\"t\",\"brokerName\":\"b\"}"']
+)
 def test_a_key_that_is_no_queue_is_malformed(key: str) -> None:
     with pytest.raises(MalformedHeader):
         bodies.decode(bodies.ResetOffsetBody, f'{{"offsetTable":{{{key}:7}}}}'.encode())
@@ -208,7 +215,9 @@ def test_shared_objects_come_as_references() -> None:
 
 
 def test_null_in_a_map_or_list_is_left_out() -> None:
-    route = bodies.decode(bodies.TopicRouteData, b'{"filterServerTable":{"a":null},"queueDatas":null,"brokerDatas":[null]}')
+    route = bodies.decode(
+        bodies.TopicRouteData, b'{"filterServerTable":{"a":null},"queueDatas":null,"brokerDatas":[null]}'
+    )
     assert route == bodies.TopicRouteData()
 
 
@@ -224,7 +233,7 @@ def test_time_spans_get_their_texts_in_local_time() -> None:
     assert (span.min_time_stamp, span.max_time_stamp, span.consume_time_stamp) == (0, 1640000000007, 5)
 
 
-# --- the registration's compressed form -------------------------------------------------------------------------------------
+# --- the registration's compressed form -----------------------------------------------------------------------------
 
 TOPIC_NAMES = st.text("abcXYZ019_-%", min_size=1, max_size=20)
 REGISTRATIONS = st.builds(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ OFFSETS = st.integers(0, 2**63 - 1)
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 def test_the_frames_are_bare_numbers() -> None:

@@ -98,11 +98,11 @@ def test_a_damaged_compressed_body_leaves_the_rest_readable() -> None:
 
 
 def test_properties_are_the_same_before_and_after_all_were_read() -> None:
-    raw = b"MYTAGS\x01other\x02KEYS\x01a b\x02UNIQ_KEY\x01U1"
+    raw = b"MYTAGS\x01other\x02KEYS\x01a  b\tc\x02UNIQ_KEY\x01U1"
     message = MessageExt("orders", b"", raw)
     before = (message.tags, message.keys, message.message_id)
     assert message.properties == decode_properties(raw)
-    assert (message.tags, message.keys, message.message_id) == before == (None, ("a", "b"), "U1")
+    assert (message.tags, message.keys, message.message_id) == before == (None, ("a", "b\tc"), "U1")
 
 
 def test_without_a_producer_s_id_a_message_has_that_of_its_place() -> None:
@@ -119,5 +119,10 @@ def test_times_come_with_their_zone() -> None:
 
 
 def test_queues_sort_by_topic_broker_and_number() -> None:
-    queues = [MessageQueue("t", "b", 10), MessageQueue("t", "b", 2), MessageQueue("t", "a", 3), MessageQueue("s", "z", 9)]
+    queues = [
+        MessageQueue("t", "b", 10),
+        MessageQueue("t", "b", 2),
+        MessageQueue("t", "a", 3),
+        MessageQueue("s", "z", 9),
+    ]
     assert sorted(queues) == [queues[3], queues[2], queues[1], queues[0]]

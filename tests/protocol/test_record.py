@@ -153,7 +153,7 @@ def test_an_empty_body_holds_no_message() -> None:
     assert decode_messages(b"") == []
 
 
-# --- check_record: what recovery asks of bytes that may be anything -----------------------------------------------------
+# --- check_record: what recovery asks of bytes that may be anything -------------------------------------------------
 
 
 def test_the_check_finds_a_record_anywhere_in_a_log() -> None:

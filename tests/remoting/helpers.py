@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Mapping
+from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
 from typing import Any, ClassVar
 
 from pyromq.protocol.command import RemotingCommand, decode, request, response
@@ -138,6 +139,12 @@ HANDLERS: Mapping[int, Handler] = {ECHO: echo, FAIL: fail, SLOW: echo_slowly, NE
 def serve(clock: FakeClock, handlers: Mapping[int, Handler] = HANDLERS, **options: Any) -> RemotingServer:
     """Return a server on a free port of the loopback address."""
     return RemotingServer(handlers, host="127.0.0.1", port=0, clock=clock, **options)
+
+
+def shrink_buffers(socket: Any) -> None:
+    """Let the kernel hold little for this socket, and for those that a listening one accepts."""
+    socket.setsockopt(SOL_SOCKET, SO_RCVBUF, 32 * 1024)
+    socket.setsockopt(SOL_SOCKET, SO_SNDBUF, 32 * 1024)
 
 
 async def until(condition: Callable[[], bool], patience: float = 10.0) -> None:

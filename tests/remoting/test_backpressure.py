@@ -10,10 +10,11 @@ import pytest
 from pyromq.errors import ConnectionLost, RequestTimeout
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.remoting.client import RemotingClient
-from pyromq.remoting.connection import Connection, Limits
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.limits import Limits
 from pyromq.remoting.server import RemotingServer
 
-from .helpers import ECHO, NEVER, FakeClock, RawPeer, numbered, serve, until
+from .helpers import ECHO, NEVER, FakeClock, RawPeer, echo, numbered, serve, shrink_buffers, until
 
 ANSWER = bytes(64 * 1024)
 LIMITS = Limits(write_high=256 * 1024)
@@ -41,7 +42,7 @@ async def test_a_peer_that_does_not_read_its_answers_may_not_ask_more(clock: Fak
         quick = await RawPeer.connect(server.port)
         with contextlib.closing(await RawPeer.connect(server.port)) as slow:
             slow.send(*(numbered(ECHO, number) for number in range(1000)))  # for 64 MB of answers
-            before = -20
+            before = -1
             while served != before + 20:  # until all that was served meanwhile was for the quick one
                 before = served
                 for _ in range(20):
@@ -51,6 +52,25 @@ async def test_a_peer_that_does_not_read_its_answers_may_not_ask_more(clock: Fak
             for number in range(1000):
                 answer = await slow.receive()
                 assert (answer.opaque, len(answer.body)) == (number, len(ANSWER))
+
+
+async def test_one_large_answer_unread_stops_further_requests(clock: FakeClock) -> None:
+    served: list[int] = []
+
+    def count(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        served.append(command.opaque)
+        return response(command, body=bytes(15 << 20)) if command.opaque == 0 else response(command)
+
+    async with serve(clock, {ECHO: count, NEVER: echo}, limits=LIMITS) as server:
+        quick = await RawPeer.connect(server.port)
+        with contextlib.closing(await RawPeer.connect(server.port)) as slow:
+            slow.send(numbered(ECHO, 0))
+            await until(lambda: any(connection._paused for connection in server.connections))
+            slow.send(numbered(ECHO, 1), numbered(ECHO, 2))
+            for _ in range(20):
+                await quick.ask(numbered(NEVER, 1))
+            assert served == [0]
+            assert [(await slow.receive()).opaque for _ in range(3)] == served == [0, 1, 2]
 
 
 async def test_a_small_read_that_asks_for_much_is_served_in_slices(clock: FakeClock) -> None:
@@ -132,25 +152,34 @@ async def test_a_burst_within_one_round_is_held_back_too(clock: FakeClock) -> No
 
 
 async def test_both_sides_flooding_each_other_do_not_lock_up(clock: FakeClock) -> None:
-    async with serve(clock, {ECHO: generous}, limits=LIMITS) as server, RemotingClient(clock, limits=LIMITS) as client:
+    """The server stops reading while its answers wait; a client that did the same would wait for ever."""
+
+    def large(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        return response(command, body=ANSWER * 4)
+
+    async with serve(clock, {ECHO: large}, limits=LIMITS) as server, RemotingClient(clock, limits=LIMITS) as client:
+        shrink_buffers(server._listener.sockets[0])
         address = f"127.0.0.1:{server.port}"
-        answers = await asyncio.gather(*(client.request(address, request(ECHO, body=ANSWER)) for _ in range(300)))
-        assert all(len(answer.body) == len(ANSWER) for answer in answers)
+        shrink_buffers((await client.connection(address))._transport.get_extra_info("socket"))
+        answers = await asyncio.gather(*(client.request(address, request(ECHO, body=ANSWER)) for _ in range(100)))
+        assert all(len(answer.body) == 4 * len(ANSWER) for answer in answers)
 
 
 async def test_a_slow_reader_is_not_idle_and_a_dead_one_is(clock: FakeClock) -> None:
-    async with serve(clock, {ECHO: generous}, limits=LIMITS, idle_timeout=10.0) as server:
+    def large(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        return response(command, body=bytes(15 << 20))
+
+    async with serve(clock, {ECHO: large}, idle_timeout=10.0) as server:
+        shrink_buffers(server._listener.sockets[0])
         with contextlib.closing(await RawPeer.connect(server.port)) as peer:
-            peer.send(*(numbered(ECHO, number) for number in range(1000)))
-            await until(lambda: len(server.connections) == 1)
+            peer.send(numbered(ECHO, 1))
+            await until(lambda: any(connection._paused for connection in server.connections))
             [connection] = server.connections
             for _ in range(4):
-                await until(lambda: connection._paused)
                 clock.advance(6.0)
                 before = connection._transport.get_write_buffer_size()
                 while connection._transport.get_write_buffer_size() == before:  # first comes what the kernel holds
-                    await peer.receive()
+                    await peer.reader.read(65536)
             assert not connection.closed
-            await until(lambda: connection._paused)
             clock.advance(25.0)
             await until(lambda: connection.closed)

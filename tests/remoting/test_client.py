@@ -10,7 +10,8 @@ from pyromq.errors import ConnectFailed, ConnectionLost, LocalProtocolError, Rem
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import MAX_FRAME, RemotingCommand, request, response
 from pyromq.remoting.client import RemotingClient
-from pyromq.remoting.connection import Connection, Limits
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.limits import Limits
 from pyromq.remoting.outstanding import OPAQUE_MASK
 from pyromq.remoting.server import RemotingServer
 
@@ -250,6 +251,15 @@ async def test_a_oneway_request_arrives(clock: FakeClock, client: RemotingClient
         await client.oneway(f"127.0.0.1:{server.port}", request(ECHO, body=b"once"))
         await until(lambda: bool(seen))
         assert [(command.is_oneway, command.body) for command in seen] == [(True, b"once")]
+
+
+async def test_what_was_queued_before_closing_still_arrives(clock: FakeClock, client: RemotingClient) -> None:
+    seen: list[RemotingCommand] = []
+    async with serve(clock, {ECHO: lambda command, connection: seen.append(command)}) as server:
+        connection = await client.connection(f"127.0.0.1:{server.port}")
+        connection.oneway(request(ECHO))
+        await connection.close()
+        await until(lambda: len(seen) == 1)
 
 
 async def test_the_opaque_wraps_before_it_turns_negative(client: RemotingClient, address: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 from pyromq.errors import BrokerError, DiskFull, MalformedHeader, RemotingError, StoreError, TopicNotFound
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Connection, Limits
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.limits import Limits
 from pyromq.remoting.server import RemotingServer
 
 from .helpers import ECHO, FAIL, HANDLERS, NEVER, SLOW, FakeClock, RawPeer, numbered, serve, until
@@ -116,6 +117,14 @@ async def test_a_broker_error_becomes_its_code_and_remark(clock: FakeClock) -> N
     answer = await answer_to_error(clock, TopicNotFound("no topic called Orders"))
     assert (answer.code, answer.remark) == (ResponseCode.TOPIC_NOT_EXIST, "no topic called Orders")
     assert (await answer_to_error(clock, BrokerError("odd", code=215))).code == 215
+
+
+@pytest.mark.parametrize("kind", [TopicNotFound, MalformedHeader, RuntimeError])
+async def test_an_error_that_quotes_broken_text_is_answered_all_the_same(
+    clock: FakeClock, kind: type[Exception]
+) -> None:
+    answer = await answer_to_error(clock, kind("no topic called \ud800"))
+    assert (answer.remark or "").endswith("no topic called ?")
 
 
 async def test_a_malformed_header_is_answered_and_closes_nothing(clock: FakeClock) -> None:
@@ -285,17 +294,32 @@ async def test_a_silent_connection_is_closed_after_the_idle_timeout(
         assert "no traffic for 120 s" in caplog.text
 
 
+async def drip(clock: FakeClock, server: RemotingServer, chunks: list[bytes]) -> RawPeer:
+    """Send a chunk each second until all are sent or the server closes."""
+    peer = await RawPeer.connect(server.port)
+    await until(lambda: len(server.connections) == 1)
+    [connection] = server.connections
+    for chunk in chunks:
+        if not connection.closed:
+            peer.writer.write(chunk)
+            await until(lambda: connection.received_ms == clock.now_ms())
+            clock.advance(1)
+    return peer
+
+
 async def test_a_frame_that_drips_is_cut_off(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     frame = numbered(ECHO, 1).encode()
     async with serve(clock, frame_timeout=30.0) as server:
-        peer = await RawPeer.connect(server.port)
-        for second in range(32):
-            peer.writer.write(frame[second : second + 1])
-            received = clock.now_ms()
-            await until(lambda: any(c.received_ms == received for c in server.connections) or not server.connections)  # noqa: B023
-            clock.advance(1)
+        peer = await drip(clock, server, [bytes([byte]) for byte in frame[:40]])
         assert await peer.is_closed()
         assert "a frame took longer than 30 s" in caplog.text
+
+
+async def test_frames_that_each_end_in_time_may_come_in_pieces_for_ever(clock: FakeClock) -> None:
+    frame = numbered(ECHO, 1).encode()
+    async with serve(clock, frame_timeout=30.0) as server:
+        peer = await drip(clock, server, [frame[:10]] + 40 * [frame[10:] + frame[:10]] + [frame[10:]])
+        assert {(await peer.receive()).opaque for _ in range(41)} == {1}
 
 
 async def test_no_timer_runs_without_connections(clock: FakeClock) -> None:

@@ -3,11 +3,13 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from pyspark.sql.types import StructType
 
 from pyromq.errors import ConfigError, NotSupported, PyroMQError
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.options import AtTime, ReadOptions, read_options, schema_options
-from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
+from pyromq.spark.schema import COLUMN_TYPES, DEFAULT_COLUMNS, ddl
+from pyromq.spark.source import with_schema
 
 GIVEN = {"namesrv": "127.0.0.1:9876", "subscribe": "orders"}
 
@@ -169,3 +171,25 @@ def test_a_schema_follows_the_options() -> None:
     assert ddl(columns, properties_as_text=as_text) == "queue_offset bigint, properties string"
     with pytest.raises(ConfigError, match="unknown option 'colums'"):
         schema_options({"colums": "body"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("body string", "column 'body' has type binary, not string: convert it after reading"),
+        ("properties map<string,int>", "column 'properties' has type map<string,string>, not map<string,int>"),
+        ("boddy binary", "unknown column 'boddy'; did you mean 'body'?"),
+        ("queue_id int not null", "column 'queue_id' is NOT NULL in the given schema"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused(schema: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_schema(_batch(), StructType.fromDDL(schema))
+    assert text in str(caught.value)
+
+
+def test_a_schema_chooses_columns_and_their_order() -> None:
+    options = with_schema(_batch(), StructType.fromDDL("tags string, body binary, properties string"))
+    assert (options.columns, options.properties_as_text) == (("tags", "body", "properties"), True)
+    every = StructType.fromDDL(ddl(COLUMN_TYPES))
+    assert with_schema(_batch(), every).columns == tuple(COLUMN_TYPES)

@@ -95,11 +95,14 @@ def queue_files(root: Path, topic: str = "orders", queue_id: int = 0) -> list[Pa
 
 
 class FaultyFiles(OsFiles):
-    """The real calls, counted; `fail` may answer one with an error number."""
+    """The real calls, counted; `fail` may answer one with an error number. Flushing may be left out for speed."""
 
-    def __init__(self, fail: Callable[[str, int], int | None] = lambda name, number: None) -> None:
+    def __init__(
+        self, fail: Callable[[str, int], int | None] = lambda name, number: None, *, flushes: bool = True
+    ) -> None:
         self.calls: Counter[str] = Counter()
         self.fail = fail
+        self._flushes = flushes
 
     def _count(self, name: str) -> None:
         self.calls[name] += 1
@@ -129,7 +132,8 @@ class FaultyFiles(OsFiles):
 
     def fdatasync(self, descriptor: int) -> None:
         self._count("fdatasync")
-        super().fdatasync(descriptor)
+        if self._flushes:
+            super().fdatasync(descriptor)
 
     def mmap(self, descriptor: int, length: int) -> mmap.mmap:
         self._count("mmap")
@@ -149,7 +153,13 @@ class FaultyFiles(OsFiles):
 
     def sync_directory(self, path: str) -> None:
         self._count("sync_directory")
-        super().sync_directory(path)
+        if self._flushes:
+            super().sync_directory(path)
+
+    def sync_file_system(self, path: str) -> None:
+        self._count("sync_file_system")
+        if self._flushes:
+            super().sync_file_system(path)
 
 
 class QuickFiles(OsFiles):
@@ -159,6 +169,9 @@ class QuickFiles(OsFiles):
         pass
 
     def sync_directory(self, path: str) -> None:
+        pass
+
+    def sync_file_system(self, path: str) -> None:
         pass
 
 

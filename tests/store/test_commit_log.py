@@ -16,8 +16,8 @@ from tests.store.helpers import (
     bodies,
     log_files,
     message,
-    small_store,
     small_config,
+    small_store,
 )
 
 AROUND = 97  # bytes of a record around its body: IPv4 hosts, a topic of six letters, no properties

@@ -11,7 +11,7 @@ from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, ConsumeQueu
 from pyromq.store.files import OsFiles
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DescriptorPool, DirtyFiles
-from tests.store.helpers import QUEUE_FILE_SIZE, bodies, message, small_store, queue_files, read_queue
+from tests.store.helpers import QUEUE_FILE_SIZE, bodies, message, queue_files, read_queue, small_store
 
 PER_FILE = QUEUE_FILE_SIZE // ENTRY_SIZE
 

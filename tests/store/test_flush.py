@@ -80,6 +80,22 @@ def test_a_file_left_behind_by_a_roll_is_flushed_too(tmp_path: Path) -> None:
         assert {path.stat().st_ino for path in (tmp_path / "commitlog").iterdir()} <= set(flushed)
 
 
+def test_a_file_that_the_log_leaves_during_its_flush_is_flushed_once_more(tmp_path: Path) -> None:
+    files = Gate()
+    files.passes.release(100)  # for opening
+    with small_store(tmp_path, files, flush_interval_ms=5) as store:
+        while files.passes.acquire(blocking=False) or files.entered.acquire(blocking=False):
+            pass
+        store.put(message(body=b"x" * 3000))
+        store.commit()
+        assert files.entered.acquire(timeout=30)  # the flusher is at it
+        store.put(message(body=b"y" * 3000))
+        store.commit()
+        files.passes.release(100)
+        wait_until(lambda: store.flushed_offset == store.max_physical_offset or not store.writable)
+        assert store.writable
+
+
 def test_queues_are_flushed_and_then_the_checkpoint_moves(tmp_path: Path) -> None:
     with small_store(tmp_path, flush_interval_ms=10, checkpoint_interval_ms=10) as store:
         place = store.put(message())
@@ -119,9 +135,7 @@ def test_under_sync_flush_nothing_is_seen_before_it_is_flushed_and_one_flush_ser
     config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
     store = MessageStore(config, FakeTime(), files, call_threadsafe=loop.call_threadsafe)
     with store:
-        while files.passes.acquire(blocking=False):
-            pass
-        while files.entered.acquire(blocking=False):
+        while files.passes.acquire(blocking=False) or files.entered.acquire(blocking=False):
             pass
         durable: list[int] = []
         arrivals: list[Arrival] = []
@@ -205,3 +219,27 @@ def test_no_space_for_a_checkpoint_is_survived(tmp_path: Path) -> None:
         files.fail = lambda name, _: errno.ENOSPC if name == "rename" else None
     with small_store(tmp_path) as store:
         assert bodies(store) == [b"hello"]
+
+
+def test_many_queues_are_flushed_by_one_call(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with small_store(tmp_path, files, commit_log_file_size=1 << 20) as store:
+        for queue_id in range(100):
+            store.put(message(queue_id=queue_id))
+        store.commit()
+        files.calls.clear()
+    assert files.calls["sync_file_system"] == 1
+    assert files.calls["fdatasync"] < 10
+    with small_store(tmp_path, commit_log_file_size=1 << 20) as store:
+        assert all(bodies(store, queue_id=queue_id) == [b"hello"] for queue_id in range(100))
+
+
+def test_many_queues_that_cannot_be_flushed_stop_the_store(tmp_path: Path) -> None:
+    files = FaultyFiles(lambda name, _: errno.EIO if name == "sync_file_system" else None)
+    store = small_store(tmp_path, files, commit_log_file_size=1 << 20)
+    store.open()
+    for queue_id in range(100):
+        store.put(message(queue_id=queue_id))
+    with pytest.raises(StoreError):
+        store.close()
+    assert (tmp_path / "abort").exists()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def kill_after(writer: subprocess.Popen[str], lines: int) -> list[tuple[int, int
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path, flush: str) -> None:
     chance = random.Random(7)
-    settings = {"commit_log_file_size": 65536, "consume_queue_file_size": 2000}
+    settings: dict[str, Any] = {"commit_log_file_size": 65536, "consume_queue_file_size": 2000}
     acknowledged: dict[tuple[int, int], str] = {}
     for _ in range(5):
         writer = start_writer(tmp_path, flush)

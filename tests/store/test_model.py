@@ -64,9 +64,7 @@ class StoreMachine(RuleBasedStateMachine):
         batch = [(body[:300], tag) for body, tag in batch]
         self._expect(queue, batch, self.store.put_batch([_record(queue, one) for one in batch]))
 
-    def _expect(
-        self, queue: tuple[str, int], batch: list[tuple[bytes, str | None]], places: list[PutResult]
-    ) -> None:
+    def _expect(self, queue: tuple[str, int], batch: list[tuple[bytes, str | None]], places: list[PutResult]) -> None:
         expected = len(self.stored[queue]) + len(self.pending[queue])
         assert [place.queue_offset for place in places] == list(range(expected, expected + len(batch)))
         self.pending[queue] += [Stored(body, tag, place) for (body, tag), place in zip(batch, places, strict=True)]
@@ -115,7 +113,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         seen = stored[offset : result.next_offset]
         wanted = [one for one in seen if tags is None or one.tag in tags]
-        assert 0 < len(seen)
+        assert len(seen) > 0
         assert result.count == len(wanted) <= min(count, 32)
         _check(result.views, wanted)
 
@@ -156,6 +154,6 @@ def _check(views: list[bytes | memoryview], expected: list[Stored]) -> None:
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestStoreAgainstAModel = StoreMachine.TestCase

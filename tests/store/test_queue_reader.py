@@ -15,9 +15,9 @@ from pyromq.protocol.record import decode_messages
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.message_store import GetStatus, MessageStore
 from pyromq.store.queue_reader import _entries
-from tests.store.helpers import FakeTime, message, small_store, small_config
+from tests.store.helpers import FakeTime, message, small_config, small_store
 
-BIG = {"commit_log_file_size": 1 << 22, "consume_queue_file_size": 20_000}
+BIG: dict[str, Any] = {"commit_log_file_size": 1 << 22, "consume_queue_file_size": 20_000}
 
 
 @contextmanager
@@ -142,7 +142,9 @@ def test_scanning_by_columns_finds_what_a_plain_loop_finds(tags: list[str], want
         entries[address_at] = (address_at * 100, 100, 20 - 2**63)  # the address of an extension unit: passes always
     data = b"".join(ENTRY.pack(*one) for one in entries)
     expected = [
-        (index, (offset, size)) for index, (offset, size, code) in enumerate(entries) if code in codes or code < -(2**31)
+        (index, (offset, size))
+        for index, (offset, size, code) in enumerate(entries)
+        if code in codes or code < -(2**31)
     ]
     assert list(_entries(data, codes)) == expected
     assert list(_entries(data, None)) == [(index, (index * 100, 100)) for index in range(len(tags))]
@@ -162,7 +164,21 @@ def test_the_message_nearest_to_a_time_is_found(tmp_path: Path) -> None:
         for _ in range(5):
             store.put(message())
         store.commit()
-        expected = {0: 0, 100: 0, 149: 0, 150: 0, 151: 1, 200: 1, 249: 2, 251: 3, 300: 3, 350: 3, 351: 4, 400: 4, 999: 4}
+        expected = {
+            0: 0,
+            100: 0,
+            149: 0,
+            150: 0,
+            151: 1,
+            200: 1,
+            249: 2,
+            251: 3,
+            300: 3,
+            350: 3,
+            351: 4,
+            400: 4,
+            999: 4,
+        }
         assert {time: store.offset_at("orders", 0, time) for time in expected} == expected
         assert store.offset_at("orders", 7, 200) == 0
         assert store.earliest_time("orders", 0) == 100

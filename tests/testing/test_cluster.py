@@ -51,6 +51,13 @@ async def test_it_works_in_async_tests_too() -> None:
         await producer.send(Message(topic="orders", body=b"one"))
 
 
+def test_a_cluster_can_be_started_again() -> None:
+    cluster = LocalCluster()
+    for _ in range(2):
+        with cluster:
+            send(cluster, b"one")
+
+
 def test_its_files_go_when_it_ends() -> None:
     with LocalCluster() as cluster:
         send(cluster, b"one")
@@ -172,14 +179,17 @@ async def test_a_send_that_waits_for_the_disk_does_not_time_out_while_time_advan
         time.sleep(0.2)
         fdatasync(descriptor)
 
-    async with LocalCluster(settings={"flushDiskType": "SYNC_FLUSH"}) as cluster:
-        async with Producer(group="shop", namesrv=cluster.namesrv, clock=cluster.clock, retries=0) as producer:
-            message = Message(topic="BenchmarkTest", body=b"one")  # the topic is there: no other file is written
-            await producer.send(message)
-            monkeypatch.setattr(os, "fdatasync", slowly)
-            sending = asyncio.create_task(producer.send(message, timeout=3.0))
-            await cluster.clock.advance_async(seconds=10)
-            assert (await sending).status == SendStatus.SEND_OK
+    clock = TestClock()
+    async with (
+        LocalCluster(settings={"flushDiskType": "SYNC_FLUSH"}, clock=clock) as cluster,
+        Producer(group="shop", namesrv=cluster.namesrv, clock=clock, retries=0) as producer,
+    ):
+        message = Message(topic="BenchmarkTest", body=b"one")  # the topic is there: no other file is written
+        await producer.send(message)
+        monkeypatch.setattr(os, "fdatasync", slowly)
+        sending = asyncio.create_task(producer.send(message, timeout=3.0))
+        await clock.advance_async(seconds=10)
+        assert (await sending).status == SendStatus.SEND_OK
 
 
 def test_the_plugin_gives_a_cluster(tmp_path: Path) -> None:

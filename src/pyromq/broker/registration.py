@@ -61,10 +61,10 @@ class Registration:
 
     async def start(self) -> None:
         """Register everywhere, then keep doing so; a name server that does not answer is tried again."""
+        self._topics.on_change = self.announce
         await self.register_everywhere()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_registered(server)) for server in self._config.namesrv]
-        self._topics.on_change = self.announce
 
     async def stop(self) -> None:
         """Stop announcing, and tell the name servers that this broker goes."""

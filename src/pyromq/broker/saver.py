@@ -48,10 +48,11 @@ class Saver(Generic[T]):
         else:
             self._listeners.append(listener)
 
-    async def finish(self) -> None:
-        """Wait until nothing is being written."""
+    async def finish(self) -> bool:
+        """Wait until nothing is being written; tell whether all is saved."""
         while self._running is not None:
             await self._running
+        return not self._wanted
 
     async def _run(self) -> None:
         while self._wanted:
@@ -68,7 +69,8 @@ class Saver(Generic[T]):
         state = self._snapshot()
         try:
             await asyncio.to_thread(lambda: self._file.save(self._encode(state)))
-        except (OSError, StoreError) as error:
-            logger.error("table not saved file=%s reason=%s", self._file.path, error)
+        except Exception as error:  # whatever it is: answers wait for this, and must not wait for ever
+            expected = isinstance(error, OSError | StoreError)
+            logger.error("table not saved file=%s reason=%s", self._file.path, error, exc_info=not expected)
             return False
         return True

@@ -23,7 +23,7 @@ from pyromq.broker.handlers.offsets import OffsetHandlers
 from pyromq.broker.handlers.pull import PullHandler
 from pyromq.broker.handlers.send import BORN_HOST, SendHandler
 from pyromq.broker.registration import Registration
-from pyromq.broker.stats import SAMPLE_PERIOD, GroupStats, Rates, Totals
+from pyromq.broker.stats import SAMPLE_PERIOD, BrokerStats
 from pyromq.broker.tables import Tables
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError, ServiceNotAvailable
@@ -79,7 +79,7 @@ class Broker:
 
     def http_info(self) -> dict[str, Any]:
         """Return facts about this broker, for people with curl."""
-        totals = self._totals()
+        totals = self.stats.totals()
         return {
             "name": self.name,
             "cluster": self.config.cluster,
@@ -146,8 +146,7 @@ class Broker:
         self._round = Round(asyncio.get_running_loop())
         self._acknowledgements = Acknowledgements(self.store, self._round, self.topics.saver)
         self.clients = ClientRegistry()
-        self.stats = GroupStats()
-        self.rates = Rates(clock.now())
+        self.stats = BrokerStats(self.topics, clock.now())
         self._pulls = PullHandler(
             config,
             clock,
@@ -197,9 +196,7 @@ class Broker:
             clients=self.clients,
             stats=self.stats,
         )
-        broker_handlers = BrokerHandlers(
-            config, clock, store=store, topics=topics, rates=self.rates, totals=self._totals
-        )
+        broker_handlers = BrokerHandlers(config, clock, store=store, topics=topics, stats=self.stats)
         return {
             **self._sends.handlers(),
             **self._pulls.handlers(),
@@ -246,34 +243,16 @@ class Broker:
     def _start_housekeeping(self, stack: AsyncExitStack) -> None:
         for period, work in (
             (CLIENT_SCAN_PERIOD, self._client_handlers.expire),
-            (SAMPLE_PERIOD, self._sample),
+            (SAMPLE_PERIOD, lambda: self.stats.sample(self._clock.now())),
             (self.config.offset_save_period, self._tables.save),
         ):
             ticker = Ticker(self._clock, period, _for_ever(work))
             ticker.start()
             stack.callback(ticker.stop)
 
-    # --- what happens meanwhile
-
     def _disconnected(self, connection: Connection) -> None:
         self._pulls.waiting.drop(connection)
         self._client_handlers.connection_closed(connection)
-
-    def _totals(self) -> Totals:
-        topics, counts = self.topics.by_name.values(), self.stats.by_group.values()
-        return Totals(
-            sum(topic.puts for topic in topics),
-            sum(topic.put_bytes for topic in topics),
-            sum(count.messages for count in counts),
-            sum(count.bytes for count in counts),
-        )
-
-    def _sample(self) -> None:
-        now = self._clock.now()
-        self.rates.sample(now, self._totals())
-        self.stats.sample(now)
-
-    # --- stopping
 
     async def _stop_sends(self) -> None:
         """Take no more messages, and let the answers leave that still wait for the disk."""

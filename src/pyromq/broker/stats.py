@@ -6,6 +6,8 @@ from collections import deque
 from datetime import datetime
 from typing import NamedTuple
 
+from pyromq.broker.topics import TopicTable
+
 SAMPLE_PERIOD = 10.0
 MINUTE = 6  # samples
 RATE_SPANS = (1, MINUTE, 10 * MINUTE)  # samples: rates over 10, 60 and 600 s, as RocketMQ shows them
@@ -32,31 +34,6 @@ class Count:
             return 0.0
         (since, before), (now, messages) = self._samples[0], self._samples[-1]
         return (messages - before) / max(now - since, 1e-3)
-
-
-class GroupStats:
-    """What each group has been given of each topic."""
-
-    def __init__(self) -> None:
-        self.by_group: dict[tuple[str, str], Count] = {}
-
-    def add(self, topic: str, group: str, messages: int, size: int) -> None:
-        """Count an answer with messages in it."""
-        count = self.by_group.get((topic, group))
-        if count is None:
-            count = self.by_group[topic, group] = Count()
-        count.messages += messages
-        count.bytes += size
-
-    def rate(self, topic: str, group: str) -> float:
-        """Return messages a second over the last minute."""
-        count = self.by_group.get((topic, group))
-        return count.rate if count else 0.0
-
-    def sample(self, now: float) -> None:
-        """Note all counts; called every SAMPLE_PERIOD."""
-        for count in self.by_group.values():
-            count.sample(now)
 
 
 class Totals(NamedTuple):
@@ -102,6 +79,44 @@ class Rates:
         old, new = self._samples[max(0, len(self._samples) - 1 - span)], self._samples[-1]
         change: int = getattr(new.totals, field) - getattr(old.totals, field)
         return change / max(new.now - old.now, 1e-3)
+
+
+class BrokerStats:
+    """All that is counted: puts by topic (each topic counts its own), gets by topic and group."""
+
+    def __init__(self, topics: TopicTable, now: float) -> None:
+        self.rates = Rates(now)
+        self.gets: dict[tuple[str, str], Count] = {}
+        self._topics = topics
+
+    def count_get(self, topic: str, group: str, messages: int, size: int) -> None:
+        """Count an answer with messages in it."""
+        count = self.gets.get((topic, group))
+        if count is None:
+            count = self.gets[topic, group] = Count()
+        count.messages += messages
+        count.bytes += size
+
+    def group_rate(self, topic: str, group: str) -> float:
+        """Return how many messages a second the group was given of the topic, over the last minute."""
+        count = self.gets.get((topic, group))
+        return count.rate if count else 0.0
+
+    def totals(self) -> Totals:
+        """Return what has been put and got since the start."""
+        topics, gets = self._topics.by_name.values(), self.gets.values()
+        return Totals(
+            sum(topic.puts for topic in topics),
+            sum(topic.put_bytes for topic in topics),
+            sum(count.messages for count in gets),
+            sum(count.bytes for count in gets),
+        )
+
+    def sample(self, now: float) -> None:
+        """Note all counts; called every SAMPLE_PERIOD."""
+        self.rates.sample(now, self.totals())
+        for count in self.gets.values():
+            count.sample(now)
 
 
 def _day(now: float) -> int:

@@ -138,12 +138,6 @@ class TopicTable:
         self._changed()
         return topic
 
-    def delete(self, name: str) -> None:
-        """Forget a topic."""
-        if self.by_name.pop(name, None) is not None:
-            logger.info("topic deleted topic=%s", name)
-            self._changed()
-
     def set_ordered(self, names: Collection[str]) -> None:
         """Take over from the name server which topics are ordered; all others are not."""
         wrong = [topic for topic in self.by_name.values() if topic.config.order != (topic.name in names)]

@@ -51,7 +51,9 @@ class Assignment:
             loop.start()
 
     async def stop(self) -> None:
-        """End all loops; what they hold stays where it is."""
+        """End all loops and hand out nothing more; wake whoever waits for messages."""
+        self._ready.clear()
+        self.arrival.set()
         for loop in self._loops.values():
             await loop.stop()
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from pyromq.client.failure_log import FailureLog
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.process_queue import ProcessQueue
 from pyromq.errors import PyroMQError
@@ -22,6 +23,7 @@ class Commits:
     def __init__(self, offsets: OffsetStore) -> None:
         self._offsets = offsets
         self._lock = asyncio.Lock()
+        self._log = FailureLog(logger, "committing offsets")
 
     async def handed_out(self, queues: Iterable[ProcessQueue]) -> None:
         """Commit all that was handed out before this call; raises if a broker could not be told."""
@@ -34,11 +36,15 @@ class Commits:
 
     async def settled(self, queues: Iterable[ProcessQueue]) -> bool:
         """Commit what the caller is done with; log what could not be committed and return whether all was."""
-        complete = True
+        failed: set[str] = set()
         async with self._lock:
             for held in list(queues):
-                complete &= held.dropped or await self._try_commit(held)
-        return complete
+                broker = held.queue.broker_name
+                if broker not in failed and not held.dropped and not await self._try_commit(held):
+                    failed.add(broker)  # its other queues wait for the next time
+        if not failed:
+            self._log.worked()
+        return not failed
 
     async def release(self, held: ProcessQueue) -> None:
         """Commit the last of a queue that was given up, so that its next owner starts there."""
@@ -51,7 +57,7 @@ class Commits:
         try:
             await self._commit(held, held.settled)
         except PyroMQError as error:
-            logger.warning("could not commit offset=%d of queue=%s: %s", held.settled, held.queue, error)
+            self._log.failed(error)
             return False
         return True
 

@@ -23,6 +23,7 @@ from pyromq.protocol.properties import encode_properties
 
 _COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
 _MAX_PLAIN = 1000
+_Element = tuple[str, BatchElement]
 
 
 class Outgoing(Struct, gc=False):
@@ -88,17 +89,13 @@ class Outbox:
             outgoing.body = await asyncio.to_thread(compress, outgoing.body) if large else compress(outgoing.body)
             outgoing.sys_flag |= COMPRESSED_FLAG
 
-    def prepare_batches(self, messages: Sequence[Message]) -> list[Outgoing]:
+    def prepare_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """Check messages that go together and cut them into batches that the size limit allows."""
         self._check_batch(messages)
         now_ms = self._clock.now_ms()
-        elements = []
-        for message in messages:
-            message_id, properties = self._properties(message, now_ms, None)
-            elements.append((message_id, BatchElement(message.flag, message.body, properties.encode())))
         shared = encode_properties({names.WAIT: "true" if messages[0].wait else "false"})
-        return [
-            Outgoing(
+        for chunk in _chunks(self._elements(messages, now_ms), self._max_message_size):
+            yield Outgoing(
                 topic=self._topic(messages[0]),
                 body=encode_batch(element for _, element in chunk),
                 properties=shared,
@@ -106,8 +103,11 @@ class Outbox:
                 born_timestamp_ms=now_ms,
                 batch=True,
             )
-            for chunk in _chunks(elements, self._max_message_size)
-        ]
+
+    def _elements(self, messages: Sequence[Message], now_ms: int) -> Iterator[_Element]:
+        for message in messages:
+            message_id, properties = self._properties(message, now_ms, None)
+            yield message_id, BatchElement(message.flag, message.body, properties.encode())
 
     def _check(self, message: Message) -> None:
         message.check(self._max_message_size)
@@ -138,9 +138,6 @@ class Outbox:
 
     def _topic(self, message: Message) -> str:
         return with_namespace(message.topic, self._namespace) if self._namespace else message.topic
-
-
-_Element = tuple[str, BatchElement]
 
 
 def _chunks(elements: Iterable[_Element], limit: int) -> Iterator[list[_Element]]:

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from pyromq.client.failure_log import FailureLog
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import PyroMQError
 
 logger = logging.getLogger(__name__)
 
-RETRY_DELAY = 1.0
+RETRY_DELAYS = (1.0, 2.0, 5.0)
 
 
 class Periodic:
@@ -23,6 +24,7 @@ class Periodic:
         self._clock = clock
         self._interval = interval
         self._work = work
+        self._log = FailureLog(logger, name)
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -43,10 +45,14 @@ class Periodic:
 
     async def _run(self) -> None:
         delay = self._interval
+        failures = 0
         while True:
             await self._wait(delay)
-            finished = await self._attempt()
-            delay = self._interval if finished else min(RETRY_DELAY, self._interval)
+            if await self._attempt():
+                delay, failures = self._interval, 0
+            else:
+                delay = min(RETRY_DELAYS[min(failures, len(RETRY_DELAYS) - 1)], self._interval)
+                failures += 1
 
     async def _wait(self, delay: float) -> None:
         with suppress(TimeoutError):
@@ -55,9 +61,12 @@ class Periodic:
 
     async def _attempt(self) -> bool:
         try:
-            return await self._work()
+            finished = await self._work()
         except PyroMQError as error:
-            logger.warning("%s failed and is tried again: %s", self._name, error)
+            self._log.failed(error)
         except Exception:
             logger.exception("%s failed and is tried again", self._name)
+        else:
+            self._log.worked()
+            return finished
         return False

@@ -143,13 +143,11 @@ class LitePullConsumer:
         """Return the next message, waiting for it as long as it takes; end when the consumer is closed."""
         session = self._session
         session.assignment.settle()
-        while True:
-            messages = session.assignment.take(1)
-            if messages:
-                return messages[0]
-            await session.assignment.arrival.wait()
+        while not (messages := session.assignment.take(1)):
             if self._opened is not session:
                 raise StopAsyncIteration
+            await session.assignment.arrival.wait()
+        return messages[0]
 
     async def commit(self) -> None:
         """Commit all that was handed out before this call; on return the brokers have it."""

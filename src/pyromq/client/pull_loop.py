@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from pyromq.client.config import FlowControl
+from pyromq.client.failure_log import FailureLog
 from pyromq.client.fetch import Fetched, Fetcher
 from pyromq.client.process_queue import ProcessQueue
 from pyromq.clock import Clock
@@ -40,7 +41,7 @@ class PullLoop:
         self._on_failure = on_failure
         self._room = asyncio.Event()
         self._failures = 0
-        self._last_failure = ""
+        self._log = FailureLog(logger, f"pulling from {held.queue}")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -87,7 +88,8 @@ class PullLoop:
         assert offset is not None, "begin() sets it"
         asked_at = self._clock.now()
         fetched = await self._fetcher.fetch(self.held, offset)
-        self._recovered()
+        self._failures = 0
+        self._log.worked()
         self._keep(fetched, offset)
         if fetched.next_offset == offset and self._clock.now() - asked_at < _TOO_SOON:
             await self._clock.sleep(_IDLE_PAUSE)
@@ -105,18 +107,8 @@ class PullLoop:
             self._on_messages(self.held)
 
     async def _back_off(self, error: Exception) -> None:
-        # Said once for each new reason, not every two seconds of a night-long outage.
-        text = str(error)
-        level = logging.DEBUG if text == self._last_failure else logging.WARNING
-        logger.log(level, "pulling from queue=%s failed and is tried again: %s", self.held.queue, text)
-        self._last_failure = text
+        self._log.failed(error)
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1
         self._on_failure()
         await self._clock.sleep(delay)
-
-    def _recovered(self) -> None:
-        if self._failures:
-            logger.info("pulling from queue=%s works again", self.held.queue)
-        self._failures = 0
-        self._last_failure = ""

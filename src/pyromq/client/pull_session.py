@@ -108,7 +108,6 @@ class PullSession:
             if commit_all:
                 self.assignment.settle()
             await self._commit_settled()
-        self.assignment.arrival.set()  # whoever waits for messages sees that there will be none
         await self.instance.close()
 
     async def _look_up(self, topic: str) -> None:

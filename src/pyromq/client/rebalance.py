@@ -7,9 +7,10 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 
 from pyromq.client.api import BrokerApi
+from pyromq.client.failure_log import FailureLog
 from pyromq.client.heartbeats import Heartbeats
 from pyromq.client.routes import Routes, read_queues
-from pyromq.errors import BrokerError, NoRoute, PyroMQError
+from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.message import MessageQueue
 
@@ -52,6 +53,7 @@ class Rebalance:
         self._topics = topics
         self._assign = assign
         self._allocate = allocate
+        self._log = FailureLog(logger, f"sharing out the queues of group {group}")
 
     async def run(self) -> bool:
         """Share out every topic once; return whether that worked for all of them.
@@ -65,16 +67,16 @@ class Rebalance:
         try:
             route = self._routes.known(topic) or await self._routes.refresh(topic)
             members = await self._members(route)
-            if self._client_id not in members:
-                return False
-            queues = read_queues(topic, route)
-            await self._assign(topic, self._allocate(queues, members, self._client_id))
         except NoRoute:
             logger.debug("no route yet for topic=%s", topic)
             return False
         except PyroMQError as error:
-            logger.warning("group=%s keeps its queues of topic=%s for now: %s", self._group, topic, error)
+            self._log.failed(error)
             return False
+        self._log.worked()
+        if self._client_id not in members:
+            return False
+        await self._assign(topic, self._allocate(read_queues(topic, route), members, self._client_id))
         return True
 
     async def _members(self, route: TopicRouteData) -> list[str]:
@@ -86,13 +88,19 @@ class Rebalance:
         return sorted(members, key=_utf16)
 
     async def _ask_members(self, route: TopicRouteData) -> list[str]:
-        broker = self._routes.reader(random.choice(route.broker_datas).broker_name)
-        if broker is None:
-            return []
-        try:
-            return await self._api.consumer_list(broker.address, self._group)
-        except BrokerError:
-            return []  # nobody is online there
+        """Ask any broker that has the topic, the next one if it cannot be reached."""
+        failure: PyroMQError = NoRoute("none of its brokers is known")
+        for broker in random.sample(route.broker_datas, len(route.broker_datas)):
+            reader = self._routes.reader(broker.broker_name)
+            if reader is None:
+                continue
+            try:
+                return await self._api.consumer_list(reader.address, self._group)
+            except BrokerError:
+                return []  # nobody is online there
+            except RemotingError as error:
+                failure = error
+        raise failure
 
 
 def _utf16(text: str) -> bytes:

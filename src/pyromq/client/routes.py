@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from pyromq.client.api import BrokerApi
@@ -170,9 +170,9 @@ class Routes:
             else:
                 del self._publish[topic]
 
-    async def refresh_all(self, topics: Iterable[str] = ()) -> None:
+    async def refresh_all(self) -> None:
         """Refresh every topic in use, and forget the addresses of brokers that no route names any more."""
-        for topic in {*self._publish, *self._routes, *topics}:
+        for topic in {*self._publish, *self._routes}:
             try:
                 await self.refresh(topic)
             except NoRoute:

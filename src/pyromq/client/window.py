@@ -53,7 +53,8 @@ class Window:
     async def idle(self) -> None:
         """Wait until nothing is under way."""
         if self._count:
-            self._idle = self._idle or asyncio.get_running_loop().create_future()
+            if self._idle is None or self._idle.done():
+                self._idle = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
     def _fits(self, size: int) -> bool:

@@ -45,11 +45,12 @@ class Settings:
 
     def load(self) -> None:
         """Take up changes made before a restart; raise ConfigError if they are unreadable."""
-        changes = self._file.load(_parse) if self._file else None
+        if self._file is None:
+            return
         try:
-            self.current = _changed(self.current, changes or {})
+            self.current = _changed(self.current, self._file.load(_parse) or {})
         except BrokerError as error:
-            raise ConfigError(f"{self._file.path if self._file else ''}: {error.remark}") from error
+            raise ConfigError(f"{self._file.path}: {error.remark}") from error
 
     async def change(self, text: bytes) -> None:
         """Set what `key=value` lines say; raise NoPermission, BrokerError or OSError, with nothing changed.
@@ -80,8 +81,8 @@ def _changed(config: NameServerConfig, changes: Mapping[str, str]) -> NameServer
     refused = [key for key in changes if key not in _changeable(config)]
     if refused:
         raise NoPermission(f"cannot be changed over the wire: {', '.join(refused)[:200]}")
-    for value in changes.values():
-        config = replace(config, order_message_enable=_boolean(value))
+    if ORDER_MESSAGE_ENABLE in changes:
+        config = replace(config, order_message_enable=_boolean(changes[ORDER_MESSAGE_ENABLE]))
     return config
 
 

@@ -129,9 +129,9 @@ class RouteTable:
     def route(self, topic: str) -> TopicRouteData | None:
         """Return who serves a topic, None if nobody does."""
         queues = self._queues.get(topic, {})
-        brokers = [self._broker_data(name) for name in queues if name in self._groups]
-        if not brokers:
+        if not queues:
             return None
+        brokers = [self._broker_data(name) for name in queues]
         addresses = [address for broker in brokers for address in broker.broker_addrs.values()]
         filters = {address: self._filter_servers[address] for address in addresses if address in self._filter_servers}
         return TopicRouteData(queue_datas=list(queues.values()), broker_datas=brokers, filter_server_table=filters)
@@ -244,9 +244,9 @@ class RouteTable:
 
 def _place(group: _BrokerGroup, broker: Registration) -> bool:
     """Put a broker under its id, taking it from any other it had; tell whether nobody had that id."""
-    for other in [known for known, address in group.addresses.items() if address == broker.address]:
-        if other != broker.broker_id:
-            del group.addresses[other]
+    known = group.addresses.items()
+    for other in [other for other, address in known if address == broker.address and other != broker.broker_id]:
+        del group.addresses[other]
     first = broker.broker_id not in group.addresses
     group.addresses[broker.broker_id] = broker.address
     return first

@@ -39,7 +39,8 @@ def decode(kind: type[B], data: bytes) -> B:
     try:
         return msgspec.convert(value, kind, strict=False, str_keys=True)
     except msgspec.ValidationError:
-        tidied = _tidy(value, inspect.type_info(kind))
+        shape: Any = kind
+        tidied = _tidy(value, _type_info(shape))
     try:
         return msgspec.convert(tidied, kind, strict=False, str_keys=True)
     except msgspec.ValidationError as error:
@@ -51,7 +52,7 @@ _ABSENT: Any = object()  # what Java would read as null: the field keeps its def
 
 def _tidy(value: Any, kind: inspect.Type) -> Any:
     if isinstance(kind, inspect.UnionType):  # of a type and None, the only union in bodies
-        kind = kind.types[0]
+        kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
     if value is None:
         return _ABSENT
     tidy = _TIDIERS.get(type(kind))
@@ -77,9 +78,9 @@ def _tidy_tuple(value: Any, kind: inspect.NamedTupleType) -> Any:
         value = fastjson.loads(value)
     if not isinstance(value, dict | FrozenKey):
         return value
-    fields = {_fold(field.name): (field.name, field.type) for field in kind.fields}
+    fields = _tuple_fields(kind.cls)
     members = _tidy_members(dict(value), fields)
-    return tuple(members.get(field.name) for field in kind.fields)
+    return tuple(members.get(name) for name, _ in fields.values())
 
 
 def _tidy_dict(value: Any, kind: inspect.DictType) -> Any:
@@ -150,7 +151,19 @@ def _fold(name: str) -> str:
 
 
 @cache
-def _struct_fields(kind: type[Struct]) -> dict[str, tuple[str, inspect.Type]]:
+def _type_info(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+@cache
+def _tuple_fields(kind: Any) -> dict[str, tuple[str, inspect.Type]]:
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.NamedTupleType)
+    return {_fold(field.name): (field.name, field.type) for field in info.fields}
+
+
+@cache
+def _struct_fields(kind: Any) -> dict[str, tuple[str, inspect.Type]]:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     return {_fold(field.encode_name): (field.encode_name, field.type) for field in info.fields}

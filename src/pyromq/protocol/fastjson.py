@@ -10,11 +10,12 @@ Read is the standard, by msgspec, and whatever Java reads besides, by `fastjson_
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from enum import Enum
 from functools import cache
 from math import isfinite
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -67,29 +68,37 @@ class _Writer:
             return self._string(value)
         if type(value) is int:
             return str(value)
+        if type(value) is bool:
+            return "true" if value else "false"
         if type(value) is dict:
             return self._mapping(value.items())
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, Enum):
-            return self._string(value.name)
-        if isinstance(value, Struct) or (isinstance(value, tuple) and hasattr(value, "_fields")):
-            members: list[tuple[str, str]] = _members(type(value))
-            return self._mapping([(name, getattr(value, field)) for name, field in members])
+        if isinstance(value, Struct) or hasattr(value, "_fields"):
+            return self._members(value)
         return self._rarer(value)
 
     def _rarer(self, value: object) -> str:
-        if isinstance(value, list | tuple | set | frozenset):
-            return self._list(value)
+        if isinstance(value, Enum):
+            return self._string(value.name)
         if isinstance(value, float):
             return java_double(value) if isfinite(value) else "null"
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._list(value)
         if value is None:
             return "null"
         raise LocalProtocolError(f"cannot write {type(value).__name__} as JSON")
 
     def _string(self, text: str) -> str:
-        pattern = _NOT_ASCII if self._standard else _SPECIAL
-        return f'"{pattern.sub(_escape, text)}"' if pattern.search(text) else f'"{text}"'
+        if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+            return f'"{text}"'
+        return f'"{(_NOT_ASCII if self._standard else _SPECIAL).sub(_escape, text)}"'
+
+    def _members(self, value: object) -> str:
+        kind: Any = type(value)
+        keys, read = _layout(kind)
+        self._depth += 1
+        members = [key + self.text(member) for key, member in zip(keys, read(value), strict=True) if member is not None]
+        self._depth -= 1
+        return self._group("{", members, "}", by_line=True)
 
     def _mapping(self, items: Iterable[tuple[object, object]]) -> str:
         self._depth += 1
@@ -117,10 +126,14 @@ class _Writer:
 
 
 @cache
-def _members(kind: type[Any]) -> list[tuple[str, str]]:
+def _layout(kind: type[Any]) -> tuple[list[str], Callable[[object], Iterable[object]]]:
+    """Return the members' keys as they are written, in their order, and what reads the values in that order."""
     fields = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
     names = kind.__struct_encode_fields__ if issubclass(kind, Struct) else map(camel, fields)
-    return sorted(zip(names, fields, strict=True))
+    members = sorted(zip(names, fields, strict=True))
+    read = attrgetter(*(field for _, field in members))
+    keys = [f'"{name}":' for name, _ in members]
+    return keys, read if len(members) > 1 else lambda value: (read(value),)
 
 
 def camel(name: str) -> str:

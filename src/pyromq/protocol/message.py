@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
 
-class Message(Struct, repr_omit_defaults=True):
+class Message(Struct):
     """A message to be sent.
 
     >>> Message(topic="orders", body=b"...", tags="created", keys=["o-1"], properties={"region": "north"})
@@ -39,7 +39,7 @@ class Message(Struct, repr_omit_defaults=True):
     topic: str
     body: bytes
     tags: str | None = None
-    keys: Iterable[str] = ()
+    keys: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     flag: int = 0
     wait: bool = True
@@ -180,7 +180,7 @@ class MessageExt(Struct, eq=False, gc=False):
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys by which the message can be found."""
-        return tuple((self._property(names.KEYS) or "").split())
+        return tuple(key for key in (self._property(names.KEYS) or "").split(" ") if key)
 
     @property
     def message_id(self) -> str:

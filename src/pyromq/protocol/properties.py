@@ -7,6 +7,7 @@ hold 0x01; the last of two equal names wins; a separator at the end (RocketMQ up
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pyromq.errors import LocalProtocolError
 
@@ -107,26 +108,22 @@ def find_property(raw: str | bytes, name: str) -> str | None:
 
 
 # The search is for the name with both separators around it: `MYTAGS` ends like `TAGS` but has no separator before that.
-# From the right, because the last one wins; by partition, which is twice as fast as find and slices.
+# From the right, because the last one wins; by partition, which is faster than find and slices.
 
 
 def _find_in_text(raw: str, name: str) -> str | None:
-    _, found, rest = raw.rpartition(f"\x02{name}\x01")
-    if not found:
-        before, found, rest = raw.partition(f"{name}\x01")
-        if before or not found:
-            return None
-    return rest.partition("\x02")[0]
+    _, found, rest = ("\x02" + raw).rpartition(f"\x02{name}\x01")
+    return rest.partition("\x02")[0] if found else None
 
 
 def _find_in_bytes(raw: bytes, name: str) -> str | None:
-    encoded = name.encode()
-    _, found, rest = raw.rpartition(b"\x02%b\x01" % encoded)
-    if not found:
-        before, found, rest = raw.partition(b"%b\x01" % encoded)
-        if before or not found:
-            return None
-    return rest.partition(b"\x02")[0].decode("utf-8", "replace")
+    _, found, rest = (b"\x02" + raw).rpartition(_needle(name))
+    return str(rest.partition(b"\x02")[0], "utf-8", "replace") if found else None
+
+
+@lru_cache(maxsize=256)
+def _needle(name: str) -> bytes:
+    return f"\x02{name}\x01".encode()
 
 
 def join_properties(first: bytes, second: bytes) -> bytes:

@@ -222,7 +222,7 @@ _UNREADABLE = RecordCheck(RecordStatus.DAMAGED, -1)
 
 
 def check_record(buffer: bytes | memoryview, position: int, limit: int, *, check_crc: bool = True) -> RecordCheck:
-    """Tell what stands at a position of a log, looking at no byte from limit on; raises nothing on any bytes."""
+    """Tell what stands at a position of a log of which the bytes before limit count; raises nothing on any bytes."""
     if limit - position < _SIZE_AND_MAGIC.size:
         return _UNREADABLE
     size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, position)

@@ -11,13 +11,12 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias, cast
 
-from msgspec import Struct
-
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG
-from pyromq.protocol.command import MAX_FRAME, FrameDecoder, RemotingCommand, decode
+from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.deadlines import Deadlines
+from pyromq.remoting.limits import Limits
 from pyromq.remoting.outstanding import Outstanding
 from pyromq.remoting.round import Round
 
@@ -26,22 +25,6 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
 JOIN_LIMIT = 256 * 1024  # above this, copying answers into one piece costs more than handing over several
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """How much one connection may hold."""
-
-    max_frame: int = MAX_FRAME
-    """Bytes of a frame with its length prefix; a longer one closes the connection."""
-    write_high: int = 4 << 20
-    """Bytes not yet sent above which the connection is not `writable`, and a server stops reading from this peer."""
-    max_outstanding: int = 16_384
-    """Requests sent and not yet answered; a long poll counts as one."""
-    max_running: int = 1_024
-    """Handlers of this peer's requests that may run as tasks at the same time."""
-
-
-DEFAULT_LIMITS = Limits()
 
 
 class Connection(asyncio.Protocol):

@@ -1,6 +1,6 @@
 """Deadlines of all outstanding requests of a server or client, swept by one timer.
 
-A timer for each request would cost as much as the request itself (facts: 10.1 µs against 14.4 µs a message).
+A timer for each request costs 4 µs of the client's 14 µs a message (measured with 32 in flight).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
     """Return the answer that tells the peer of `error`; log what nobody raised on purpose."""
     match error:
         case BrokerError():
-            return response(command, error.code, error.remark)
+            return response(command, error.code, _encodable(error.remark))
         case StoreError(retriable=True):
             return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, _reason(error))
         case RemoteProtocolError():  # a header or body in a whole frame: the connection is still in step
@@ -95,7 +95,12 @@ def _refuse(command: RemotingCommand, connection: Connection) -> Answer:
 def _reason(error: Exception) -> str:
     """Return class and message on one short line; the operating system's texts would name files of this machine."""
     text = error.strerror if isinstance(error, OSError) else str(error)
-    return " ".join(f"{type(error).__name__}: {text}".split())[:MAX_REASON]
+    return _encodable(" ".join(f"{type(error).__name__}: {text}".split())[:MAX_REASON])
+
+
+def _encodable(text: str) -> str:
+    """Return `text` without lone surrogates: it may quote what a stranger sent."""
+    return text.encode(errors="replace").decode()
 
 
 async def _wait_or_cancel(tasks: set[asyncio.Task[None]], clock: Clock, timeout: float) -> None:

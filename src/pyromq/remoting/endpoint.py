@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable
 
 from pyromq.clock import Clock
-from pyromq.remoting.connection import Connection, Limits
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.deadlines import Deadlines
 from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.limits import Limits
 from pyromq.remoting.round import Round
 from pyromq.remoting.watch import Watch
 

@@ -10,9 +10,10 @@ from typing import Self
 
 from pyromq.clock import Clock
 from pyromq.errors import RemotingError
-from pyromq.remoting.connection import DEFAULT_LIMITS, Connection, Handler, Limits
+from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.limits import DEFAULT_LIMITS, Limits
 from pyromq.remoting.round import Round
 from pyromq.remoting.watch import Watch
 

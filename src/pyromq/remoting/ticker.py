@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from pyromq.clock import Clock, Timer
+
+logger = logging.getLogger(__name__)
 
 
 class Ticker:
@@ -34,5 +37,10 @@ class Ticker:
     def _tick(self) -> None:
         self._timer = None
         self.count += 1
-        if self._sweep():
+        try:
+            goes_on = self._sweep()
+        except Exception:  # or nothing would ever time out again
+            logger.exception("a sweep failed")
+            goes_on = True
+        if goes_on:
             self.start()

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pyromq.blocking import Portal
@@ -39,6 +39,8 @@ class Pull(NamedTuple):
 
     queue: MessageQueue
     offset: int
+    broker_id: int = MASTER_ID
+    """Which broker of the group to ask: another one is asked if this one is gone."""
     group: str | None = None
     tags: str = EVERYTHING
     max_count: int = 1
@@ -179,24 +181,22 @@ class Brokers:
 
         return {queue: offset for queue, offset in _certain(self._ask(queues, committed)).items() if offset >= 0}
 
-    def commit(self, offsets: Mapping[MessageQueue, int], group: str) -> None:
-        """Show a group's progress at the brokers; a failure is only logged, since the checkpoint is the truth."""
+    def commit(self, offsets: Offsets, group: str) -> Offsets:
+        """Show a group's progress at the brokers; return what they have taken, and warn of the others."""
 
         async def commit(at: str, queue: MessageQueue) -> int:
             offset = offsets[queue]
             await self._api.commit_offset(at, group, queue.topic, queue.queue_id, offset, timeout=_COMMIT_TIMEOUT)
             return offset
 
-        for queue, answer in self._ask(offsets, commit).items():
-            if isinstance(answer, PyroMQError):
-                logger.warning("progress of queue %s is not shown at its broker: %s", queue_name(queue), answer)
+        return self._reachable(self._ask(offsets, commit))
 
     def _ask(self, queues: Iterable[MessageQueue], question: Callable[[str, MessageQueue], Awaitable[int]]) -> Answers:
-        """Ask the broker of each queue, all at once."""
+        """Ask the master of each queue, all at once: a slave may be behind."""
 
         async def ask_one(queue: MessageQueue) -> int | PyroMQError:
             try:
-                return await question((await self._routes.find_reader(queue)).address, queue)
+                return await question(await self._routes.find_master(queue), queue)
             except PyroMQError as error:
                 return error
 
@@ -208,12 +208,12 @@ class Brokers:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def pull(self, pull: Pull, broker_id: int = MASTER_ID) -> PullAnswer:
-        """Pull once from the broker of this id, from another of its group if it is gone."""
-        return self._portal.call(self._pull(pull, broker_id))
+    def pull(self, pull: Pull) -> PullAnswer:
+        """Pull once."""
+        return self._portal.call(self._pull(pull))
 
-    async def _pull(self, pull: Pull, broker_id: int = MASTER_ID) -> PullAnswer:
-        reader = await self._routes.find_reader(pull.queue, broker_id)
+    async def _pull(self, pull: Pull) -> PullAnswer:
+        reader = await self._routes.find_reader(pull.queue, pull.broker_id)
         return await self._api.pull(reader.address, pull.header(), timeout=pull.timeout)
 
     def wait_for_message(self, positions: Offsets, group: str | None, timeout: float) -> None:

@@ -40,13 +40,18 @@ class Puller:
             if answer.max_offset <= self._position:
                 cut(self._options, self._queue, self._position, answer.max_offset)
                 return
-            if answer.status is PullStatus.OFFSET_MOVED:
-                lost(self._options, self._queue, self._position, answer.next_offset)
-            if answer.next_offset <= self._position:
-                raise CorruptRecord(f"a pull at offset {self._position} leads back to {answer.next_offset}")
-            self._position = answer.next_offset
+            self._move(answer)
             if answer.body:
                 yield answer.body
+
+    def _move(self, answer: PullAnswer) -> None:
+        if answer.status is PullStatus.OFFSET_MOVED:
+            lost(self._options, self._queue, self._position, answer.next_offset)
+        if answer.next_offset <= self._position:
+            raise CorruptRecord(f"a pull at offset {self._position} leads back to {answer.next_offset}")
+        self._position = answer.next_offset
+        if self._options.read_from == "suggested":
+            self._broker_id = answer.suggested_broker_id
 
     def _answer(self) -> PullAnswer:
         """Pull until the broker has an answer that leads on; the last one when patience is over."""
@@ -54,7 +59,7 @@ class Puller:
         while True:
             waited = time.monotonic() - started
             try:
-                answer = self._brokers.pull(self._next_pull(), self._broker_id)
+                answer = self._brokers.pull(self._next_pull())
             except PyroMQError as error:
                 if not error.retriable or waited >= self._options.retry_timeout:
                     raise
@@ -62,7 +67,6 @@ class Puller:
             else:
                 patience = min(_PATIENCE_AT_THE_END, self._options.retry_timeout)
                 if answer.max_offset > self._position or waited >= patience:
-                    self._follow(answer)
                     return answer
                 trouble = f"it ends at {answer.max_offset}"
             logger.warning("queue %s, offset %d, again: %s", queue_name(self._queue), self._position, trouble)
@@ -74,16 +78,13 @@ class Puller:
         return Pull(
             self._queue,
             self._position,
+            broker_id=self._broker_id,
             group=self._options.group,
             tags=self._options.tags,
             max_count=min(self._options.pull_batch_size, self._stop - self._position),
             max_bytes=min(self._options.batch_bytes, LARGEST_PULL_BYTES),
             timeout=self._options.pull_timeout,
         )
-
-    def _follow(self, answer: PullAnswer) -> None:
-        if self._options.read_from == "suggested":
-            self._broker_id = answer.suggested_broker_id
 
     def _look_for_brokers(self) -> None:
         """Ask where the broker is now: it may have moved, or a slave may be all that is left."""

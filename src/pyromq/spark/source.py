@@ -59,6 +59,8 @@ def with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
     columns = check_columns(schema.fieldNames())
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     as_text = types.get("properties") == "string"
+    for name in (field.name for field in schema.fields if not field.nullable):
+        raise ConfigError(f"column {name!r} is NOT NULL in the given schema; all columns of pyromq may be null")
     for name, kind in types.items():
         if kind != COLUMN_TYPES[name] and not (name == "properties" and as_text):
             raise ConfigError(f"column {name!r} has type {COLUMN_TYPES[name]}, not {kind}: convert it after reading")

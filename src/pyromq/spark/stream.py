@@ -47,7 +47,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batch_begun = False
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
-        self._committed: Offsets | None = None
+        self._committed: Offsets = {}
         self._queues: list[MessageQueue] = []
         self._queues_found_at = float("-inf")
 
@@ -73,7 +73,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = from_json(start)
         is_first, self._batch_begun = not self._batch_begun, True
         if is_first and begin == self._initial:
-            # Spark records only where a batch ends, so a crash in batch 0 would forget where it began. An empty
+            # Spark records only where a batch ends, so that a crash in batch 0 would forget where it began: an empty
             # batch 0 records it.
             return start
         self._show_progress(begin)
@@ -156,6 +156,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return first
 
     def _show_progress(self, processed: Offsets) -> None:
-        if self._options.group is not None and processed != self._committed:
-            self._brokers.commit(processed, self._options.group)
-            self._committed = processed
+        """Commit what is new for the group; what a broker does not take now comes again with the next poll."""
+        if self._options.group is not None:
+            offsets = {queue: processed[queue] for queue in self._find_queues() if queue in processed}
+            news = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
+            if news:
+                self._committed |= self._brokers.commit(news, self._options.group)

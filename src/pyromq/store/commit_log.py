@@ -9,7 +9,7 @@ instead of breaking the write.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.errors import StoreError
 from pyromq.protocol.record import RecordCheck, RecordStatus, blank_record, check_record, read_head
@@ -20,20 +20,22 @@ BLANK_SIZE: Final = 8
 _HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
 
 
-class LogFile:
-    """A file of the log that was written and not yet flushed; its descriptor stays open until then.
+class LogFile(NamedTuple):
+    """A file of the log that is open for writing, until it is left and flushed.
 
     Only a descriptor that was open all the time is sure to report an error of the kernel's own writing.
     """
 
-    __slots__ = ("descriptor", "path", "retired", "start")
+    start: int
+    path: str
+    descriptor: int
 
-    def __init__(self, start: int, path: str, descriptor: int) -> None:
-        self.start = start
-        self.path = path
-        self.descriptor = descriptor
-        self.retired = False
-        """Set once the log has left the file: whoever flushes it closes it."""
+
+class Written(NamedTuple):
+    """Which files a group was written to, and which of them the log has left: whoever flushes these closes them."""
+
+    files: list[LogFile]
+    left: list[LogFile]
 
 
 class _Run:
@@ -102,17 +104,22 @@ class CommitLog:
         self._parts += parts
         self.position += size
 
-    def write(self) -> list[LogFile]:
-        """Write the open group; return the files that changed. After an OSError the log must not be written again."""
+    def write(self) -> Written:
+        """Write the open group; after an OSError nothing may be written any more."""
         runs = [run for run in self._runs if run.parts]
         for run in runs:
             write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
-            run.file.retired = run.file is not self._current
         self.end = self.position
         self._runs.clear()
         if self._current is not None:
             self._begin_run(self._current)
-        return [run.file for run in runs]
+        files = [run.file for run in runs]
+        return Written(files, [file for file in files if file is not self._current])
+
+    def drop_group(self) -> None:
+        """Forget the open group, when nothing is written any more."""
+        self._runs.clear()
+        self.position = self.end
 
     def _start_file(self) -> None:
         start = self.segments.stop

@@ -22,6 +22,7 @@ ENTRY_SIZE: Final = ENTRY.size
 PRE_BLANK: Final = ENTRY.pack(0, 0x7FFFFFFF, 0)
 
 _FIRST_RESERVE: Final = 4096
+_FIRST_READ: Final = 32 * ENTRY_SIZE
 _MAX_RESERVE: Final = 256 * 1024
 
 
@@ -45,6 +46,10 @@ class ConsumeQueueEntry(NamedTuple):
 
 _FILLER: Final = ConsumeQueueEntry(0, 0x7FFFFFFF, 0)
 _NOTHING: Final = ConsumeQueueEntry(-1, 0, 0)
+
+
+def _unpack(data: bytes) -> list[ConsumeQueueEntry]:
+    return list(map(ConsumeQueueEntry._make, ENTRY.iter_unpack(data)))
 
 
 class ConsumeQueue:
@@ -151,7 +156,14 @@ class ConsumeQueue:
         end = self.segments.stop // ENTRY_SIZE
         while end > first and not self.entry(end - per_file).is_written:
             end -= per_file
-        offsets = range(max(end - per_file, first), end)
+        return self._find_end_in_file(end - per_file, end) if end > first else first
+
+    def _find_end_in_file(self, first: int, end: int) -> int:
+        # Most files are short: their end is among the first entries, found by one read.
+        written = [entry.is_written for entry in _unpack(self.segments.pread(first * ENTRY_SIZE, _FIRST_READ))]
+        if not written[-1]:
+            return first + written.index(False)
+        offsets = range(first + len(written), end)
         return offsets.start + bisect_left(offsets, True, key=lambda offset: not self.entry(offset).is_written)
 
     def settle(self, end: int) -> None:

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from pyromq.store.checkpoint import Checkpoint, CheckpointFiles, Position
-from pyromq.store.commit_log import LogFile
+from pyromq.store.commit_log import LogFile, Written
 from pyromq.store.files import OsFiles, is_no_space
 from pyromq.store.segments import DirtyFiles
 
 logger = logging.getLogger(__name__)
+
+_MANY_FILES: Final = 32
 
 
 class _Mark(NamedTuple):
@@ -55,8 +58,9 @@ class Flusher:
         self._on_failed = on_failed
         self.flushed_offset = 0
         self.failure: OSError | None = None
-        self._guard = threading.Lock()  # for the next three, shared by writer and thread
+        self._guard = threading.Lock()  # for the next four, shared by writer and thread
         self._log_files: set[LogFile] = set()
+        self._left_files: list[LogFile] = []
         self._written = _Mark(0, 0)
         self._dispatched = _Mark(0, 0)
         self._flushing = threading.Lock()
@@ -77,10 +81,11 @@ class Flusher:
         self._index_timestamp_ms = checkpoint.index_timestamp_ms
         self._position = position
 
-    def wrote(self, log_files: Iterable[LogFile], end: int, timestamp_ms: int) -> None:
+    def wrote(self, written: Written, end: int, timestamp_ms: int) -> None:
         """Note that the log was written up to `end`."""
         with self._guard:
-            self._log_files.update(log_files)
+            self._log_files.update(written.files)
+            self._left_files += written.left
             self._written = _Mark(end, timestamp_ms)
 
     def dispatched(self, end: int, timestamp_ms: int) -> None:
@@ -100,6 +105,7 @@ class Flusher:
     def _flush(self) -> None:
         with self._guard:
             log_files, self._log_files = self._log_files, set()
+            left_files, self._left_files = self._left_files, []
             written = self._written
         if not log_files:
             return
@@ -109,15 +115,14 @@ class Flusher:
             for directory in self._log_directories.take()[1]:
                 self._files.sync_directory(directory)
         finally:
-            self._close_retired(log_files)
+            self._close_files(left_files)
         self._flushed_timestamp_ms = written.timestamp_ms
         self.flushed_offset = written.end
         self._on_flushed(written.end)
 
-    def _close_retired(self, log_files: set[LogFile]) -> None:
+    def _close_files(self, log_files: list[LogFile]) -> None:
         for log_file in log_files:
-            if log_file.retired:
-                self._files.close(log_file.descriptor)
+            self._files.close(log_file.descriptor)
 
     def checkpoint(self) -> None:
         """Flush the log and the consume queues, then say so in the checkpoint."""
@@ -125,18 +130,25 @@ class Flusher:
             dispatched = self._dispatched
         changed, directories = self._queue_files.take()
         self.flush()
+        self._sync_queues(changed, directories)
+        position = Position(self.flushed_offset, dispatched.end)
+        if position != self._position:
+            self._write_checkpoint(dispatched, position)
+
+    def _sync_queues(self, changed: set[str], directories: set[str]) -> None:
+        if len(changed) + len(directories) > _MANY_FILES:
+            # Each fdatasync waits for the disk, even for a clean file: a thousand queues would take seconds.
+            self._files.sync_file_system(os.path.dirname(next(iter(changed or directories))))
+            return
         for path in changed:
             self._sync_file(path)
             self._flush_if_due()
         for directory in directories:
             self._files.sync_directory(directory)
             self._flush_if_due()
-        position = Position(self.flushed_offset, dispatched.end)
-        if position != self._position:
-            self._write_checkpoint(dispatched, position)
 
     def _flush_if_due(self) -> None:
-        # Thousands of queues take longer than the log may wait.
+        # Queues may take longer than the log may wait.
         if self._work.is_set() or time.monotonic() >= self._next_flush:
             self._flush_log()
 
@@ -208,5 +220,5 @@ class Flusher:
 
     def close(self) -> None:
         """Close files that were never flushed, after a failure."""
-        self._close_retired(self._log_files)
-        self._log_files.clear()
+        self._close_files(self._left_files)
+        self._left_files = []

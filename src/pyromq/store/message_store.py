@@ -193,12 +193,14 @@ class MessageStore:
         """
         if not self.has_pending:
             return
-        if not self.writable:
-            raise self._closed()
         group = self._appender.take()
+        if not self.writable:
+            self._log.drop_group()
+            raise self._closed()
         try:
             self._flusher.wrote(self._log.write(), group.end, group.last_timestamp_ms)
         except OSError as error:
+            self._log.drop_group()
             raise self._fail("write to", error) from error
         self._waiting.append(group)
         if not self._is_sync:

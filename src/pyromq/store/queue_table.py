@@ -42,7 +42,7 @@ class ConsumeQueues:
         """Return a queue, made in memory if need be; raises StoreError for what can be none."""
         queues = self._topics.get(topic)
         queue = None if queues is None else queues.get(queue_id)
-        return queue or self._add(topic, queue_id)
+        return queue or self._make(topic, queue_id)
 
     def topics(self) -> list[str]:
         """Return the names of all topics that have queues."""
@@ -54,42 +54,38 @@ class ConsumeQueues:
 
     def load(self) -> None:
         """Find the queues of an existing store; their ends are not known yet."""
-        for topic in self._names(self._root):
-            for name in self._names(os.path.join(self._root, topic)):
+        for topic in self._files.subdirectories(self._root):
+            directory = os.path.join(self._root, topic)
+            for name in self._files.subdirectories(directory):
                 if name.isascii() and name.isdigit() and str(int(name)) == name:
-                    self._load(topic, int(name))
+                    self._load(topic, int(name), os.path.join(directory, name))
 
-    def _load(self, topic: str, queue_id: int) -> None:
+    def _load(self, topic: str, queue_id: int, directory: str) -> None:
         try:
-            queue = self._add(topic, queue_id)
+            _check_name(topic, queue_id)
         except StoreError as error:
-            logger.warning("left a directory alone topic=%r queue=%d: %s", topic, queue_id, error)
-            return
-        queue.segments.load()
+            logger.warning("left alone a directory that is no queue's: %s", error)
+        else:
+            self._add(topic, queue_id, directory).segments.load()
 
-    def _names(self, directory: str) -> list[str]:
-        try:
-            return sorted(self._files.listdir(directory))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    def _add(self, topic: str, queue_id: int) -> ConsumeQueue:
-        directory = self._directory(topic, queue_id)
-        queue = ConsumeQueue(
-            topic, queue_id, SegmentedFile(directory, self._file_size, self._files, self._pool, self._dirty)
-        )
-        self._topics.setdefault(topic, {})[queue_id] = queue
-        return queue
-
-    def _directory(self, topic: str, queue_id: int) -> str:
-        try:
-            check_topic(topic)
-        except LocalProtocolError as error:
-            raise StoreError(str(error)) from error
-        if not 0 <= queue_id <= _MAX_QUEUE_ID:
-            raise StoreError(f"topic {topic} can have no queue with the id {queue_id}")
+    def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        _check_name(topic, queue_id)
         directory = os.path.join(self._root, topic, str(queue_id))
         # A name cannot leave the store, but a link planted in it could.
         if os.path.realpath(directory) != directory:
             raise StoreError(f"{directory} leads out of the store")
-        return directory
+        return self._add(topic, queue_id, directory)
+
+    def _add(self, topic: str, queue_id: int, directory: str) -> ConsumeQueue:
+        segments = SegmentedFile(directory, self._file_size, self._files, self._pool, self._dirty)
+        queue = self._topics.setdefault(topic, {})[queue_id] = ConsumeQueue(topic, queue_id, segments)
+        return queue
+
+
+def _check_name(topic: str, queue_id: int) -> None:
+    try:
+        check_topic(topic)
+    except LocalProtocolError as error:
+        raise StoreError(str(error)) from error
+    if not 0 <= queue_id <= _MAX_QUEUE_ID:
+        raise StoreError(f"topic {topic} can have no queue with the id {queue_id}")

@@ -221,7 +221,7 @@ class SegmentedFile:
         path = self.path(start)
         descriptor = self._pool.get(path)
         rest_of_page = self._files.pread(descriptor, -offset % _PAGE, offset)
-        if not any(rest_of_page) and not self._files.has_data(descriptor, offset + len(rest_of_page)):
+        if not rest_of_page.strip(b"\0") and not self._files.has_data(descriptor, offset + len(rest_of_page)):
             return  # the usual case; the file keeps its time and its reserved space
         self._files.ftruncate(descriptor, offset)
         self._files.ftruncate(descriptor, self.file_size)

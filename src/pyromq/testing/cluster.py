@@ -34,9 +34,9 @@ _random = random.SystemRandom()  # tests seed the other one, alike in parallel p
 class LocalBroker:
     """One broker of a cluster; name, address and files stay over its restarts."""
 
-    def __init__(self, name: str, store: Path) -> None:
+    def __init__(self, name: str, store_path: Path) -> None:
         self.name = name
-        self.store = store
+        self.store_path = store_path
         self.port = 0
         self.server: Broker | None = None
 
@@ -80,12 +80,12 @@ class LocalCluster:
         self._count = brokers
         self._temporary = data is None
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
-        self._threads = _CountingExecutor()
 
     def __enter__(self) -> Self:
         """Start everything; raise what the first server that could not start said."""
         if self._temporary:
             self.data = Path(tempfile.mkdtemp(prefix="pyromq-"))
+        self._threads = _CountingExecutor()
         self._portal = Portal()
         try:
             self._portal.call(self._open())
@@ -157,7 +157,7 @@ class LocalCluster:
             "brokerName": broker.name,
             "listenPort": str(port),
             "namesrvAddr": self.namesrv,
-            "storePathRootDir": str(broker.store),
+            "storePathRootDir": str(broker.store_path),
         }
         return Broker(broker_config({**own, **self._settings}, host=HOST), self.clock)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pyromq.broker.config import BrokerConfig, settings_of
-from pyromq.broker.stats import Rates, Totals
+from pyromq.broker.stats import BrokerStats, Totals
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.protocol.bodies import KVTable, encode
@@ -38,15 +38,13 @@ class BrokerHandlers:
         *,
         store: MessageStore,
         topics: TopicTable,
-        rates: Rates,
-        totals: Callable[[], Totals],
+        stats: BrokerStats,
     ) -> None:
         self._config = config
         self._clock = clock
         self._store = store
         self._topics = topics
-        self._rates = rates
-        self._totals = totals
+        self._stats = stats
         self._started_ms = clock.now_ms()
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -64,7 +62,7 @@ class BrokerHandlers:
         return response(request, body=encode(KVTable(table=self._figures())))
 
     def _figures(self) -> dict[str, str]:
-        store, totals = self._store, self._totals()
+        store, totals = self._store, self._stats.totals()
         usage = shutil.disk_usage(store.config.root)
         figures = {
             **dict.fromkeys(_NO_SUCH_QUEUES.split(), "0"),
@@ -83,18 +81,18 @@ class BrokerHandlers:
             "putMessageTimesTotal": str(totals.puts),
             "putMessageSizeTotal": str(totals.put_bytes),
             "putMessageAverageSize": str(totals.put_bytes / totals.puts if totals.puts else 0.0),
-            "putTps": self._rates.text("puts"),
-            "getTransferedTps": self._rates.text("gets"),
-            "getFoundTps": self._rates.text("gets"),
-            "getTotalTps": self._rates.text("gets"),
+            "putTps": self._stats.rates.text("puts"),
+            "getTransferedTps": self._stats.rates.text("gets"),
+            "getFoundTps": self._stats.rates.text("gets"),
+            "getTotalTps": self._stats.rates.text("gets"),
             "getMissTps": "0.0 0.0 0.0",
         }
         return figures | self._daily("msgPutTotal", "puts", totals) | self._daily("msgGetTotal", "gets", totals)
 
     def _daily(self, name: str, field: str, totals: Totals) -> dict[str, str]:
         moments = {
-            "YesterdayMorning": self._rates.yesterday_morning,
-            "TodayMorning": self._rates.this_morning,
+            "YesterdayMorning": self._stats.rates.yesterday_morning,
+            "TodayMorning": self._stats.rates.this_morning,
             "TodayNow": totals,
         }
         return {name + moment: str(getattr(counted, field)) for moment, counted in moments.items()}

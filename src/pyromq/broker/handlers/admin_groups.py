@@ -8,9 +8,9 @@ from pyromq.broker.clients import Client, ClientRegistry
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.broker.groups import SubscriptionGroups
 from pyromq.broker.handlers.reading import stored_at
-from pyromq.broker.stats import GroupStats
+from pyromq.broker.stats import BrokerStats
 from pyromq.broker.topics import Topic, TopicTable
-from pyromq.errors import BrokerError
+from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import Connection as ConnectionBody
 from pyromq.protocol.bodies import (
     ConsumerConnection,
@@ -46,7 +46,7 @@ class GroupHandlers:
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
         clients: ClientRegistry,
-        stats: GroupStats,
+        stats: BrokerStats,
     ) -> None:
         self._broker_name = broker_name
         self._store = store
@@ -70,7 +70,7 @@ class GroupHandlers:
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Create a group or change it; answer when that is saved."""
         self._groups.update(decode(SubscriptionGroupConfig, request.body))
-        await self._groups.saver.finish()
+        await self._saved()
         return response(request)
 
     def list_all(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -83,7 +83,7 @@ class GroupHandlers:
         self._groups.delete(header.group_name)
         if header.remove_offset:
             self._offsets.remove_group(header.group_name)
-        await self._groups.saver.finish()
+        await self._saved()
         return response(request)
 
     def consumers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -119,8 +119,12 @@ class GroupHandlers:
             for topic in topics
             for queue_id in range(topic.read_queues)
         }
-        tps = sum(self._stats.rate(topic.name, header.consumer_group) for topic in topics)
+        tps = sum(self._stats.group_rate(topic.name, header.consumer_group) for topic in topics)
         return response(request, body=encode(ConsumeStats(offset_table=table, consume_tps=tps)))
+
+    async def _saved(self) -> None:
+        if not await self._groups.saver.finish():
+            raise ServiceNotAvailable("the table of groups could not be saved")
 
     def _consumes(self, header: GetConsumeStatsRequestHeader, topic: Topic) -> bool:
         """Leave out what the group once consumed and, being online, no longer does."""

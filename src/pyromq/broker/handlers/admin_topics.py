@@ -8,7 +8,7 @@ from pyromq.broker.clients import ClientRegistry
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.broker.handlers.reading import stored_at
 from pyromq.broker.topics import TopicTable
-from pyromq.errors import BrokerError, LocalProtocolError
+from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
     GroupList,
     TopicConfig,
@@ -78,7 +78,8 @@ class TopicHandlers:
                 topic_sys_flag=header.topic_sys_flag or 0,
             )
         )
-        await self._topics.saver.finish()
+        if not await self._topics.saver.finish():
+            raise ServiceNotAvailable("the table of topics could not be saved")
         await self._register()
         return response(request)
 

@@ -11,7 +11,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.broker.groups import SubscriptionGroups
 from pyromq.broker.long_polling import HeldPull, LongPolling
-from pyromq.broker.stats import GroupStats
+from pyromq.broker.stats import BrokerStats
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, LocalProtocolError, NoPermission, StoreError
@@ -62,7 +62,7 @@ class PullHandler:
         groups: SubscriptionGroups,
         clients: ClientRegistry,
         offsets: ConsumerOffsets,
-        stats: GroupStats,
+        stats: BrokerStats,
     ) -> None:
         self.waiting = LongPolling(clock, config.max_held_pulls, self.resume)
         self._clock = clock
@@ -186,7 +186,7 @@ class PullHandler:
         self, header: PullMessageRequestHeader, request: RemotingCommand, result: GetResult, code: int
     ) -> bytes:
         if result.status is _FOUND:
-            self._stats.add(header.topic, header.consumer_group, result.count, result.size)
+            self._stats.count_get(header.topic, header.consumer_group, result.count, result.size)
         head = pull_answer_head(
             request,
             code,

@@ -91,7 +91,9 @@ class SendHandler:
     def send(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Store one message or a batch of them."""
         try:
-            header = request.header(_KINDS.get(request.code, SendMessageRequestHeaderV2))
+            header = request.ext
+            if type(header) is not SendMessageRequestHeaderV2:
+                header = request.header(_KINDS.get(request.code, SendMessageRequestHeaderV2))
             topic = self._topics.by_name.get(header.topic)
             if topic is not None and topic.accepts_plain_sends and not self._accept_from_ms:
                 queue_id = header.queue_id

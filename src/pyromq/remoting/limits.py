@@ -1,0 +1,23 @@
+"""What one peer may cost."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pyromq.protocol.command import MAX_FRAME
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much one connection may hold."""
+
+    max_frame: int = MAX_FRAME
+    """Bytes of a frame with its length prefix; a longer one closes the connection."""
+    write_high: int = 4 << 20
+    """Bytes not yet sent above which the connection is not `writable`, and a server stops reading from this peer."""
+    max_outstanding: int = 16_384
+    """Requests sent and not yet answered; a long poll counts as one."""
+    max_running: int = 1_024
+    """Handlers of this peer's requests that may run as tasks at the same time."""
+
+
+DEFAULT_LIMITS = Limits()
