@@ -95,7 +95,7 @@ async def test_a_pull_may_commit_only_when_it_comes_not_when_it_is_woken(peer: P
 async def test_pulls_of_a_closed_connection_are_dropped(peer: Peer, broker: Broker, connect: Connect) -> None:
     await peer.send("orders", queue_id=1)
     consumer = await connect(broker)
-    task = await hold(consumer, broker)
+    task = await hold(consumer, broker, suspend_timeout_millis=300_000)
     await consumer.remoting.close()
     await eventually(lambda: broker.http_info()["held_pulls"] == 0)
     with pytest.raises(Exception, match="lost"):

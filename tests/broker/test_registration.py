@@ -11,10 +11,13 @@ from pyromq.broker.server import Broker
 from pyromq.broker.topics import topic_config
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.bodies import ClusterInfo, TopicRouteData, decode
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import request
+from pyromq.protocol.bodies import ClusterInfo, RegisterBrokerBody, TopicRouteData, decode
+from pyromq.protocol.codes import VERSION, LanguageCode, RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, request, response
+from pyromq.protocol.record import body_crc
 from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.server import RemotingServer
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import PATIENCE, eventually
@@ -99,6 +102,37 @@ async def test_a_broker_that_stops_is_forgotten_at_once(
     assert await watcher.brokers() == {"broker-a"}
     await broker.__aexit__(None, None, None)
     assert await watcher.brokers() == set()
+
+
+async def test_a_name_server_hears_all_that_apaches_broker_would_tell(
+    start_broker: StartBroker, clock: TestClock
+) -> None:
+    heard: list[RemotingCommand] = []
+
+    def answer(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        heard.append(command)
+        return response(command)
+
+    handlers: dict[int, Handler] = {RequestCode.REGISTER_BROKER: answer, RequestCode.UNREGISTER_BROKER: answer}
+    async with RemotingServer(handlers, host="127.0.0.1", port=0, clock=clock) as server:
+        broker = await start_broker(namesrvAddr=f"127.0.0.1:{server.port}", brokerIP2="10.0.0.9")
+        identity = {
+            "brokerName": "broker-a",
+            "brokerAddr": broker.address,
+            "clusterName": "DefaultCluster",
+            "brokerId": "0",
+        }
+        await broker.__aexit__(None, None, None)
+        registration, farewell = heard
+    assert (registration.language, registration.version) == (LanguageCode.JAVA, VERSION)
+    assert registration.ext_fields == identity | {
+        "haServerAddr": f"10.0.0.9:{broker.port + 1}",
+        "compressed": "false",
+        "bodyCrc32": str(body_crc(registration.body)),
+    }
+    table = decode(RegisterBrokerBody, registration.body).topic_config_serialize_wrapper.topic_config_table
+    assert table["TBW102"].perm == 7
+    assert (farewell.code, farewell.ext_fields) == (RequestCode.UNREGISTER_BROKER, identity)
 
 
 async def test_registrations_are_repeated_so_that_the_name_server_keeps_the_broker(

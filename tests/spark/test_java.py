@@ -108,6 +108,12 @@ def test_a_cached_file_is_made_once_and_mended(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path], "nothing else is left behind"
 
 
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a file, not a directory")
+    with pytest.raises(ConfigError, match=r"cannot write .* \(.*\); set XDG_CACHE_HOME"):
+        java.write_once(tmp_path / "a" / "b", "text")
+
+
 def test_the_environment_is_made_ready_and_the_users_choice_stays(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,14 +3,23 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from pyromq.errors import ConfigError, NotSupported, PyroMQError
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.options import AtTime, ReadOptions, read_options, schema_options
-from pyromq.spark.schema import COLUMN_TYPES, DEFAULT_COLUMNS, ddl
+from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
 from pyromq.spark.source import with_schema
 
+MAP_OF_INTS = MapType(StringType(), IntegerType())
 GIVEN = {"namesrv": "127.0.0.1:9876", "subscribe": "orders"}
 
 
@@ -174,22 +183,25 @@ def test_a_schema_follows_the_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "text"),
+    ("field", "text"),
     [
-        ("body string", "column 'body' has type binary, not string: convert it after reading"),
-        ("properties map<string,int>", "column 'properties' has type map<string,string>, not map<string,int>"),
-        ("boddy binary", "unknown column 'boddy'; did you mean 'body'?"),
-        ("queue_id int not null", "column 'queue_id' is NOT NULL in the given schema"),
+        (StructField("body", StringType()), "column 'body' has type binary, not string: convert it after reading"),
+        (
+            StructField("properties", MAP_OF_INTS),
+            "column 'properties' has type map<string,string>, not map<string,int>",
+        ),
+        (StructField("boddy", BinaryType()), "unknown column 'boddy'; did you mean 'body'?"),
+        (StructField("queue_id", IntegerType(), nullable=False), "column 'queue_id' is NOT NULL in the given schema"),
     ],
 )
-def test_a_schema_that_does_not_fit_is_refused(schema: str, text: str) -> None:
+def test_a_schema_that_does_not_fit_is_refused(field: StructField, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        with_schema(_batch(), StructType.fromDDL(schema))
+        with_schema(_batch(), StructType([StructField("tags", StringType()), field]))
     assert text in str(caught.value)
 
 
 def test_a_schema_chooses_columns_and_their_order() -> None:
-    options = with_schema(_batch(), StructType.fromDDL("tags string, body binary, properties string"))
-    assert (options.columns, options.properties_as_text) == (("tags", "body", "properties"), True)
-    every = StructType.fromDDL(ddl(COLUMN_TYPES))
-    assert with_schema(_batch(), every).columns == tuple(COLUMN_TYPES)
+    fields = {"tags": StringType(), "body": BinaryType(), "keys": ArrayType(StringType()), "properties": StringType()}
+    schema = StructType([StructField(name, kind) for name, kind in fields.items()])
+    options = with_schema(_batch(), schema)
+    assert (options.columns, options.properties_as_text) == (tuple(fields), True)

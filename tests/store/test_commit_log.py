@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import DiskFull, MessageTooLarge
-from pyromq.protocol.record import Record, blank_record, encode_host
+from pyromq.protocol.record import Record, blank_record, encode_host, encode_record
 from pyromq.store.message_store import MessageStore
 from tests.store.helpers import (
     HOST,
@@ -171,6 +171,14 @@ def test_only_a_whole_record_at_its_own_place_is_read_by_physical_offset(tmp_pat
         assert len(record) == places[1].size
         for wrong in (-1, 1, places[2].physical_offset + places[2].size, 10**9):
             assert store.read(wrong) is None
+
+
+def test_a_record_inside_a_body_is_no_record(tmp_path: Path) -> None:
+    inner = encode_record(message(body=b"planted"), b"orders", 0, 0, 1)
+    with small_store(tmp_path) as store:
+        store.put(message(body=inner))
+        store.commit()
+        assert store.read(88) is None
 
 
 def test_few_files_are_mapped_however_many_are_read(tmp_path: Path) -> None:

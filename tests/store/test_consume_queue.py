@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.errors import StoreError
+from pyromq.errors import DiskFull, StoreError
 from pyromq.protocol.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, ConsumeQueue
 from pyromq.store.files import OsFiles
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DescriptorPool, DirtyFiles
-from tests.store.helpers import QUEUE_FILE_SIZE, bodies, message, queue_files, read_queue, small_store
+from tests.store.helpers import QUEUE_FILE_SIZE, FullDisk, bodies, message, queue_files, read_queue, small_store
 
 PER_FILE = QUEUE_FILE_SIZE // ENTRY_SIZE
 
@@ -65,6 +65,21 @@ def test_a_quiet_queue_takes_a_page_of_disk(tmp_path: Path) -> None:
         store.put(message())
         store.commit()
         assert os.stat(queue_files(tmp_path)[0]).st_blocks * 512 <= 8192
+
+
+def test_a_message_whose_entry_has_no_space_is_refused(tmp_path: Path) -> None:
+    files = FullDisk()
+    with small_store(tmp_path, files, commit_log_file_size=1 << 20, consume_queue_file_size=20_000) as store:
+        store.put(message())
+        files.full = True
+        for _ in range(4096 // ENTRY_SIZE - 1):
+            store.put(message())
+        with pytest.raises(DiskFull):
+            store.put(message())
+        assert store.next_offset("orders", 0) == 4096 // ENTRY_SIZE
+        store.commit()
+        files.full = False
+        assert store.put(message()).queue_offset == 4096 // ENTRY_SIZE
 
 
 @pytest.mark.parametrize("kind", [TRANSACTION_PREPARED, TRANSACTION_ROLLBACK])

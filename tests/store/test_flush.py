@@ -80,6 +80,24 @@ def test_a_file_left_behind_by_a_roll_is_flushed_too(tmp_path: Path) -> None:
         assert {path.stat().st_ino for path in (tmp_path / "commitlog").iterdir()} <= set(flushed)
 
 
+def test_the_names_of_new_files_are_durable_before_their_bytes_count(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Noting(FaultyFiles):
+        def sync_directory(self, path: str) -> None:
+            synced.append(path)
+            super().sync_directory(path)
+
+    root = tmp_path / "data" / "store"
+    with small_store(root, Noting(), flush_disk_type="SYNC_FLUSH") as store:
+        assert {str(tmp_path), str(tmp_path / "data")} <= set(synced)
+        for _ in range(2):
+            synced.clear()
+            store.put(message(body=b"x" * 3000))
+            store.commit()
+            assert str(root / "commitlog") in synced
+
+
 def test_a_file_that_the_log_leaves_during_its_flush_is_flushed_once_more(tmp_path: Path) -> None:
     files = Gate()
     files.passes.release(100)  # for opening

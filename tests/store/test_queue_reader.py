@@ -159,9 +159,10 @@ def test_the_low_half_of_a_tags_code_decides(tmp_path: Path) -> None:
 
 
 def test_the_message_nearest_to_a_time_is_found(tmp_path: Path) -> None:
-    times = iter([100, 200, 200, 300, 400])
-    with MessageStore(small_config(tmp_path), lambda: next(times)) as store:
-        for _ in range(5):
+    times = [0]
+    with MessageStore(small_config(tmp_path), lambda: times[-1]) as store:
+        for time in (100, 200, 200, 300, 400):
+            times.append(time)
             store.put(message())
         store.commit()
         expected = {

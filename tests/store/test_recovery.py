@@ -287,6 +287,13 @@ def test_garbage_behind_the_end_of_a_java_log_is_not_read(java: JavaStore, tmp_p
     assert not any(last[(len(java.log) + 97 + 4) % LOG_FILE_SIZE :])
 
 
+def test_a_record_from_another_place_behind_the_end_is_not_read(java: JavaStore, tmp_path: Path) -> None:
+    size = ENTRY.unpack(java.entries[0])[1]
+    java.write(behind=java.log[:size])
+    with small_store(tmp_path) as store:
+        assert bodies(store) == expected_of(java)
+
+
 def test_an_empty_last_queue_file_is_removed_and_makes_no_messages(java: JavaStore, tmp_path: Path) -> None:
     java.write()
     (tmp_path / "consumequeue/orders/0" / f"{600:020d}").write_bytes(bytes(200))
@@ -303,6 +310,41 @@ def test_queue_entries_that_outlived_a_cut_of_the_log_are_not_believed(java: Jav
         assert store.put(message()).queue_offset == 23
         store.commit()
         assert store.max_offset("orders", 0) == 24
+
+
+@pytest.mark.parametrize("physical_offset", [300, 20 * LOG_FILE_SIZE])
+def test_an_old_entry_of_a_queue_that_the_walk_does_not_meet_is_not_believed(
+    tmp_path: Path, physical_offset: int
+) -> None:
+    with small_store(tmp_path, QuickFiles()) as store:
+        for index in range(4):
+            store.put(message(topic="quiet", body=b"%d" % index))
+        fill(store, 40)
+    without_position(tmp_path)
+    overwrite(queue_files(tmp_path, "quiet")[0], 4 * 20, ENTRY.pack(physical_offset, 102, 0) * 2)
+    with small_store(tmp_path, QuickFiles()) as store:
+        assert bodies(store, "quiet") == [b"0", b"1", b"2", b"3"]
+        assert store.put(message(topic="quiet")).queue_offset == 4
+
+
+def test_an_entry_whose_record_a_power_cut_took_is_dropped(tmp_path: Path) -> None:
+    store = small_store(tmp_path / "first", QuickFiles())
+    store.open()
+    fill(store, 3)
+    place = store.put(message(topic="late"))
+    store.commit()
+    root = left_by_a_kill(store, tmp_path / "killed")
+    overwrite(log_files(root)[0], place.physical_offset, bytes(place.size))
+    CheckpointFiles(root, OsFiles()).write(
+        Checkpoint(place.store_timestamp_ms, place.store_timestamp_ms, 0),
+        Position(place.physical_offset, place.physical_offset),
+    )
+    with small_store(root, QuickFiles()) as store:
+        assert store.max_offset("late", 0) == 0
+        assert store.max_offset("orders", 0) == 3
+        assert store.put(message(topic="late")).queue_offset == 0
+        store.commit()
+        assert bodies(store, "late") == [b"hello"]
 
 
 def test_filler_in_front_of_a_java_queue_is_no_message(tmp_path: Path) -> None:

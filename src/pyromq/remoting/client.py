@@ -17,7 +17,7 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
-from pyromq.remoting.limits import DEFAULT_LIMITS, Limits
+from pyromq.remoting.limits import CLIENT_LIMITS, Limits
 from pyromq.remoting.round import Round
 from pyromq.remoting.watch import Watch
 
@@ -40,7 +40,7 @@ class RemotingClient:
         handlers: Mapping[int, Handler] = NO_HANDLERS,
         connect_timeout: float = 3.0,
         round: Round | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = CLIENT_LIMITS,
         idle_timeout: float = IDLE_TIMEOUT,
         on_disconnect: ConnectionCallback | None = None,
     ) -> None:

@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._on_open = on_open
         self._throttles = throttles
         self._decoder = FrameDecoder(limits.max_frame)
+        self._max_header = limits.max_header
         self._outstanding = Outstanding(deadlines, limits.max_outstanding)
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
@@ -122,7 +123,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._parts.clear()
         self._backlog.clear()
-        self._outstanding.fail(self._lost_error(error))
+        self._reason = self._reason or (str(error) if error else "closed by the peer")
+        self._outstanding.fail(self._lost_text())
         self._can_write.set()
         self._lost.set_result(None)
         for callback in self.on_close:
@@ -170,7 +172,7 @@ class Connection(asyncio.Protocol):
         Raise ConnectionLost if the connection is closed, RemotingError if too many requests are outstanding.
         """
         if self.closed:
-            raise self._lost_error(None)
+            raise ConnectionLost(self._lost_text())
         command.opaque = self._outstanding.next_opaque()
         frame = command.encode()  # may raise, and then nothing is outstanding
         future = self._outstanding.add(command, timeout)
@@ -180,7 +182,7 @@ class Connection(asyncio.Protocol):
     def oneway(self, command: RemotingCommand) -> None:
         """Send a request that is never answered; raise ConnectionLost if the connection is closed."""
         if self.closed:
-            raise self._lost_error(None)
+            raise ConnectionLost(self._lost_text())
         command.flag |= ONEWAY_FLAG
         command.opaque = self._outstanding.next_opaque()
         self.send(command.encode())
@@ -198,7 +200,7 @@ class Connection(asyncio.Protocol):
             await self._can_write.wait()
             await self._outstanding.has_room.wait()
         if self.closed:
-            raise self._lost_error(None)
+            raise ConnectionLost(self._lost_text())
 
     async def _wait_for_room(self, timeout: float) -> float:
         """Wait until `writable`, and still so after all others who waited; return what is left of `timeout`."""
@@ -243,9 +245,8 @@ class Connection(asyncio.Protocol):
         reading = self._transport.is_reading()
         self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
 
-    def _lost_error(self, error: Exception | None) -> ConnectionLost:
-        reason = self._reason or (str(error) if error else "closed by the peer")
-        return ConnectionLost(f"connection to {self.address} lost: {reason}")
+    def _lost_text(self) -> str:
+        return f"connection to {self.address} lost: {self._reason}"
 
     # --- receiving -------------------------------------------------------------------------------------------------
 
@@ -257,7 +258,7 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
                 return
             try:
-                command = decode(frame)
+                command = decode(frame, max_header=self._max_header)
             except RemoteProtocolError as error:
                 self.abort(str(error))
                 return

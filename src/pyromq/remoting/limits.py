@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pyromq.protocol.command import MAX_FRAME
+from pyromq.protocol.command import MAX_FRAME, MAX_HEADER
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -12,6 +12,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     max_frame: int = MAX_FRAME
     """Bytes of a frame with its length prefix; a longer one closes the connection."""
+    max_header: int = MAX_HEADER
+    """Bytes of a frame's header; a longer one closes the connection before it is parsed."""
     write_high: int = 4 << 20
     """Bytes not yet sent above which the connection is not `writable`, and a server stops reading from this peer."""
     max_outstanding: int = 16_384
@@ -21,3 +23,5 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS = Limits()
+CLIENT_LIMITS = Limits(max_header=MAX_FRAME)
+"""For connections that we opened: the answer to a batch holds an id of 32 characters for each message in its header."""

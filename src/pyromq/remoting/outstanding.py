@@ -7,7 +7,7 @@ import logging
 
 from msgspec import Struct
 
-from pyromq.errors import RemotingError, RequestTimeout
+from pyromq.errors import ConnectionLost, RemotingError, RequestTimeout
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.deadlines import Deadlines
 
@@ -76,12 +76,12 @@ class Outstanding:
         self._make_room()
         return bool(self._requests)
 
-    def fail(self, error: RemotingError) -> None:
-        """End all requests with `error`."""
+    def fail(self, reason: str) -> None:
+        """End all requests with ConnectionLost."""
         requests, self._requests = self._requests, {}
         for request in requests.values():
             if not request.future.done():
-                request.future.set_exception(error)
+                request.future.set_exception(ConnectionLost(reason))  # one each: raising adds its own traceback
         self._make_room()
 
     def _make_room(self) -> None:

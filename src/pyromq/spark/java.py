@@ -65,12 +65,17 @@ def write_once(path: Path, text: str, mode: int = 0o644) -> Path:
     """Make a file with this content, unless it is there; another process that does the same sees no half of it."""
     if path.is_file() and path.read_text() == text:
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path} ({error.strerror}); set XDG_CACHE_HOME to where files may be"
+        ) from error
     return path
 
 

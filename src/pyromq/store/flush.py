@@ -12,7 +12,6 @@ import errno
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -43,6 +42,7 @@ class Flusher:
         log_directories: DirtyFiles,
         queue_files: DirtyFiles,
         *,
+        now_ms: Callable[[], int],
         interval_ms: int,
         checkpoint_interval_ms: int,
         on_flushed: Callable[[int], None],
@@ -53,7 +53,8 @@ class Flusher:
         self._log_directories = log_directories
         self._queue_files = queue_files
         self._interval = interval_ms / 1000
-        self._checkpoint_interval = checkpoint_interval_ms / 1000
+        self._checkpoint_interval_ms = checkpoint_interval_ms
+        self._now_ms = now_ms
         self._on_flushed = on_flushed
         self._on_failed = on_failed
         self.flushed_offset = 0
@@ -66,7 +67,6 @@ class Flusher:
         self._flushing = threading.Lock()
         self._flushed_timestamp_ms = self._index_timestamp_ms = 0
         self._position: Position | None = None
-        self._next_flush = 0.0
         self._work = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -100,7 +100,11 @@ class Flusher:
         with self._flushing:  # whoever comes second finds its bytes flushed, not merely taken by the first
             if self.failure is not None:
                 raise self.failure
-            self._flush()
+            try:
+                self._flush()
+            except OSError as error:
+                self.failure = error
+                raise
 
     def _flush(self) -> None:
         with self._guard:
@@ -142,20 +146,15 @@ class Flusher:
             return
         for path in changed:
             self._sync_file(path)
-            self._flush_if_due()
+            self._flush_if_awaited()
         for directory in directories:
             self._files.sync_directory(directory)
-            self._flush_if_due()
+            self._flush_if_awaited()
 
-    def _flush_if_due(self) -> None:
-        # Queues may take longer than the log may wait.
-        if self._work.is_set() or time.monotonic() >= self._next_flush:
-            self._flush_log()
-
-    def _flush_log(self) -> None:
-        self._work.clear()
-        self._next_flush = time.monotonic() + self._interval
-        self.flush()
+    def _flush_if_awaited(self) -> None:
+        if self._work.is_set():
+            self._work.clear()
+            self.flush()
 
     def _sync_file(self, path: str) -> None:
         # Opened here and not taken from the pool, whose descriptors the writer may close at any moment.
@@ -191,14 +190,16 @@ class Flusher:
         self._work.set()
 
     def _run(self) -> None:
-        next_checkpoint = time.monotonic() + self._checkpoint_interval
+        last_checkpoint_ms = self._now_ms()
         try:
             while not self._stopping and self.failure is None:
                 self._work.wait(self._interval)
-                self._flush_log()
-                if time.monotonic() >= next_checkpoint:
+                self._work.clear()
+                self.flush()
+                now_ms = self._now_ms()
+                if not 0 <= now_ms - last_checkpoint_ms < self._checkpoint_interval_ms:  # a clock may step back
                     self.checkpoint()
-                    next_checkpoint = time.monotonic() + self._checkpoint_interval
+                    last_checkpoint_ms = now_ms
         except OSError as error:
             self.fail(error)
         except Exception as error:

@@ -102,6 +102,7 @@ class MessageStore:
             self._directory.checkpoints,
             self._directory.dirty_log,
             self._directory.dirty_queues,
+            now_ms=now_ms,
             interval_ms=config.flush_interval_ms,
             checkpoint_interval_ms=config.checkpoint_interval_ms,
             on_flushed=self._flushed,

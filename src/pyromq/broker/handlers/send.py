@@ -59,9 +59,11 @@ class SendHandler:
         groups: SubscriptionGroups,
         acknowledgements: Acknowledgements,
     ) -> None:
-        self._store = store
+        self._put = store.put
+        self._put_batch = store.put_batch
         self.store_host = bytes(IPV4_HOST_LENGTH)
         self._topics = topics
+        self._find_topic = topics.by_name.get
         self._groups = groups
         self._acknowledge = acknowledgements.add
         self._expect_group = acknowledgements.expect_group
@@ -94,7 +96,7 @@ class SendHandler:
             header = request.ext
             if type(header) is not SendMessageRequestHeaderV2:
                 header = request.header(_KINDS.get(request.code, SendMessageRequestHeaderV2))
-            topic = self._topics.by_name.get(header.topic)
+            topic = self._find_topic(header.topic)
             if topic is not None and topic.accepts_plain_sends and not self._accept_from_ms:
                 queue_id = header.queue_id
                 if not 0 <= queue_id < topic.queues:
@@ -107,7 +109,7 @@ class SendHandler:
                 self._send_batch(header, request, connection, topic, queue_id)
                 return None
             properties, tags_code = self._properties.stored(header.properties)
-            result = self._store.put(
+            result = self._put(
                 Record(
                     topic=topic.name,
                     body=request.body,
@@ -163,7 +165,7 @@ class SendHandler:
                     reconsume_times=header.reconsume_times or 0,
                 )
             )
-        results = self._store.put_batch(records)
+        results = self._put_batch(records)
         topic.puts += len(results)
         topic.put_bytes += sum(result.size for result in results)
         if request.flag & ONEWAY_FLAG:
