@@ -114,6 +114,12 @@ async def test_a_group_that_cannot_be_made_still_gets_its_heartbeat_answered(
     assert broker.topics.get("%RETRY%billing") is None
 
 
+async def test_a_group_whose_retry_topic_would_have_too_long_a_name_gets_none(peer: Peer, broker: Broker) -> None:
+    await peer.beat("c1", "g" * 125)
+    assert "g" * 125 in broker.groups.by_name
+    assert not [name for name in broker.topics.by_name if name.startswith("%RETRY%")]
+
+
 @pytest.mark.parametrize("body", [b"", b"null", b"{", b"[1]", b"\xff\xfe"])
 async def test_a_heartbeat_that_cannot_be_read_is_answered_and_the_connection_stays(peer: Peer, body: bytes) -> None:
     await peer.ask(RequestCode.HEART_BEAT, None, body, expect=ResponseCode.SYSTEM_ERROR)

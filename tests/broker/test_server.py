@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import socket
 from pathlib import Path
 
@@ -95,14 +94,6 @@ async def test_a_damaged_table_stops_the_start_with_one_clear_error(start_broker
         (config / name).write_text("{ damaged")
     with pytest.raises(ConfigError, match=r"topics\.json"):
         await start_broker()
-
-
-async def test_settings_without_effect_are_named_in_one_warning(
-    start_broker: StartBroker, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        await start_broker(deleteWhen="04", sendMessageThreadPoolNums=16)
-    assert "settings without effect here: deleteWhen, sendMessageThreadPoolNums" in caplog.text
 
 
 @pytest.mark.parametrize(

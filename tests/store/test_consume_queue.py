@@ -11,7 +11,16 @@ from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, ConsumeQueu
 from pyromq.store.files import OsFiles
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DescriptorPool, DirtyFiles
-from tests.store.helpers import QUEUE_FILE_SIZE, FullDisk, bodies, message, queue_files, read_queue, small_store
+from tests.store.helpers import (
+    QUEUE_FILE_SIZE,
+    FullDisk,
+    QuickFiles,
+    bodies,
+    message,
+    queue_files,
+    read_queue,
+    small_store,
+)
 
 PER_FILE = QUEUE_FILE_SIZE // ENTRY_SIZE
 
@@ -174,7 +183,7 @@ def test_a_link_that_leads_out_of_the_store_is_not_followed(queues: ConsumeQueue
 
 def test_a_thousand_queues_keep_few_files_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with small_store(tmp_path, max_open_files=50, commit_log_file_size=1 << 20) as store:
+    with small_store(tmp_path, QuickFiles(), max_open_files=50, commit_log_file_size=1 << 20) as store:
         for queue_id in range(1000):
             store.put(message(queue_id=queue_id, body=b"%d" % queue_id))
         store.commit()

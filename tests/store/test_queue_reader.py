@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pyromq.errors import StoreClosed
 from pyromq.protocol.filter import java_hash, tag_code
 from pyromq.protocol.record import decode_messages
-from pyromq.store.consume_queue import ENTRY
+from pyromq.store.consume_queue import ENTRY, PRE_BLANK
 from pyromq.store.message_store import GetStatus, MessageStore
-from pyromq.store.queue_reader import _entries
-from tests.store.helpers import FakeTime, message, small_config, small_store
+from pyromq.store.queue_reader import matching_entries
+from tests.store.helpers import FakeTime, message, queue_files, small_config, small_store
 
 BIG: dict[str, Any] = {"commit_log_file_size": 1 << 22, "consume_queue_file_size": 20_000}
 
@@ -146,8 +146,8 @@ def test_scanning_by_columns_finds_what_a_plain_loop_finds(tags: list[str], want
         for index, (offset, size, code) in enumerate(entries)
         if code in codes or code < -(2**31)
     ]
-    assert list(_entries(data, codes)) == expected
-    assert list(_entries(data, None)) == [(index, (index * 100, 100)) for index in range(len(tags))]
+    assert list(matching_entries(data, codes)) == expected
+    assert list(matching_entries(data, None)) == [(index, (index * 100, 100)) for index in range(len(tags))]
 
 
 def test_the_low_half_of_a_tags_code_decides(tmp_path: Path) -> None:
@@ -196,6 +196,18 @@ def test_a_read_of_records_that_are_gone_says_so_and_moves_on(tmp_path: Path) ->
         assert (removed.status, removed.next_offset) == (GetStatus.MESSAGE_WAS_REMOVING, 2)
         partly = store.get("orders", 0, 2, 32)
         assert (partly.status, partly.count, partly.next_offset) == (GetStatus.FOUND, 4, 8)
+
+
+@pytest.mark.parametrize("entry", [bytes(20), PRE_BLANK, ENTRY.pack(1 << 40, 100, 0), ENTRY.pack(0, -5, 0)])
+def test_an_entry_that_names_no_record_is_skipped(tmp_path: Path, entry: bytes) -> None:
+    with store_with(tmp_path, 5) as store:
+        with queue_files(tmp_path)[0].open("r+b") as file:
+            file.seek(40)
+            file.write(entry)
+        result = store.get("orders", 0, 0, 32)
+        assert [found.queue_offset for found in decode_messages(b"".join(result.views))] == [0, 1, 3, 4]
+        assert (result.count, result.next_offset) == (4, 5)
+        assert store.get("orders", 0, 2, 1).status is GetStatus.MESSAGE_WAS_REMOVING
 
 
 def test_a_closed_store_is_not_read(tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ def test_a_cut_at_the_border_of_two_files_removes_the_later_one(tmp_path: Path) 
 def test_a_cut_with_nothing_behind_leaves_the_file_untouched(tmp_path: Path) -> None:
     files = FaultyFiles()
     run = segments(tmp_path / "log", files)
-    path = Path(run.add(SIZE))
+    run.add(SIZE)
+    path = Path(run.path(0))
     run.pwrite(0, b"x" * 30)
     before = path.stat().st_mtime_ns, files.calls["ftruncate"]
     run.cut(30)

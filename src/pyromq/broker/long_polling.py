@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import Struct
+
 from pyromq.clock import Clock, Timer
 from pyromq.errors import SystemBusy
 from pyromq.protocol.command import RemotingCommand
@@ -18,26 +20,15 @@ SWEEP_PERIOD = 1.0
 PASSED_OVER_LIMIT = 5.0  # RocketMQ looks every 5 s whether a held pull's offset can move on
 
 
-class HeldPull:
-    """One pull that waits: who asked, for which tags, and until when."""
+class HeldPull(Struct, eq=False):
+    """One pull that waits: who asked, for which tags (None: all), and until when."""
 
-    __slots__ = ("codes", "connection", "deadline", "key", "offset", "request")
-
-    def __init__(
-        self,
-        request: RemotingCommand,
-        connection: Connection,
-        key: tuple[str, int],
-        offset: int,
-        codes: frozenset[int] | None,
-        deadline: float,
-    ) -> None:
-        self.request = request
-        self.connection = connection
-        self.key = key
-        self.offset = offset
-        self.codes = codes
-        self.deadline = deadline
+    request: RemotingCommand
+    connection: Connection
+    key: tuple[str, int]
+    offset: int
+    codes: frozenset[int] | None
+    deadline: float
 
 
 class LongPolling:

@@ -93,7 +93,10 @@ class Registration:
             except TimeoutError:
                 pass
             changed.clear()
-            await self._register(server)
+            try:
+                await self._register(server)
+            except Exception:  # a broker that stops registering vanishes within two minutes
+                logger.exception("registration failed name server=%s", server)
 
     async def _register(self, server: str) -> None:
         try:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.saver import Saver
-from pyromq.errors import TopicNotFound
+from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
 from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
 from pyromq.protocol.fastjson import dumps_pretty
@@ -21,6 +21,7 @@ from pyromq.protocol.names import (
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     TBW102,
+    check_topic,
     is_system_topic,
     reply_topic,
 )
@@ -161,6 +162,10 @@ class TopicTable:
         return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=table)
 
     def _create(self, config: TopicConfig, why: str) -> Topic:
+        try:
+            check_topic(config.topic_name)  # a group's name may be longer than its retry topic's may be
+        except LocalProtocolError as error:
+            raise BrokerError(str(error)) from None
         if len(self.by_name) >= self._limit:
             raise TopicNotFound(
                 f"topic {config.topic_name} cannot be created {why}: {self._limit} topics exist, the most allowed"

@@ -28,6 +28,7 @@ RETRY_CODES = frozenset(
         ResponseCode.NOT_IN_CURRENT_UNIT,
     }
 )
+_SEND_OK = SendStatus.SEND_OK
 
 
 class DeliveryRules(Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ class Delivery:
                     raise with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}") from error.__cause__
                 self.instance.refresh_soon()
             else:
-                if result.status is SendStatus.SEND_OK or not self._rules.retry_not_stored:
+                if result.status is _SEND_OK or not self._rules.retry_not_stored:
                     return result
                 stored = result
                 if self._is_last(tried, deadline):

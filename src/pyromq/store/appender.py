@@ -89,7 +89,7 @@ class Appender:
     def _checked_size(self, record: Record, queue: ConsumeQueue) -> int:
         size = record_size(record, len(queue.topic_name))
         if len(record.body) > self._max_message_size or size > self._max_record_size:
-            raise MessageTooLarge(f"a body of {len(record.body)} bytes exceeds {self._max_message_size}")
+            raise MessageTooLarge(f"a message of {size} bytes is too large: a body may have {self._max_message_size}")
         if len(record.properties) > MAX_PROPERTIES_LENGTH:
             raise MessageTooLarge(f"properties of {len(record.properties)} bytes exceed {MAX_PROPERTIES_LENGTH}")
         return size

@@ -27,7 +27,6 @@ class LogFile(NamedTuple):
     """
 
     start: int
-    path: str
     descriptor: int
 
 
@@ -117,8 +116,7 @@ class CommitLog:
         return Written(files, [file for file in files if file is not self._current])
 
     def drop_group(self) -> None:
-        """Forget the open group, when nothing is written any more."""
-        self._runs.clear()
+        """Forget the open group, when nothing may be written any more."""
         self.position = self.end
 
     def _start_file(self) -> None:
@@ -144,7 +142,7 @@ class CommitLog:
     def _open(self, start: int) -> LogFile:
         path = self.segments.path(start)
         try:
-            return LogFile(start, path, self._files.open(path))
+            return LogFile(start, self._files.open(path))
         except OSError as error:
             raise store_error("open", path, error) from error
 
@@ -219,6 +217,7 @@ class CommitLog:
     def close(self) -> None:
         """Close what is open; what was not written is dropped."""
         self.forget_maps()
-        if self._current is not None:
-            self._files.close(self._current.descriptor)
-            self._current = None
+        for descriptor in {run.file.descriptor for run in self._runs}:  # the current file always has a run
+            self._files.close(descriptor)
+        self._runs.clear()
+        self._current = None

@@ -34,7 +34,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     commit_log: Path | None = None
     """The directory of the log (`storePathCommitLog`); `commitlog` below the root unless given."""
     commit_log_file_size: int = 1 << 30
-    """Bytes of each file of the log (`mappedFileSizeCommitLog`); a directory keeps the size it was made with."""
+    """Bytes of each file of the log (`mappedFileSizeCommitLog`)."""
     consume_queue_file_size: int = 6_000_000
     """Bytes of each file of a consume queue (`mappedFileSizeConsumeQueue`), whole entries of 20 bytes."""
     reserve_step: int = 16 * MIB

@@ -13,7 +13,7 @@ from pyromq.errors import DiskFull, StoreError
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)
+_syncfs: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Python's os module lacks it
 
 
 class OsFiles:
@@ -51,9 +51,10 @@ class OsFiles:
     def has_data(self, descriptor: int, position: int) -> bool:
         """Tell whether anything was ever written from a position on; reserved space does not count."""
         try:
-            return os.lseek(descriptor, position, os.SEEK_DATA) >= position
+            os.lseek(descriptor, position, os.SEEK_DATA)
         except OSError as error:
             return error.errno != errno.ENXIO
+        return True
 
     def mmap(self, descriptor: int, length: int) -> mmap.mmap:
         """Map for reading: what is written to the file shows at once."""
@@ -99,9 +100,12 @@ class OsFiles:
 
     def sync_file_system(self, path: str) -> None:
         """Make all that was written to the file system of a directory durable: one call instead of thousands."""
+        if _syncfs is None:
+            os.sync()
+            return
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if _libc.syncfs(descriptor) != 0:
+            if _syncfs(descriptor) != 0:
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from pyromq.store.commit_log import CommitLog
@@ -17,7 +17,8 @@ from pyromq.store.results import GetResult, GetStatus
 _PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
 _SCAN_ENTRIES: Final = 800
-_STRUCT_IS_FASTER_UP_TO: Final = 32
+_SMALLEST_RECORD: Final = 92
+_SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
 # Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
 _LOWEST_CODE_HIGH: Final = -1
 
@@ -83,7 +84,7 @@ class QueueReader:
         if not data:
             next_offset = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset, [])
-        scanned = batch.take(_entries(data, codes), len(data) // ENTRY_SIZE)
+        scanned = batch.take(matching_entries(data, codes), len(data) // ENTRY_SIZE)
         last_seen = ENTRY.unpack_from(data, (scanned - 1) * ENTRY_SIZE)[0]
         return batch.result(queue, offset + scanned, last_seen)
 
@@ -123,7 +124,7 @@ class _Batch:
             self._hot = (min(max_count, limits.memory_count), limits.memory_bytes)
             self._cold = (min(max_count, limits.disk_count), limits.disk_bytes)
         else:
-            self._hot = self._cold = (max_count, max_bytes)
+            self._hot = self._cold = (min(max_count, max_bytes // _SMALLEST_RECORD + 1), max_bytes)
         self.most = max(self._hot[0], 1)
         self._runs: list[list[int]] = []
         self._count = self._size = 0
@@ -138,14 +139,14 @@ class _Batch:
         for index, (physical_offset, size) in entries:
             if physical_offset < skip_to:
                 continue
+            end = physical_offset + size
+            if physical_offset < log_start or end > log_end or size <= 0:
+                skip_to = self._next_readable(physical_offset)
+                continue
             most, most_bytes = self._cold if physical_offset < cold_before else self._hot
             if count and total + size > most_bytes:
                 looked_at = index
                 break
-            end = physical_offset + size
-            if physical_offset < log_start or end > log_end:
-                skip_to = self._next_readable(physical_offset)
-                continue
             if physical_offset != run_end:
                 self._runs.append([physical_offset, end])
             run_end = self._runs[-1][1] = end
@@ -184,25 +185,28 @@ class _Batch:
         return self._log.view(position, length)
 
 
-def _entries(data: bytes, codes: frozenset[int] | None) -> Iterable[tuple[int, tuple[int, int]]]:
+def matching_entries(data: bytes, codes: frozenset[int] | None) -> Iterator[tuple[int, tuple[int, int]]]:
     """Return index, physical offset and size of the entries that pass a filter by tags code."""
     if codes is None:
         return enumerate(_PLACE.iter_unpack(data))
-    if len(data) > _STRUCT_IS_FASTER_UP_TO * ENTRY_SIZE:
-        return _filtered_by_columns(data, codes)
-    return [
-        (index, (offset, size))
-        for index, (offset, size, high, low) in enumerate(_PLACE_AND_CODE.iter_unpack(data))
-        if low in codes or high < _LOWEST_CODE_HIGH
-    ]
+    return _filtered(data, codes)
 
 
-def _filtered_by_columns(data: bytes, codes: frozenset[int]) -> Iterable[tuple[int, tuple[int, int]]]:
+def _filtered(data: bytes, codes: frozenset[int]) -> Iterator[tuple[int, tuple[int, int]]]:
+    # A filter that lets most pass is done after a few entries, one that skips much goes on by columns.
+    for index, (offset, size, high, low) in enumerate(_PLACE_AND_CODE.iter_unpack(data[:_SCAN_PLAINLY])):
+        if low in codes or high < _LOWEST_CODE_HIGH:
+            yield index, (offset, size)
+    if len(data) > _SCAN_PLAINLY:
+        yield from _filtered_by_columns(data, codes, _SCAN_PLAINLY // ENTRY_SIZE)
+
+
+def _filtered_by_columns(data: bytes, codes: frozenset[int], start: int) -> Iterator[tuple[int, tuple[int, int]]]:
     import numpy  # a tenth of a second to import: only where a filter skips much
 
     kind = numpy.dtype([("offset", ">i8"), ("size", ">i4"), ("high", ">i4"), ("low", ">i4")])
-    entries = numpy.frombuffer(data, kind)
-    passes = numpy.isin(entries["low"], list(codes)) | (entries["high"] < _LOWEST_CODE_HIGH)
+    entries = numpy.frombuffer(data, kind)[start:]
+    passes = (entries["high"] < _LOWEST_CODE_HIGH) | numpy.isin(entries["low"].astype("i4"), list(codes))
     chosen = numpy.flatnonzero(passes)
     places = zip(entries["offset"][chosen].tolist(), entries["size"][chosen].tolist(), strict=True)
-    return zip(chosen.tolist(), places, strict=True)
+    return zip((chosen + start).tolist(), places, strict=True)

@@ -151,8 +151,8 @@ class SegmentedFile:
         logger.warning("extended a file that a crash left short file=%s length=%d", path, length)
         self._files.ftruncate(self._pool.get(path), self.file_size)
 
-    def add(self, reserve: int, start: int | None = None) -> str:
-        """Make the next file with some space reserved in it; return its path.
+    def add(self, reserve: int, start: int | None = None) -> None:
+        """Make the next file, with some space reserved in it.
 
         `start` places the very first file. Raises DiskFull or StoreError and leaves nothing behind if that fails.
         """
@@ -175,7 +175,6 @@ class SegmentedFile:
         if self.start == self.stop:
             self.start = start
         self.stop = start + self.file_size
-        return path
 
     def reserve(self, position: int, length: int) -> None:
         """Reserve disk space inside one file; raises DiskFull if there is none."""

@@ -15,7 +15,7 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader
 from pyromq.protocol.record import read_head
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 
 VERSION_TEXT = "V4_9_8"  # the release whose number we announce
 
@@ -36,7 +36,7 @@ class BrokerHandlers:
         config: BrokerConfig,
         clock: Clock,
         *,
-        store: MessageStore,
+        store: ReadableStore,
         topics: TopicTable,
         stats: BrokerStats,
     ) -> None:
@@ -63,7 +63,7 @@ class BrokerHandlers:
 
     def _figures(self) -> dict[str, str]:
         store, totals = self._store, self._stats.totals()
-        usage = shutil.disk_usage(store.config.root)
+        usage = shutil.disk_usage(self._config.store.root)
         figures = {
             **dict.fromkeys(_NO_SUCH_QUEUES.split(), "0"),
             "brokerVersion": str(VERSION),

@@ -31,7 +31,7 @@ from pyromq.protocol.headers.admin import (
 )
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 
 
 class GroupHandlers:
@@ -41,7 +41,7 @@ class GroupHandlers:
         self,
         broker_name: str,
         *,
-        store: MessageStore,
+        store: ReadableStore,
         topics: TopicTable,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,

@@ -28,7 +28,7 @@ from pyromq.protocol.headers.admin import (
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import check_topic
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 
 MAX_QUEUES = 65_535
 MAX_PERMISSION = 7
@@ -41,7 +41,7 @@ class TopicHandlers:
         self,
         broker_name: str,
         *,
-        store: MessageStore,
+        store: ReadableStore,
         topics: TopicTable,
         offsets: ConsumerOffsets,
         clients: ClientRegistry,

@@ -25,13 +25,13 @@ from pyromq.protocol.headers.offsets import (
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 
 
 class OffsetHandlers:
     """Answers questions about offsets, and takes commits."""
 
-    def __init__(self, *, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets) -> None:
+    def __init__(self, *, store: ReadableStore, topics: TopicTable, offsets: ConsumerOffsets) -> None:
         self._store = store
         self._topics = topics
         self._offsets = offsets

@@ -22,7 +22,7 @@ from pyromq.protocol.filter import parse_tags
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.templates import pull_answer_head
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 from pyromq.store.results import GetResult, GetStatus
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class PullHandler:
         config: BrokerConfig,
         clock: Clock,
         *,
-        store: MessageStore,
+        store: ReadableStore,
         topics: TopicTable,
         groups: SubscriptionGroups,
         clients: ClientRegistry,
@@ -113,10 +113,10 @@ class PullHandler:
         """Make every check that RocketMQ makes, in its order; return the tags that are wanted."""
         if not self._broker_readable:
             raise NoPermission("this broker may not be read from now")
-        group = self._groups.by_name.get(header.consumer_group) or self._groups.find_or_create(header.consumer_group)
+        group = self._groups.find_or_create(header.consumer_group)
         if not group.consume_enable:
             raise NoPermission(f"consumer group {header.consumer_group} may not consume")
-        topic = self._topics.by_name.get(header.topic) or self._topics.find(header.topic)
+        topic = self._topics.find(header.topic)
         if not topic.readable:
             raise NoPermission(f"topic {header.topic} may not be read")
         if not 0 <= header.queue_id < topic.read_queues:

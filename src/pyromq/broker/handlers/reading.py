@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyromq.protocol.record import read_head
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 
 
-def stored_at(store: MessageStore, topic: str, queue_id: int, offset: int) -> int:
+def stored_at(store: ReadableStore, topic: str, queue_id: int, offset: int) -> int:
     """Return when the message at a queue offset was stored, ms since the epoch; 0 if it is not there."""
     if offset < 0:
         return 0

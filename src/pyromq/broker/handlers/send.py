@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from pyromq.broker.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.groups import SubscriptionGroups
@@ -108,22 +110,9 @@ class SendHandler:
             if header.batch:
                 self._send_batch(header, request, connection, topic, queue_id)
                 return None
-            properties, tags_code = self._properties.stored(header.properties)
-            result = self._put(
-                Record(
-                    topic=topic.name,
-                    body=request.body,
-                    properties=properties,
-                    queue_id=queue_id,
-                    tags_code=tags_code,
-                    flag=header.flag,
-                    sys_flag=header.sys_flag | topic.sys_flag,
-                    born_timestamp_ms=header.born_timestamp,
-                    born_host=connection.attributes[BORN_HOST],  # type: ignore[arg-type]  # set when it connected
-                    store_host=self._store_host,
-                    reconsume_times=header.reconsume_times or 0,
-                )
-            )
+            record = self._record(header, request, connection, topic, queue_id)
+            record.properties, record.tags_code = self._properties.stored(header.properties)
+            result = self._put(record)
         except (BrokerError, StoreError) as error:
             return self._failure(request, error)
         topic.puts += 1
@@ -146,25 +135,12 @@ class SendHandler:
     ) -> None:
         if len(request.body) > self._max_message_size:
             raise MessageIllegal(f"the batch has {len(request.body)} bytes, more than {self._max_message_size}")
+        shared = self._record(header, request, connection, topic, queue_id)
         suffix = self._properties.batch_suffix(header.properties)
         records = []
         for flag, body, sent in decode_batch(request.body):
             properties, tags_code = stored_in_batch(sent, suffix)
-            records.append(
-                Record(
-                    topic=topic.name,
-                    body=body,
-                    properties=properties,
-                    queue_id=queue_id,
-                    tags_code=tags_code,
-                    flag=flag,
-                    sys_flag=header.sys_flag | topic.sys_flag,
-                    born_timestamp_ms=header.born_timestamp,
-                    born_host=connection.attributes[BORN_HOST],  # type: ignore[arg-type]  # set when it connected
-                    store_host=self._store_host,
-                    reconsume_times=header.reconsume_times or 0,
-                )
-            )
+            records.append(replace(shared, body=body, flag=flag, properties=properties, tags_code=tags_code))
         results = self._put_batch(records)
         topic.puts += len(results)
         topic.put_bytes += sum(result.size for result in results)
@@ -173,6 +149,27 @@ class SendHandler:
             return
         ids = ",".join(f"{self._id_prefix}{result.physical_offset:016X}" for result in results)
         self._acknowledge(connection, request, self._answer(request, 0, queue_id, results[0].queue_offset, ids))
+
+    def _record(
+        self,
+        header: SendMessageRequestHeader,
+        request: RemotingCommand,
+        connection: Connection,
+        topic: Topic,
+        queue_id: int,
+    ) -> Record:
+        """Return what is to be stored, its properties still missing."""
+        return Record(
+            topic=topic.name,
+            body=request.body,
+            queue_id=queue_id,
+            flag=header.flag,
+            sys_flag=header.sys_flag | topic.sys_flag,
+            born_timestamp_ms=header.born_timestamp,
+            born_host=connection.attributes[BORN_HOST],  # type: ignore[arg-type]  # set when it connected
+            store_host=self._store_host,
+            reconsume_times=header.reconsume_times or 0,
+        )
 
     def _target(
         self, header: SendMessageRequestHeader, request: RemotingCommand, connection: Connection

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from pyromq.broker.config import BrokerConfig, broker_config
-from pyromq.broker.server import Broker
+from pyromq.broker.server import Broker, settle_memory
 from pyromq.cli.settings import is_loopback, namesrv_addresses, read_settings, start_logging, store_root
 from pyromq.clock import SystemClock
 from pyromq.console.health import health_app, serve
@@ -77,6 +77,7 @@ def up(
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
             url = await stack.enter_async_context(serve(app, host, console_port))
             addresses = ",".join(broker.address for broker in started)
+            settle_memory()
             typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
             await stopped.wait()
             logger.info("stopping")
@@ -142,6 +143,7 @@ def broker(
             if http_port is not None:
                 app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
                 extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
+            settle_memory()
             typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")
             await stopped.wait()
             logger.info("stopping")

@@ -1,0 +1,269 @@
+"""The reading side of a broker: tables, pulls, offsets, clients, administration and registration, over any store.
+
+A broker adds the sending side (server.py); a directory that is only served has nothing to add (read_only.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from importlib.metadata import PackageNotFoundError, version
+from types import TracebackType
+from typing import Any, Self
+
+from pyromq.broker.addresses import join_address, machine_host, refuse_hidden_loopback, resolve, split_address
+from pyromq.broker.clients import ClientRegistry, QueueLocks
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.handlers.admin_broker import BrokerHandlers
+from pyromq.broker.handlers.admin_groups import GroupHandlers
+from pyromq.broker.handlers.admin_topics import TopicHandlers
+from pyromq.broker.handlers.clients import ClientHandlers
+from pyromq.broker.handlers.offsets import OffsetHandlers
+from pyromq.broker.handlers.pull import PullHandler
+from pyromq.broker.handlers.send import BORN_HOST
+from pyromq.broker.registration import Registration
+from pyromq.broker.stats import SAMPLE_PERIOD, BrokerStats
+from pyromq.broker.tables import Tables
+from pyromq.clock import Clock
+from pyromq.errors import LocalProtocolError
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.hosts import IPV4_HOST_LENGTH, encode_host
+from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.round import Round
+from pyromq.remoting.server import RemotingServer
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.files import OsFiles
+from pyromq.store.readable import ReadableStore
+
+logger = logging.getLogger(__name__)
+
+CLIENT_SCAN_PERIOD = 10.0
+HA_PORT_ABOVE = 1
+PULL = RequestCode.PULL_MESSAGE
+
+
+class ReadSide:
+    """A server on two ports over a store that a subclass opens; an async context manager that serves while open."""
+
+    store: ReadableStore
+
+    def __init__(self, config: BrokerConfig, clock: Clock, files: OsFiles | None = None) -> None:
+        self.config = config
+        self.name = config.name
+        self._clock = clock
+        self._files = files
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also where any free one was asked for."""
+        return self._main.port
+
+    @property
+    def fast_port(self) -> int:
+        """The port that serves everything but pulls."""
+        return self._fast.port
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it: `host:port`."""
+        return join_address(self._host, self.port)
+
+    def problem(self) -> str:
+        """Return why this broker is not well; empty if it is."""
+        if self.config.namesrv and not self._registration.registered:
+            return f"not registered at any name server of {self.config.namesrv_addr}"
+        return ""
+
+    def http_info(self) -> dict[str, Any]:
+        """Return facts about this broker, for people with curl."""
+        totals = self.stats.totals()
+        return {
+            "name": self.name,
+            "cluster": self.config.cluster,
+            "address": self.address,
+            "registered_at": sorted(self._registration.registered),
+            "connections": len(self._main.connections) + len(self._fast.connections),
+            "topics": len(self.topics.by_name),
+            "groups": len(self.groups.by_name),
+            "consumer_groups_online": len(self.clients.consumers),
+            "held_pulls": len(self._pulls.waiting),
+            "messages_put": totals.puts,
+            "bytes_put": totals.put_bytes,
+            "messages_got": totals.gets,
+            "bytes_got": totals.get_bytes,
+            "backward_commits": self.offsets.backward_commits,
+            "commit_log_min_offset": self.store.min_physical_offset,
+            "commit_log_max_offset": self.store.max_physical_offset,
+            "commit_log_flushed_offset": self.store.flushed_offset,
+            "writable": self.store.writable,
+        }
+
+    async def __aenter__(self) -> Self:
+        """Open the store, listen, register; raise ConfigError, StoreError or RemotingError where that fails."""
+        async with AsyncExitStack() as stack:
+            await self._find_host()
+            self._open_store(stack)
+            self._open_tables(stack)
+            self._build_handlers()
+            await self._listen(stack)
+            await self._register(stack)
+            self._start_housekeeping(stack)
+            self._exit = stack.pop_all()
+        logger.info("broker ready name=%s address=%s fast port=%d", self.name, self.address, self.fast_port)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._exit.aclose()
+        logger.info("broker stopped name=%s", self.name)
+
+    async def _find_host(self) -> None:
+        self._host = self.config.public_host or machine_host()
+        self._ip = await resolve(self._host, "brokerIP1")
+        await refuse_hidden_loopback(self._host, self.config.namesrv)
+
+    def _open_store(self, stack: AsyncExitStack) -> None:
+        """Set `store`; what has to be closed goes on the stack."""
+        raise NotImplementedError
+
+    def _open_tables(self, stack: AsyncExitStack) -> None:
+        self._tables = self._make_tables()
+        self._tables.load()
+        stack.push_async_callback(self._tables.close)
+        self.topics, self.groups, self.offsets = self._tables.topics, self._tables.groups, self._tables.offsets
+
+    def _make_tables(self) -> Tables:
+        return Tables(self.config, self._clock.now_ms, self._files)
+
+    def _build_handlers(self) -> None:
+        config, clock = self.config, self._clock
+        self._round = Round(asyncio.get_running_loop())
+        self.clients = ClientRegistry()
+        self.stats = BrokerStats(self.topics, clock.now())
+        self._pulls = PullHandler(
+            config,
+            clock,
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            clients=self.clients,
+            offsets=self.offsets,
+            stats=self.stats,
+        )
+        self._client_handlers = ClientHandlers(
+            clock,
+            _version(),
+            clients=self.clients,
+            groups=self.groups,
+            topics=self.topics,
+            locks=QueueLocks(),
+            notify_changes=config.notify_consumer_changes,
+        )
+        self._handlers = self._handler_table()
+
+    def _handler_table(self) -> dict[int, Handler]:
+        config, clock, store, topics = self.config, self._clock, self.store, self.topics
+        offset_handlers = OffsetHandlers(store=store, topics=topics, offsets=self.offsets)
+        topic_handlers = TopicHandlers(
+            self.name,
+            store=store,
+            topics=topics,
+            offsets=self.offsets,
+            clients=self.clients,
+            register=lambda: self._registration.register_everywhere(),
+        )
+        group_handlers = GroupHandlers(
+            self.name,
+            store=store,
+            topics=topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            clients=self.clients,
+            stats=self.stats,
+        )
+        broker_handlers = BrokerHandlers(config, clock, store=store, topics=topics, stats=self.stats)
+        return {
+            **self._pulls.handlers(),
+            **offset_handlers.handlers(),
+            **self._client_handlers.handlers(),
+            **topic_handlers.handlers(),
+            **group_handlers.handlers(),
+            **broker_handlers.handlers(),
+        }
+
+    async def _listen(self, stack: AsyncExitStack) -> None:
+        self._fast_handlers = {code: handler for code, handler in self._handlers.items() if code != PULL}
+        self._main = await stack.enter_async_context(self._server(self._handlers, self.config.port))
+        self._fast = await stack.enter_async_context(self._server(self._fast_handlers, self.config.fast_port))
+
+    def _server(self, handlers: dict[int, Handler], port: int) -> RemotingServer:
+        return RemotingServer(
+            handlers,
+            host=self.config.host,
+            port=port,
+            clock=self._clock,
+            round=self._round,
+            idle_timeout=self.config.idle_timeout,
+            on_connect=_connected,
+            on_disconnect=self._disconnected,
+        )
+
+    async def _register(self, stack: AsyncExitStack) -> None:
+        ha_host = self.config.ha_host or self._host
+        remoting = await stack.enter_async_context(RemotingClient(self._clock))
+        self._registration = Registration(
+            self.config,
+            self._clock,
+            remoting,
+            self.topics,
+            address=self.address,
+            ha_address=join_address(ha_host, self.port + HA_PORT_ABOVE),
+        )
+        await self._registration.start()
+        stack.push_async_callback(self._registration.stop)
+
+    def _start_housekeeping(self, stack: AsyncExitStack) -> None:
+        for period, work in (
+            (CLIENT_SCAN_PERIOD, self._client_handlers.expire),
+            (SAMPLE_PERIOD, lambda: self.stats.sample(self._clock.now())),
+            (self.config.offset_save_period, self._tables.save),
+        ):
+            ticker = Ticker(self._clock, period, _for_ever(work))
+            ticker.start()
+            stack.callback(ticker.stop)
+
+    def _disconnected(self, connection: Connection) -> None:
+        self._pulls.waiting.drop(connection)
+        self._client_handlers.connection_closed(connection)
+
+
+def _connected(connection: Connection) -> None:
+    connection.attributes[BORN_HOST] = _born_host(connection.peer)
+
+
+def _born_host(peer: str) -> bytes:
+    try:
+        return encode_host(*split_address(peer))
+    except (ValueError, LocalProtocolError):
+        return bytes(IPV4_HOST_LENGTH)  # it went before its address could be asked
+
+
+def _for_ever(work: Callable[[], None]) -> Callable[[], bool]:
+    """Make a sweep that never ends of something to do again and again."""
+
+    def sweep() -> bool:
+        work()
+        return True
+
+    return sweep
+
+
+def _version() -> str:
+    try:
+        return version("pyromq")
+    except PackageNotFoundError:  # run from a source tree
+        return "unknown"

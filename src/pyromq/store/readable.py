@@ -1,0 +1,61 @@
+"""What readers ask of a store: a broker's own answers it, and so does a read-only view of somebody else's files."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyromq.store.results import GetResult
+
+
+class ReadableStore(Protocol):
+    """Messages by queue offset, by time and by physical offset; MessageStore and StoreReader are such."""
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that have, or had, messages."""
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Where the log begins."""
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Up to where the log is durable."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether messages are taken."""
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Return the ids of a topic's queues that have, or had, messages."""
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset of a queue's first message."""
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Return the offset behind a queue's last visible message."""
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int | None = None,
+        codes: frozenset[int] | None = None,
+    ) -> GetResult:
+        """Return messages from a queue offset on, of the given tag codes only if there are any."""
+
+    def read(self, physical_offset: int) -> bytes | None:
+        """Return the record that begins at an offset of the log; None if none does."""
+
+    def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Return the offset of the message stored nearest to a time."""
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Return when a queue's first message was stored; -1 if it has none."""
