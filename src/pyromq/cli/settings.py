@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -51,16 +50,6 @@ def store_root(settings: Mapping[str, str], data: Path | None, below: str = "sto
 def namesrv_addresses(given: str | None) -> str:
     """Return the name servers to use: the option, else NAMESRV_ADDR, else the default."""
     return given or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876"
-
-
-def is_loopback(address: str) -> bool:
-    """Tell whether `host` or `host:port` is this machine's loopback."""
-    host = address.rsplit(":", 1)[0] if address.count(":") == 1 or address.startswith("[") else address
-    host = host.strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def start_logging(debug: bool = False) -> None:

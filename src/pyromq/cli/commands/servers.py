@@ -16,7 +16,7 @@ import typer
 
 from pyromq.broker.config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker, settle_memory
-from pyromq.cli.settings import is_loopback, namesrv_addresses, read_settings, start_logging, store_root
+from pyromq.cli.settings import namesrv_addresses, read_settings, start_logging, store_root
 from pyromq.clock import SystemClock
 from pyromq.console.health import health_app, serve
 from pyromq.errors import ConfigError
@@ -133,7 +133,6 @@ def broker(
     if name is not None:
         settings["brokerName"] = name
     made = _configured(_broker_settings(settings, 0, data, port, settings["namesrvAddr"]), by_set, lenient, host)
-    _refuse_hidden_loopback(made)
 
     async def start() -> None:
         stopped = _stop_signals()
@@ -172,16 +171,6 @@ def _configured(settings: Mapping[str, str], by_set: set[str], lenient: bool, ho
     if config.without_effect:
         logger.warning("without effect here: %s", ", ".join(config.without_effect))
     return config
-
-
-def _refuse_hidden_loopback(config: BrokerConfig) -> None:
-    """Refuse to register an address that only this machine can reach at a name server elsewhere."""
-    elsewhere = [address for address in config.namesrv if not is_loopback(address)]
-    if elsewhere and is_loopback(config.public_host):
-        raise ConfigError(
-            f"name server {elsewhere[0]} would send clients to {config.public_host}, which only this machine reaches; "
-            "set brokerIP1 to this machine's address or name (and --host to listen on it)"
-        )
 
 
 def _stop_signals() -> asyncio.Event:
