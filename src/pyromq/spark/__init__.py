@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pyromq.spark.session import register
+from pyromq.spark.session import local_session, register
 
-__all__ = ["register"]
+__all__ = ["local_session", "register"]

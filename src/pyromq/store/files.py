@@ -112,6 +112,41 @@ class OsFiles:
             os.close(descriptor)
 
 
+class ReadOnlyFiles(OsFiles):
+    """The calls that only look: for a directory that belongs to somebody else, or lies on a disk without writing."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """Open for reading."""
+        if create:
+            raise _read_only(path)
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
+        raise _read_only()
+
+    def ftruncate(self, descriptor: int, length: int) -> None:
+        raise _read_only()
+
+    def fallocate(self, descriptor: int, position: int, length: int) -> None:
+        raise _read_only()
+
+    def rename(self, source: str, target: str) -> None:
+        raise _read_only(target)
+
+    def link(self, source: str, target: str) -> None:
+        raise _read_only(target)
+
+    def unlink(self, path: str) -> None:
+        raise _read_only(path)
+
+    def makedirs(self, path: str) -> None:
+        raise _read_only(path)
+
+
+def _read_only(path: str | None = None) -> OSError:
+    return OSError(errno.EROFS, "this store is only read", path)
+
+
 def make_directories(files: OsFiles, path: str) -> list[str]:
     """Make a directory and those above it that are missing; return the directories in which a name was added."""
     changed = []

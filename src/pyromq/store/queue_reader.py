@@ -19,6 +19,7 @@ _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: 
 _SCAN_ENTRIES: Final = 800
 _SMALLEST_RECORD: Final = 92
 _SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
+_COMPARE_UP_TO: Final = 8  # codes; numpy's isin costs as much as eight comparisons
 # Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
 _LOWEST_CODE_HIGH: Final = -1
 
@@ -206,7 +207,12 @@ def _filtered_by_columns(data: bytes, codes: frozenset[int], start: int) -> Iter
 
     kind = numpy.dtype([("offset", ">i8"), ("size", ">i4"), ("high", ">i4"), ("low", ">i4")])
     entries = numpy.frombuffer(data, kind)[start:]
-    passes = (entries["high"] < _LOWEST_CODE_HIGH) | numpy.isin(entries["low"].astype("i4"), list(codes))
+    passes = entries["high"] < _LOWEST_CODE_HIGH
+    if len(codes) > _COMPARE_UP_TO:
+        passes |= numpy.isin(entries["low"], list(codes))
+    else:
+        for code in codes:
+            passes |= entries["low"] == code
     chosen = numpy.flatnonzero(passes)
     places = zip(entries["offset"][chosen].tolist(), entries["size"][chosen].tolist(), strict=True)
     return zip((chosen + start).tolist(), places, strict=True)
