@@ -18,6 +18,7 @@ from pyromq.protocol.record import Record, decode_messages, encode_host
 from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import ReadableStore
 
 HOST = encode_host("127.0.0.1", 10911)
 LOG_FILE_SIZE = 4096
@@ -59,7 +60,7 @@ def message(topic: str = "orders", body: bytes = b"hello", queue_id: int = 0, ta
     )
 
 
-def read_queue(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[MessageExt]:
+def read_queue(store: ReadableStore, topic: str = "orders", queue_id: int = 0) -> list[MessageExt]:
     """Read a queue from its first message to its last, as a consumer does."""
     found: list[MessageExt] = []
     offset = store.min_offset(topic, queue_id)
@@ -71,7 +72,7 @@ def read_queue(store: MessageStore, topic: str = "orders", queue_id: int = 0) ->
     return found
 
 
-def bodies(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
+def bodies(store: ReadableStore, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
     """Return the bodies of a queue in order."""
     return [found.body for found in read_queue(store, topic, queue_id)]
 

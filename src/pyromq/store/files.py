@@ -6,7 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.errors import DiskFull, StoreError
 
@@ -14,6 +14,13 @@ _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 _syncfs: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Python's os module lacks it
+
+
+class DiskUsage(NamedTuple):
+    """Bytes in use, and bytes that are left for us: what is kept for root is neither."""
+
+    used: int
+    usable: int
 
 
 class OsFiles:
@@ -70,6 +77,9 @@ class OsFiles:
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
     def makedirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
@@ -89,6 +99,15 @@ class OsFiles:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        """Return when a file was last written to."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        """Return how full the file system of a path is."""
+        found = os.statvfs(path)
+        return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def sync_directory(self, path: str) -> None:
         """Make names created, renamed and removed in a directory durable."""

@@ -62,6 +62,13 @@ class JsonFile:
             self._files.rename(link, str(self._backup))
 
 
+class ReadOnlyFile(JsonFile):
+    """A table that is read and never written: changes to it last as long as the process."""
+
+    def save(self, text: bytes) -> None:
+        """Keep nothing."""
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes().strip()

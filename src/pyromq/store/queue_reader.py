@@ -6,13 +6,12 @@ import os
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from pyromq.store.commit_log import CommitLog
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
-from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.results import GetResult, GetStatus
+from pyromq.store.segments import SegmentedFile
 
 _PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
@@ -46,10 +45,38 @@ def read_limits(config: StoreConfig) -> ReadLimits:
     )
 
 
+class ReadableLog(Protocol):
+    """The bytes of a log, from `start` to `end`: a broker's own CommitLog, or a view of another's."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    @property
+    def file_size(self) -> int: ...
+
+    @property
+    def segments(self) -> SegmentedFile: ...
+
+    def pread(self, position: int, length: int) -> bytes: ...
+
+    def view(self, position: int, length: int) -> bytes | memoryview: ...
+
+    def store_timestamp_ms(self, position: int) -> int | None: ...
+
+
+class ReadableQueues(Protocol):
+    """Queues by topic and id."""
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None: ...
+
+
 class QueueReader:
     """Reads what consumers may see; changes nothing."""
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueues, limits: ReadLimits) -> None:
+    def __init__(self, log: ReadableLog, queues: ReadableQueues, limits: ReadLimits) -> None:
         self._log = log
         self._queues = queues
         self._limits = limits
@@ -104,6 +131,14 @@ class QueueReader:
         since_left = timestamp_ms - self._stored_at(queue, left)
         return left if since_left <= self._stored_at(queue, right) - timestamp_ms else right
 
+    def first_offset_since(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at or after a time; the queue's end if there is none."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        offsets = range(queue.min_offset, queue.max_offset)
+        return offsets.start + bisect_left(offsets, timestamp_ms, key=lambda offset: self._stored_at(queue, offset))
+
     def _stored_at(self, queue: ConsumeQueue, offset: int) -> int:
         return self._log.store_timestamp_ms(queue.entry(offset).physical_offset) or 0
 
@@ -118,7 +153,7 @@ class QueueReader:
 class _Batch:
     """An answer being put together: neighbouring records become one run, a run one view."""
 
-    def __init__(self, log: CommitLog, limits: ReadLimits, max_count: int, max_bytes: int | None) -> None:
+    def __init__(self, log: ReadableLog, limits: ReadLimits, max_count: int, max_bytes: int | None) -> None:
         self._log = log
         self._cold_before = log.end - limits.memory
         if max_bytes is None:

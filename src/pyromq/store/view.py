@@ -10,8 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from pyromq.errors import StoreError
-from pyromq.protocol.record import RecordCheck, RecordStatus, check_record, read_head
+from pyromq.errors import MalformedHeader, StoreError
+from pyromq.protocol.properties import MAX_PROPERTIES_LENGTH
+from pyromq.protocol.record import MESSAGE_MAGIC, RecordCheck, RecordStatus, check_record, read_head
 from pyromq.store.files import OsFiles
 from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
 
@@ -20,6 +21,7 @@ QUEUES_NAME: Final = "consumequeue"
 
 _NAME_LENGTH: Final = 20
 _HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
+_MAX_WITHOUT_BODY: Final = _HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
 _NO_RECORD: Final = RecordCheck(RecordStatus.DAMAGED, -1)
 
 
@@ -130,15 +132,25 @@ class LogView:
         """Return bytes of one file."""
         return self.segments.pread(position, length)
 
-    def load(self, position: int) -> tuple[bytes, RecordCheck]:
+    def load(self, position: int, *, check_crc: bool = True) -> tuple[bytes, RecordCheck]:
         """Return the bytes of the record that begins at a position, and what they are."""
-        size = int.from_bytes(self.pread(position, 4), "big", signed=True)
-        data = self.pread(position, max(0, size))
-        found = check_record(data, 0, len(data))
+        data = self.pread(position, self._claimed_size(position))
+        found = check_record(data, 0, len(data), check_crc=check_crc)
         is_here = found.head is not None and found.head.physical_offset == position
         return data, found if is_here else _NO_RECORD
 
+    def _claimed_size(self, position: int) -> int:
+        """Return the size a record says it has; 0 if that cannot be, for it may be damaged and claim a gigabyte."""
+        try:
+            head = read_head(self.pread(position, _HEAD_SIZE))
+        except MalformedHeader:
+            return 0
+        is_possible = 0 <= head.total_size - head.body_length <= _MAX_WITHOUT_BODY and head.body_length >= 0
+        return head.total_size if head.magic == MESSAGE_MAGIC and is_possible else 0
+
     def store_timestamp_ms(self, position: int) -> int | None:
         """Return when the record at a position was stored; None if it is no longer there."""
-        head = self.pread(position, _HEAD_SIZE)
-        return read_head(head).store_timestamp_ms if len(head) == _HEAD_SIZE else None
+        try:
+            return read_head(self.pread(position, _HEAD_SIZE)).store_timestamp_ms
+        except MalformedHeader:
+            return None
