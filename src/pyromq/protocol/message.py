@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from pyromq.errors import InvalidMessage, LocalProtocolError, MalformedHeader
+from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MalformedHeader
 from pyromq.protocol import properties as names
 from pyromq.protocol.compression import decompress
 from pyromq.protocol.hosts import decode_host
@@ -18,6 +19,9 @@ from pyromq.protocol.properties import decode_properties, encode_properties, fin
 
 MAX_BODY_SIZE = 4 * 1024 * 1024
 """The largest body that a broker with stock settings takes."""
+
+reply_channel: ContextVar[Callable[[MessageExt, bytes], Awaitable[None]]] = ContextVar("pyromq_reply_channel")
+"""How a reply gets back to whoever sent a request; a consumer sets it around its listener."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -216,6 +220,16 @@ class MessageExt(Struct, eq=False, gc=False):
     def queue(self) -> MessageQueue:
         """The queue it was read from."""
         return MessageQueue(self.topic, self.broker_name or "", self.queue_id)
+
+    def reply(self, body: bytes) -> Awaitable[None]:
+        """Answer a request, inside a listener: `await message.reply(b"...")`; a plain listener needs no `await`.
+
+        Raises ClientError if this is no request, BrokerError if the reply could not be handed over.
+        """
+        channel = reply_channel.get(None)
+        if channel is None:
+            raise ClientError("a message is replied to inside the listener of a PushConsumer")
+        return channel(self, body)
 
     def __repr__(self) -> str:
         place = f"{self.broker_name or '?'}:{self.queue_id}:{self.queue_offset}"

@@ -24,8 +24,9 @@ from pyromq.protocol.message import MessageExt
 __all__ = [
     "BLANK_MAGIC", "BORN_HOST_V6_FLAG", "MESSAGE_MAGIC", "MULTI_TAGS_FLAG", "STORE_HOST_V6_FLAG", "TRANSACTION_COMMIT",
     "TRANSACTION_MASK", "TRANSACTION_NONE", "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "Record", "RecordCheck",
-    "RecordHead", "RecordStatus", "blank_record", "body_crc", "check_record", "decode_host", "decode_messages",
-    "encode_host", "encode_record", "read_head", "read_tail", "record_parts", "record_size",
+    "RecordHead", "RecordStatus", "blank_record", "body_crc", "body_end", "check_record", "decode_host",
+    "decode_messages", "encode_host", "encode_record", "read_head", "read_properties", "read_tail", "record_parts",
+    "record_size",
 ]  # fmt: skip
 
 MESSAGE_MAGIC: Final = 0xDAA320A7
@@ -43,6 +44,7 @@ _V6_FLAGS: Final = BORN_HOST_V6_FLAG | STORE_HOST_V6_FLAG
 
 _SIZE_AND_MAGIC = struct.Struct(">iI")
 _SYS_FLAG = struct.Struct(">i")
+_BODY_LENGTH = struct.Struct(">i")  # the last of the fixed fields
 _SHORT = struct.Struct(">h")
 # One layout for each pair of host lengths, by the two IPv6 bits of the sys flag.
 _HEADS = {
@@ -183,10 +185,36 @@ def read_tail(buffer: bytes | memoryview, head: RecordHead) -> tuple[bytes, byte
     return bytes(buffer[topic_start:topic_end]), bytes(buffer[topic_end + 2 : end])
 
 
+def body_end(buffer: bytes | memoryview) -> int:
+    """Return where the body of a record ends, of which only the fixed fields need be there."""
+    try:
+        (sys_flag,) = _SYS_FLAG.unpack_from(buffer, _SYS_FLAG_POSITION)
+        head_size = _HEADS[sys_flag & _V6_FLAGS].size
+        (body_length,) = _BODY_LENGTH.unpack_from(buffer, head_size - _BODY_LENGTH.size)
+    except struct.error:
+        raise MalformedHeader("the record is cut short") from None
+    if body_length < 0:
+        raise MalformedHeader("the record's body has a negative length")
+    return int(head_size + body_length)
+
+
+def read_properties(buffer: bytes | memoryview, tail_start: int | None = None) -> bytes:
+    """Return the properties of a record without looking at the rest; `tail_start` is where its body ends.
+
+    A buffer that begins behind the body has its tail at 0.
+    """
+    topic_start = (body_end(buffer) if tail_start is None else tail_start) + 1
+    _, topic_end, end = _tail_after(buffer, topic_start)
+    return bytes(buffer[topic_end + 2 : end])
+
+
 def _tail_positions(buffer: bytes | memoryview, head: RecordHead) -> tuple[int, int, int]:
     if head.body_length < 0:
         raise MalformedHeader("the record's body has a negative length")
-    topic_start = head.body_position + head.body_length + 1
+    return _tail_after(buffer, head.body_position + head.body_length + 1)
+
+
+def _tail_after(buffer: bytes | memoryview, topic_start: int) -> tuple[int, int, int]:
     try:
         topic_length = buffer[topic_start - 1]
         topic_end = topic_start + topic_length

@@ -79,7 +79,7 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class ConsumerSendMsgBackRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """CONSUMER_SEND_MSG_BACK (36); `offset` is the message's physical offset."""
+    """CONSUMER_SEND_MSG_BACK (36); `offset` is the message's physical offset. The last two are ours."""
 
     offset: I64
     group: str
@@ -89,6 +89,10 @@ class ConsumerSendMsgBackRequestHeader(Header, frozen=True, kw_only=True, gc=Fal
     unit_mode: bool = False
     max_reconsume_times: I32 | None = None
     broker_name: str | None = field(default=None, name="bname")
+    pyromq_cause: str | None = None
+    """Why the listener did not take it: exception and place."""
+    pyromq_delay_ms: I64 | None = None
+    """When it shall come again; a broker that does not know this goes by the level."""
 
 
 class PushReplyMessageToClientRequestHeader(Header, frozen=True, kw_only=True, gc=False):

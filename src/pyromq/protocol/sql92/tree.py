@@ -1,0 +1,177 @@
+"""What a filter expression says, as a tree; how large it is, and how it is written down again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+
+class NumberKind(Enum):
+    """How Java holds a number; a text beside it is read as the same kind."""
+
+    INT32 = "int32"
+    INT64 = "int64"
+    DOUBLE = "double"
+
+
+class Property(Struct, frozen=True):
+    """A property of the message, as a value: its text, or NULL."""
+
+    name: str
+
+
+class Text(Struct, frozen=True):
+    """A literal in quotes."""
+
+    value: str
+
+
+class Number(Struct, frozen=True):
+    """A literal number."""
+
+    value: int | float
+    kind: NumberKind
+
+
+class Negative(Struct, frozen=True):
+    """A value with a minus sign; NULL unless it is a number."""
+
+    operand: Node
+
+
+class Constant(Struct, frozen=True):
+    """TRUE, FALSE or NULL (None)."""
+
+    value: bool | None
+
+
+class Flag(Struct, frozen=True):
+    """A property where a condition is wanted: unknown if it is missing, else FALSE, for it is a text."""
+
+    name: str
+
+
+class Not(Struct, frozen=True):
+    """The opposite of a condition."""
+
+    operand: Node
+
+
+class And(Struct, frozen=True):
+    """Conditions that must all hold."""
+
+    operands: tuple[Node, ...]
+
+
+class Or(Struct, frozen=True):
+    """Conditions of which one must hold."""
+
+    operands: tuple[Node, ...]
+
+
+class Comparison(Struct, frozen=True):
+    """Two values beside one of `=`, `<>`, `<`, `<=`, `>`, `>=`."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+class IsNull(Struct, frozen=True):
+    """Whether a value is missing, or is not."""
+
+    operand: Node
+    negated: bool = False
+
+
+class Between(Struct, frozen=True):
+    """Whether a value lies between two others, both included, or does not."""
+
+    value: Node
+    low: Node
+    high: Node
+    negated: bool = False
+
+
+class In(Struct, frozen=True):
+    """Whether a property is one of some texts, or is not."""
+
+    name: str
+    values: tuple[str, ...]
+    negated: bool = False
+
+
+Node: TypeAlias = (
+    Property | Text | Number | Negative | Constant | Flag | Not | And | Or | Comparison | IsNull | Between | In
+)
+CONDITIONS = (Constant, Flag, Not, And, Or, Comparison, IsNull, Between, In)
+LITERALS = (Text, Number, Constant)
+
+
+def measure(root: Node) -> tuple[int, int]:
+    """Return how deep a tree is and how many nodes it has, without recursion: it may be deeper than can be walked."""
+    deepest = size = 0
+    waiting: list[tuple[Node, int]] = [(root, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        size += 1
+        deepest = max(deepest, depth)
+        waiting += [(child, depth + 1) for child in _children(node)]
+    return deepest, size
+
+
+def _children(node: Node) -> Iterable[Node]:
+    match node:
+        case Negative(operand) | Not(operand) | IsNull(operand):
+            return (operand,)
+        case And(operands) | Or(operands):
+            return operands
+        case Comparison(_, left, right):
+            return left, right
+        case Between(value, low, high):
+            return value, low, high
+        case _:
+            return ()
+
+
+def write(node: Node) -> str:
+    """Return an expression that means this tree, and is parsed to the same."""
+    match node:
+        case Property(name) | Flag(name):
+            return name
+        case Text(value):
+            return _quoted(value)
+        case Number(value):
+            return repr(value)
+        case Constant(value):
+            return "NULL" if value is None else str(value).upper()
+        case Negative(operand):
+            return "-" + (f"({write(operand)})" if isinstance(operand, Negative) else _operand(operand))
+        case Not(operand):
+            return f"NOT {_operand(operand)}"
+        case And(operands):
+            return " AND ".join(map(_operand, operands))
+        case Or(operands):
+            return " OR ".join(map(_operand, operands))
+        case Comparison(operator, left, right):
+            return f"{_operand(left)} {operator} {_operand(right)}"
+        case IsNull(operand, negated):
+            return f"{_operand(operand)} IS {'NOT ' * negated}NULL"
+        case Between(value, low, high, negated):
+            return f"{_operand(value)} {'NOT ' * negated}BETWEEN {_operand(low)} AND {_operand(high)}"
+        case In(name, values, negated):
+            return f"{name} {'NOT ' * negated}IN ({', '.join(map(_quoted, values))})"
+
+
+_WRITTEN_BARE = (Property, Text, Number, Constant, Flag, Negative)
+
+
+def _operand(node: Node) -> str:
+    return write(node) if isinstance(node, _WRITTEN_BARE) else f"({write(node)})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

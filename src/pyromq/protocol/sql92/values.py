@@ -1,0 +1,132 @@
+"""Values of a filter expression, read and compared as Java does it: the results must be those of Apache's broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import copysign, inf
+from typing import Final
+
+from pyromq.protocol.sql92.tree import Number, NumberKind
+
+Value = str | bool | Number
+"""What an operand may be besides NULL: a property or a literal text, a condition's result, a literal number."""
+
+_LONGEST: Final = 4_000  # characters of a property that may be a number: nobody sends longer ones but to keep us busy
+_BLANKS: Final = "".join(map(chr, range(0x21)))  # what Java's trim() removes
+# Java reads any decimal digit of the basic plane in whole numbers, but only ASCII ones in doubles.
+_INTEGER: Final = re.compile(r"[+-]?[^\D\U00010000-\U0010FFFF]++")
+_DOUBLE: Final = re.compile(r"([+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?|[+-]?(?:NaN|Infinity)")
+_HEX_DOUBLE: Final = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++))[pP]([+-]?)0*+([0-9]*+)(?<=[0-9])[fFdD]?"
+)
+_EXPONENT_DIGITS: Final = 9  # of a hexadecimal number: Python's reader wants no more, and they decide nothing
+
+
+class Incomparable(Exception):
+    """Two values that cannot be compared: the message does not match, whatever the rest of the expression says."""
+
+
+def read_int32(text: str) -> int:
+    """Read a text as Java's Integer.valueOf does."""
+    return _integer(text, 1 << 31)
+
+
+def read_int64(text: str) -> int:
+    """Read a text as Java's Long.valueOf does."""
+    return _integer(text, 1 << 63)
+
+
+def _integer(text: str, limit: int) -> int:
+    plain = len(text) < 10 and text.isdigit() and text.isascii()  # the quick look: nearly all are
+    if not plain and (len(text) > _LONGEST or _INTEGER.fullmatch(text) is None):
+        raise Incomparable
+    number = int(text)
+    if not -limit <= number < limit:
+        raise Incomparable
+    return number
+
+
+def read_double(text: str) -> float:
+    """Read a text as Java's Double.valueOf does."""
+    trimmed = text.strip(_BLANKS)
+    if len(trimmed) > _LONGEST:
+        raise Incomparable
+    if found := _DOUBLE.fullmatch(trimmed):
+        return float(found[1] or trimmed)
+    if found := _HEX_DOUBLE.fullmatch(trimmed):
+        return _hexadecimal(*found.groups())
+    raise Incomparable
+
+
+def _hexadecimal(mantissa: str, sign: str, exponent: str) -> float:
+    try:
+        return float.fromhex(f"{mantissa}p{sign}{exponent[:_EXPONENT_DIGITS] or 0}")
+    except OverflowError:
+        return -inf if mantissa.startswith("-") else inf
+
+
+READERS: Final[dict[NumberKind, Callable[[str], int | float]]] = {
+    NumberKind.INT32: read_int32,
+    NumberKind.INT64: read_int64,
+    NumberKind.DOUBLE: read_double,
+}
+
+
+def is_true(text: str) -> bool:
+    """Read a text as Java's Boolean.valueOf does: whatever is not `true` is false."""
+    return text.lower() == "true"
+
+
+def order(left: Value, right: Value) -> int:
+    """Return a number below, at or above 0 as `left` is less than, equal to or more than `right`.
+
+    A text is read as what stands beside it. Other mixes count as less. Two texts are equal or not; which of them is
+    less is never asked. Raises Incomparable.
+    """
+    if isinstance(left, str):
+        return _order_text(left, right)
+    if isinstance(left, bool):
+        return _order_truth(left, right)
+    if isinstance(right, bool):
+        return -1
+    if isinstance(right, str):
+        right = Number(READERS[left.kind](right), left.kind)
+    return order_numbers(left, right)
+
+
+def _order_text(left: str, right: Value) -> int:
+    if isinstance(right, str):
+        return 0 if left == right else -1
+    if isinstance(right, bool):
+        return is_true(left) - right
+    return order_numbers(Number(READERS[right.kind](left), right.kind), right)
+
+
+def _order_truth(left: bool, right: Value) -> int:
+    if isinstance(right, str):
+        raise Incomparable  # Apache's broker fails here too: the property must stand on the left
+    return left - right if isinstance(right, bool) else -1
+
+
+def order_numbers(left: Number, right: Number) -> int:
+    """Order two numbers, as doubles if one of them is one."""
+    if NumberKind.DOUBLE in (left.kind, right.kind):
+        return order_doubles(float(left.value), float(right.value))
+    return (left.value > right.value) - (left.value < right.value)
+
+
+def order_doubles(left: float, right: float) -> int:
+    """Order two doubles as Java's Double.compareTo: -0.0 before 0.0, NaN behind all and equal to itself."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    return _rank(left) - _rank(right)
+
+
+def _rank(number: float) -> int:
+    """Return the place of a number among those that Python finds neither less nor more."""
+    if number != number:
+        return 2
+    return int(copysign(1.0, number)) if number == 0 else 0
