@@ -16,7 +16,7 @@ class PyroMQError(Exception):
     retriable: ClassVar[bool] = False
 
 
-# --- protocol: bytes that do not mean what they should ---------------------------------------------------------------
+# --- protocol: bytes that do not mean what they should
 
 
 class ProtocolError(PyroMQError):
@@ -35,7 +35,7 @@ class MalformedHeader(RemoteProtocolError):
     """The frame was whole, but a header field or body in it is missing or unreadable: answered, not fatal."""
 
 
-# --- remoting: the network ----------------------------------------------------------------------------------------------
+# --- remoting: the network
 
 
 class RemotingError(PyroMQError):
@@ -56,7 +56,7 @@ class RequestTimeout(RemotingError):
     """No answer in time; the outcome is unknown."""
 
 
-# --- store: files ---------------------------------------------------------------------------------------------------------
+# --- store: files
 
 
 class StoreError(PyroMQError):
@@ -91,7 +91,7 @@ class MessageTooLarge(StoreError):
     """A message, its topic or its properties exceed what the format or the configuration allows."""
 
 
-# --- broker: an answer with a code ----------------------------------------------------------------------------------------
+# --- broker: an answer with a code
 
 
 class BrokerError(PyroMQError):
@@ -164,7 +164,7 @@ class QueryNotFound(BrokerError):
     default_code = ResponseCode.QUERY_NOT_FOUND
 
 
-# --- client and configuration: what the caller can mend ------------------------------------------------------------------
+# --- client and configuration: what the caller can mend
 
 
 class ClientError(PyroMQError):

@@ -11,6 +11,7 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.namesrv.kv import KVConfig
+from pyromq.store.json_file import unsealed
 
 
 def reopened(path: Path) -> KVConfig:
@@ -20,7 +21,7 @@ def reopened(path: Path) -> KVConfig:
 
 
 def kept(path: Path) -> object:
-    return json.loads(path.read_bytes())
+    return json.loads(unsealed(path.read_bytes()))
 
 
 def damage(path: Path, content: bytes) -> None:

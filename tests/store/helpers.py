@@ -43,6 +43,8 @@ def small_config(root: Path, **changes: Any) -> StoreConfig:
         "consume_queue_file_size": QUEUE_FILE_SIZE,
         "flush_interval_ms": 600_000,
         "checkpoint_interval_ms": 600_000,
+        "max_hash_slots": 64,
+        "max_index_entries": 256,
     }
     return StoreConfig(root=root, **(settings | changes))
 

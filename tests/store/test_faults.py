@@ -23,7 +23,7 @@ from tests.store.helpers import (
 )
 
 WRITING = ["pwrite", "ftruncate", "fallocate", "fdatasync", "rename", "sync_directory"]
-OTHERS = ["open", "pread", "mmap", "unlink", "makedirs"]
+OTHERS = ["open", "pread", "unlink", "makedirs"]
 CASES = [(call, flush) for call in WRITING for flush in ("ASYNC_FLUSH", "SYNC_FLUSH")]
 CASES += [(call, "ASYNC_FLUSH") for call in OTHERS]
 BODY = b"x" * 600

@@ -118,9 +118,9 @@ def test_queues_are_flushed_and_then_the_checkpoint_moves(tmp_path: Path) -> Non
     with small_store(tmp_path, flush_interval_ms=10, checkpoint_interval_ms=10) as store:
         place = store.put(message())
         store.commit()
-        wait_until(lambda: position_of(tmp_path) == place.size)
-        checkpoint = (tmp_path / "checkpoint").read_bytes()
-        assert checkpoint[:16] == place.store_timestamp_ms.to_bytes(8, "big") * 2
+        times = place.store_timestamp_ms.to_bytes(8, "big") * 2
+        wait_until(lambda: (tmp_path / "checkpoint").read_bytes()[:16] == times)
+        assert position_of(tmp_path) == place.size  # which is written before
 
 
 def test_a_quiet_store_writes_nothing(tmp_path: Path) -> None:
@@ -128,7 +128,8 @@ def test_a_quiet_store_writes_nothing(tmp_path: Path) -> None:
     with small_store(tmp_path, files, flush_interval_ms=1, checkpoint_interval_ms=1) as store:
         place = store.put(message())
         store.commit()
-        wait_until(lambda: position_of(tmp_path) == place.size)
+        times = place.store_timestamp_ms.to_bytes(8, "big") * 2
+        wait_until(lambda: (tmp_path / "checkpoint").read_bytes()[:16] == times)
         before = files.calls["rename"], files.calls["fdatasync"]
         threading.Event().wait(0.1)
         assert (files.calls["rename"], files.calls["fdatasync"]) == before
@@ -261,3 +262,51 @@ def test_many_queues_that_cannot_be_flushed_stop_the_store(tmp_path: Path) -> No
     with pytest.raises(StoreError):
         store.close()
     assert (tmp_path / "abort").exists()
+
+
+def test_a_checkpoint_that_takes_long_holds_up_no_flush_of_the_log(tmp_path: Path) -> None:
+    goes_on, entered = threading.Event(), threading.Event()
+
+    class SlowQueues(FaultyFiles):
+        def open(self, path: str, *, create: bool = False) -> int:
+            if threading.current_thread().name == "pyromq-checkpoint" and "consumequeue" in path:
+                entered.set()
+                assert goes_on.wait(30)
+            return super().open(path, create=create)
+
+    with small_store(tmp_path, SlowQueues(), flush_interval_ms=5, checkpoint_interval_ms=5) as store:
+        store.put(message())
+        store.commit()
+        assert entered.wait(30)
+        for _ in range(3):
+            store.put(message())
+            store.commit()
+            wait_until(lambda: store.flushed_offset == store.max_physical_offset)
+        goes_on.set()
+
+
+def test_how_long_messages_wait_for_their_flush_is_measured(tmp_path: Path) -> None:
+    with small_store(tmp_path) as store:
+        assert (store.unflushed_ms, store.max_unflushed_ms) == (0, 0)
+        store.put(message())
+        store.commit()
+        first = store.unflushed_ms
+        wait_until(lambda: store.unflushed_ms > first)
+        store._flusher.flush()
+        assert store.unflushed_ms == 0
+        assert store.max_unflushed_ms > first
+
+
+def test_a_queue_that_is_removed_while_it_waits_for_its_flush_stops_nothing(tmp_path: Path) -> None:
+    with small_store(tmp_path) as store:
+        for number in range(50):
+            store.put(message(f"t{number}"))
+        store.commit()
+        for number in range(0, 50, 2):
+            store.cleaner.delete_topic(f"t{number}")
+        store.cleaner._remover.wait()
+        store._flusher.checkpoint()
+        for number in range(1, 50, 2):
+            store.cleaner.delete_topic(f"t{number}")
+        store._flusher.checkpoint()
+        assert store.writable

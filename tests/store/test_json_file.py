@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.store.files import OsFiles
-from pyromq.store.json_file import JsonFile
+from pyromq.store.json_file import JsonFile, sealed, unsealed
 
 
 class Recorder(OsFiles):
@@ -65,7 +66,7 @@ def test_what_was_saved_is_loaded(path: Path) -> None:
 def test_the_state_before_is_in_the_backup(path: Path) -> None:
     for text in (b"{1}", b"{2}", b"{3}"):
         JsonFile(path).save(text)
-    assert path.with_name("table.json.bak").read_bytes() == b"{2}"
+    assert unsealed(path.with_name("table.json.bak").read_bytes()) == b"{2}"
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["table.json", "table.json.bak"]
 
 
@@ -111,6 +112,46 @@ def test_two_damaged_files_are_an_error_that_names_both(path: Path) -> None:
 
 
 def test_a_damaged_file_without_a_backup_is_not_taken_for_an_empty_table(path: Path) -> None:
-    JsonFile(path).save(b"rubbish")
+    path.parent.mkdir()
+    path.write_bytes(b"rubbish")
     with pytest.raises(ConfigError, match="no backup"):
         load(path)
+
+
+def test_the_first_save_makes_a_backup_too(path: Path) -> None:
+    JsonFile(path).save(b"{1}")
+    path.write_bytes(b"rubbish")
+    file = JsonFile(path)
+    assert file.load(_parse) == b"{1}"
+    assert file.is_older
+
+
+def test_whatever_bit_of_a_table_is_flipped_the_table_or_its_backup_is_read(path: Path) -> None:
+    JsonFile(path).save(b'{"a":1}')
+    JsonFile(path).save(b'{"a":2}')
+    whole = path.read_bytes()
+    for bit in range(len(whole) * 8):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        found = JsonFile(path).load(json.loads)
+        assert found is not None
+        assert {name: found[name] for name in found if name in "ab"} in ({"a": 1}, {"a": 2})
+
+
+@pytest.mark.parametrize("text", [b"{}", b"key=value\n", b"", b"{", b" {} \n"])
+def test_what_is_no_table_gets_no_checksum(text: bytes) -> None:
+    assert sealed(text) == text
+
+
+def test_a_table_that_another_broker_wrote_is_taken_as_it_is(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b'{\n\t"a":1\n}')
+    assert JsonFile(path).load(json.loads) == {"a": 1}
+
+
+def test_our_tables_are_json_for_everybody(path: Path) -> None:
+    JsonFile(path).save(b'{\n\t"a":1\n}\n')
+    table = json.loads(path.read_bytes())
+    assert (table["a"], list(table)) == (1, ["a", "pyromqCrc32"])
+    assert unsealed(path.read_bytes()) == b'{\n\t"a":1}'

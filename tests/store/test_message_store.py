@@ -94,7 +94,7 @@ def test_a_closed_store_has_what_a_java_broker_checks(tmp_path: Path) -> None:
         assert any(files[-1].read_bytes())
     assert (tmp_path / "checkpoint").stat().st_size == 4096
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "checkpoint", "commitlog", "consumequeue", "lock", "pyromq.position",
+        "checkpoint", "commitlog", "consumequeue", "lock", "pyromq.index", "pyromq.position", "pyromq.queues",
     ]  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.errors import CorruptRecord
 from pyromq.protocol.record import Record, blank_record, encode_record
 from pyromq.store.checkpoint import POSITION_NAME, Checkpoint, CheckpointFiles, Position
 from pyromq.store.consume_queue import ENTRY, PRE_BLANK
@@ -106,9 +105,11 @@ def test_what_stands_behind_the_end_never_comes_back(tmp_path: Path) -> None:
         assert bodies(store) == [*expected[:broken], b"N" * 700]
 
 
-def test_damage_before_the_flushed_end_is_reported_and_nothing_is_cut(tmp_path: Path) -> None:
+def test_damage_before_the_flushed_end_is_fenced_and_nothing_is_cut(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with small_store(tmp_path) as store:
-        fill(store, 20)
+        expected = fill(store, 20)
     (tmp_path / "abort").touch()
     checkpoints = CheckpointFiles(tmp_path, OsFiles())
     times, position = checkpoints.read()
@@ -117,9 +118,21 @@ def test_damage_before_the_flushed_end_is_reported_and_nothing_is_cut(tmp_path: 
     file = log_files(tmp_path)[1]
     overwrite(file, 300, b"!")
     before = [path.read_bytes() for path in log_files(tmp_path)]
-    with pytest.raises(CorruptRecord, match=file.name):
-        small_store(tmp_path).open()
-    assert [path.read_bytes() for path in log_files(tmp_path)] == before
+    for start in range(2):
+        caplog.clear()
+        with small_store(tmp_path) as store:
+            assert [path.read_bytes() for path in log_files(tmp_path)] == before
+            assert store.fences.ranges() == [(LOG_FILE_SIZE, LOG_FILE_SIZE + 797)]
+            assert (f"fenced file={file} start={LOG_FILE_SIZE}" in caplog.text) == (start == 0)
+            assert bodies(store) == [*expected[:5], *expected[6:]]
+            assert bodies(store) == [*expected[:5], *expected[6:]]
+            assert store.fences.skipped == 1
+            assert caplog.text.count("left out a damaged message topic=orders queue=0 offset=5") == 1
+    with small_store(tmp_path) as store:
+        store.put(message(body=b"goes on"))
+        store.commit()
+        assert bodies(store) == [*expected[:5], *expected[6:], b"goes on"]
+    assert not (tmp_path / "quarantine").exists()
 
 
 @pytest.mark.parametrize("lost", ["one entry", "one file", "all files", "everything but the log"])
@@ -185,7 +198,7 @@ def test_after_a_crash_without_our_position_the_checkpoint_tells_where_to_begin(
     CheckpointFiles(root, OsFiles()).write(Checkpoint(trusted + 3000, trusted + 3500, 0), Position())
     without_position(root)
     caplog.set_level(logging.INFO, "pyromq.store.recovery")
-    with small_store(root, QuickFiles()) as store:
+    with small_store(root, QuickFiles(), message_index=False) as store:
         assert bodies(store) == expected
     assert f"from={4 * LOG_FILE_SIZE} " in caplog.text
 

@@ -12,7 +12,8 @@ from pyromq.protocol.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.record import Record, record_parts, record_size
 from pyromq.store.commit_log import BLANK_SIZE, CommitLog
 from pyromq.store.consume_queue import ConsumeQueue
-from pyromq.store.dispatch import Group, is_queued, stored_tags_code
+from pyromq.store.dispatch import Group, is_indexed, is_queued, stored_tags_code
+from pyromq.store.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.results import PutResult, PutStatus
 
@@ -27,6 +28,7 @@ class Appender:
         self,
         log: CommitLog,
         queues: ConsumeQueues,
+        index: MessageIndex,
         now_ms: Callable[[], int],
         *,
         max_message_size: int,
@@ -35,14 +37,17 @@ class Appender:
         self.group = Group(0)
         self._log = log
         self._queues = queues
+        self._index = index
+        self._has_index = index.enabled
         self._now_ms = now_ms
         self._max_message_size = max_message_size
-        self._max_record_size = min(max_message_size + _AROUND_BODY, log.file_size - BLANK_SIZE)
+        self._max_record_size = 0
         self._delay_levels_ms = delay_levels_ms
 
     def begin(self, last_timestamp_ms: int) -> None:
         """Begin with an empty group, after recovery."""
         self.group = Group(last_timestamp_ms)
+        self._max_record_size = min(self._max_message_size + _AROUND_BODY, self._log.file_size - BLANK_SIZE)
 
     def take(self) -> Group:
         """Return the open group, which ends where the log's position is now, and begin the next."""
@@ -54,6 +59,8 @@ class Appender:
         """Let a message join the open group; raises MessageTooLarge, DiskFull or another StoreError."""
         queue = self._queues.get(record.topic, record.queue_id)
         size = self._checked_size(record, queue)
+        if self._index.is_stuck:
+            self._index.make_room()
         self._log.make_room(size)
         queued = is_queued(record.sys_flag)
         place = PutResult(_PUT_OK, self._log.position, queue.next_offset if queued else 0, size, self._now_ms())
@@ -70,6 +77,8 @@ class Appender:
         sizes = [self._checked_size(record, queue) for record in records]
         if sum(sizes) > self._log.file_size - BLANK_SIZE:
             raise MessageTooLarge(f"a batch of {sum(sizes)} bytes does not fit into a file of the log")
+        if self._index.is_stuck:
+            self._index.make_room()
         self._log.make_room(sum(sizes))
         places = self._places(queue, sizes)
         parts = [_encode(record, queue, place) for record, place in zip(records, places, strict=True)]
@@ -101,6 +110,8 @@ class Appender:
         self._log.append(parts, place.size)
         if queued:
             self.group.add(queue, place.physical_offset, place.size, self._tags_code(record, place.store_timestamp_ms))
+        if self._has_index and (queued or is_indexed(record.sys_flag)):
+            self.group.keys += (record.topic, record.properties, place.physical_offset, place.store_timestamp_ms)
         self.group.last_timestamp_ms = place.store_timestamp_ms
 
     def _tags_code(self, record: Record, now_ms: int) -> int:

@@ -4,10 +4,11 @@
 
     log 8 | consume queues 8 | index 8          all that was stored up to a time is flushed (3 s earlier, to be safe)
 
-`pyromq.position` is ours: the same said in bytes of the log, which is exact. It counts only while its copy of the
-checkpoint equals the checkpoint: a broker that knows nothing of it changes that one when it writes.
+`pyromq.position` is ours: the same said in bytes of the log, which is exact, and said more often. It counts only while
+one of its copies equals the checkpoint: a broker that knows nothing of it changes that one when it writes.
 
-    flushed end of the log 8 | end of what queues have flushed 8 | copy of the checkpoint 24 | CRC-32 of all before 4
+    flushed end of the log 8 | end of what queues have flushed 8
+    copy of the checkpoint 24 | copy of the one that is about to replace it 24 | CRC-32 of all before 4
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ POSITION_NAME: Final = "pyromq.position"
 _CHECKPOINT_LENGTH: Final = 4096
 _SAFETY_MS: Final = 3_000
 _TIMES = struct.Struct(">qqq")
-_POSITION = struct.Struct(">qq24s")
+_POSITION = struct.Struct(">qq24s24s")
 _CRC = struct.Struct(">I")
 
 
@@ -56,24 +57,39 @@ class CheckpointFiles:
         self._files = files
         self._checkpoint = str(root / CHECKPOINT_NAME)
         self._position = str(root / POSITION_NAME)
+        self._times = bytes(_TIMES.size)
 
     def read(self) -> tuple[Checkpoint, Position | None]:
         """Return what is there: zeros for a missing checkpoint, no position if it does not count."""
         data = read_file(self._files, self._checkpoint, _TIMES.size)
         if len(data) < _TIMES.size:
             return Checkpoint(), None
-        return Checkpoint(*_TIMES.unpack(data)), self._read_position(data)
+        self._times = data
+        return Checkpoint(*_TIMES.unpack(data)), self._read_position()
 
-    def _read_position(self, times: bytes) -> Position | None:
+    def _read_position(self) -> Position | None:
+        found = self.read_position()
+        return found[0] if found and self._times in found[1] else None
+
+    def read_position(self) -> tuple[Position, list[bytes]] | None:
+        """Return our position, and the checkpoints with which it counts; None if it is missing or damaged."""
         data = read_file(self._files, self._position, _POSITION.size + _CRC.size)
         if len(data) < _POSITION.size + _CRC.size or _CRC.pack(crc32(data[: _POSITION.size])) != data[_POSITION.size :]:
             return None
-        flushed, dispatched, copy = _POSITION.unpack_from(data)
-        return Position(flushed, dispatched) if copy == times else None
+        flushed, dispatched, *copies = _POSITION.unpack_from(data)
+        return Position(flushed, dispatched), copies
 
     def write(self, checkpoint: Checkpoint, position: Position) -> None:
-        """Replace both, the checkpoint first: a crash between the two leaves a position that does not count."""
+        """Replace both, the position first: it counts with the old checkpoint and with the new one."""
         times = _TIMES.pack(*checkpoint)
+        self._replace_position(position, times)
         replace_file(self._files, self._checkpoint, times.ljust(_CHECKPOINT_LENGTH, b"\0"))
-        data = _POSITION.pack(*position, times)
+        self._times = times
+
+    def write_position(self, position: Position) -> None:
+        """Replace the position alone."""
+        self._replace_position(position, self._times)
+
+    def _replace_position(self, position: Position, next_times: bytes) -> None:
+        data = _POSITION.pack(*position, self._times, next_times)
         replace_file(self._files, self._position, data + _CRC.pack(crc32(data)))

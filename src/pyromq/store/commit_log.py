@@ -9,11 +9,12 @@ instead of breaking the write.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from pyromq.errors import StoreError
+from pyromq.errors import MalformedHeader, StoreError
 from pyromq.protocol.record import RecordCheck, RecordStatus, blank_record, check_record, read_head
-from pyromq.store.files import OsFiles, store_error, write_all
+from pyromq.store.files import OsFiles, disk_usage, store_error, write_all
 from pyromq.store.segments import SegmentedFile
 
 BLANK_SIZE: Final = 8
@@ -92,9 +93,9 @@ class CommitLog:
 
     def _find_room(self, size: int) -> None:
         if self._current is None:
-            self._start_file()
+            self._start_file(size)
         elif size + BLANK_SIZE > self._current.start + self.file_size - self.position:
-            self._roll(self._current)
+            self._roll(self._current, size)
         if self.position + size > self._reserved - BLANK_SIZE:
             self._reserve(self.position + size + BLANK_SIZE)
 
@@ -119,24 +120,33 @@ class CommitLog:
         """Forget the open group, when nothing may be written any more."""
         self.position = self.end
 
-    def _start_file(self) -> None:
+    def _start_file(self, size: int) -> None:
         start = self.segments.stop
-        self.segments.add(self._reserve_step)
+        reserved = min(self._step(size + BLANK_SIZE), self.file_size)
+        self.segments.add(reserved)
         try:
             self._current = self._open(start)
         except StoreError:
             self.segments.cut(start)
             raise
         self.position = start
-        self._reserved = start + min(self._reserve_step, self.file_size)
+        self._reserved = start + reserved
         self._begin_run(self._current)
 
-    def _roll(self, full: LogFile) -> None:
+    def _step(self, needed: int) -> int:
+        """Return how much to reserve: of a nearly full disk only what is needed, for others need the rest."""
+        try:
+            usable = disk_usage(self._files, self.segments.directory).usable
+        except OSError:
+            return needed
+        return max(needed, self._reserve_step) if usable > 2 * self._reserve_step else needed
+
+    def _roll(self, full: LogFile, size: int) -> None:
         if self.position + BLANK_SIZE > self._reserved:  # the first record after a start finds no room
             self._reserve(self.position + BLANK_SIZE)
         blank = blank_record(full.start + self.file_size - self.position)
         parts = self._parts
-        self._start_file()  # raises before anything has changed
+        self._start_file(size)  # raises before anything has changed
         parts.append(blank)
 
     def _open(self, start: int) -> LogFile:
@@ -153,7 +163,7 @@ class CommitLog:
 
     def _reserve(self, needed: int) -> None:
         file_end = self.segments.file_start(self.position) + self.file_size
-        target = min(max(needed, self._reserved + self._reserve_step), file_end)
+        target = min(self._reserved + self._step(needed - self._reserved), file_end)
         self.segments.reserve(self._reserved, target - self._reserved)
         self._reserved = target
 
@@ -208,7 +218,17 @@ class CommitLog:
         """Return when the record at a position was stored; None if it is no longer there."""
         if not self.start <= position < self.end:
             return None
-        return read_head(self.view(position, _HEAD_SIZE)).store_timestamp_ms
+        try:
+            head = read_head(self.view(position, _HEAD_SIZE))
+        except MalformedHeader:
+            return None
+        return head.store_timestamp_ms if head.physical_offset == position else None
+
+    def drop_before(self, position: int) -> Iterator[tuple[str, object]]:
+        """Begin with the file that holds a position; yield the files before it, each with its map if it has one."""
+        starts = range(self.start, position, self.file_size)
+        for path, start in zip(self.segments.drop_before(position), starts, strict=True):
+            yield path, self._maps.pop(start, None)
 
     def forget_maps(self) -> None:
         """Let go of all maps, before files are cut or closed."""

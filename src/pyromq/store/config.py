@@ -12,6 +12,8 @@ from pyromq.errors import ConfigError
 FlushDiskType = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 MIB: Final = 1 << 20
+LONGEST_FLUSH_INTERVAL_MS: Final = 900
+"""Of a server: what a power cut takes under ASYNC_FLUSH is promised to stay under a second."""
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _ENTRY_SIZE: Final = 20
@@ -66,6 +68,31 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     max_mapped_files: int = 16
     """Files of the log that are mapped for reading at a time."""
 
+    message_index: bool = True
+    """Whether messages can be found by key (`messageIndexEnable`)."""
+    max_hash_slots: int = 5_000_000
+    max_index_entries: int = 20_000_000
+    """Slots and entries of an index file (`maxHashSlotNum`, `maxIndexNum`); a store keeps those it was made with."""
+    max_query_count: int = 64
+    """Most messages that a query by key answers with (`maxMsgsNumBatch`)."""
+    unique_key_query_count: int = 32
+    """How many messages a query by unique key asks for, whatever it says (`defaultQueryMaxNum`)."""
+
+    file_reserved_hours: int = 72
+    """How long a file of the log is kept after its last message (`fileReservedTime`)."""
+    delete_when: tuple[int, ...] = (4,)
+    """The hours, local time, in which expired files are removed (`deleteWhen`)."""
+    disk_max_used_space_ratio: int = 75
+    """Percent of the disk above which expired files are removed at any hour (`diskMaxUsedSpaceRatio`)."""
+    disk_space_clean_forcibly_ratio: float = 0.85
+    """Part of the disk above which the oldest files are removed whatever their age (`diskSpaceCleanForciblyRatio`)."""
+    disk_space_warning_level_ratio: float = 0.90
+    """Part of the disk above which no message is taken (`diskSpaceWarningLevelRatio`)."""
+    clean_file_forcibly: bool = True
+    """Whether files that have not expired are removed from a full disk (`cleanFileForciblyEnable`)."""
+    max_store_bytes: int = 0
+    """Most bytes of the log, 0 for any number (`maxStoreBytes`); queues and index come on top, some percent of it."""
+
     delay_levels_ms: tuple[int, ...] = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     """Milliseconds of each delay level (`messageDelayLevel`): a delayed message's entry holds its delivery time."""
 
@@ -73,9 +100,12 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise ConfigError(f"flushDiskType: {self.flush_disk_type!r} is neither ASYNC_FLUSH nor SYNC_FLUSH")
         for name in ("commit_log_file_size", "consume_queue_file_size", "reserve_step", "max_message_size",
-                     "flush_interval_ms", "checkpoint_interval_ms", "max_open_files", "max_mapped_files"):  # fmt: skip
+                     "flush_interval_ms", "checkpoint_interval_ms", "max_open_files", "max_mapped_files",
+                     "max_hash_slots", "max_index_entries", "max_query_count", "unique_key_query_count"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}: {getattr(self, name)} is not a positive number")
+        if self.max_index_entries < 2:
+            raise ConfigError("max_index_entries: 1 leaves room for no key, for the first entry is never used")
 
     @property
     def commit_log_path(self) -> Path:

@@ -23,6 +23,7 @@ PRE_BLANK: Final = ENTRY.pack(0, 0x7FFFFFFF, 0)
 
 _FIRST_RESERVE: Final = 4096
 _FIRST_READ: Final = 32 * ENTRY_SIZE
+_LOOK_BEHIND: Final = 204 * ENTRY_SIZE  # a page
 _MAX_RESERVE: Final = 256 * 1024
 
 
@@ -48,14 +49,20 @@ _FILLER: Final = ConsumeQueueEntry(0, 0x7FFFFFFF, 0)
 _NOTHING: Final = ConsumeQueueEntry(-1, 0, 0)
 
 
-def _unpack(data: bytes) -> list[ConsumeQueueEntry]:
-    return list(map(ConsumeQueueEntry._make, ENTRY.iter_unpack(data)))
+def _written_ones(data: bytes) -> list[int]:
+    """Return which of some entries were written."""
+    if not data.strip(b"\0"):
+        return []
+    return [index for index, (offset, size, _) in enumerate(ENTRY.iter_unpack(data)) if offset >= 0 and size > 0]
 
 
 class ConsumeQueue:
     """One queue of one topic: consumers see `min_offset` up to `max_offset`, the next message gets `next_offset`."""
 
-    __slots__ = ("_reserved", "max_offset", "min_offset", "next_offset", "queue_id", "segments", "topic", "topic_name")
+    __slots__ = (
+        "_first_record", "_reserved", "checked_offset", "is_removed", "max_offset", "min_offset", "next_offset",
+        "queue_id", "segments", "topic", "topic_name",
+    )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, segments: SegmentedFile) -> None:
         self.topic = topic
@@ -63,7 +70,12 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.segments = segments
         self.min_offset = self.max_offset = self.next_offset = 0
+        self.is_removed = False
+        """Whether its topic was deleted; what was on its way here has nowhere to go then."""
+        self.checked_offset = 0
+        """From here on entries were written, or compared with the log, since the store was opened."""
         self._reserved = 0
+        self._first_record = -1  # where the message at min_offset is in the log; -1 before it was looked up
 
     # --- writing
 
@@ -97,29 +109,41 @@ class ConsumeQueue:
 
     def append(self, entries: list[bytes]) -> None:
         """Write entries behind the last one, for consumers to see; room was made before."""
-        self.segments.pwrite(self.max_offset * ENTRY_SIZE, b"".join(entries))
+        if not self.is_removed:
+            self.segments.pwrite(self.max_offset * ENTRY_SIZE, b"".join(entries))
         self.max_offset += len(entries)
 
     def restore(self, offset: int, data: bytes) -> None:
         """Write entries at their own offset unless they are there already: for recovery."""
         if offset * ENTRY_SIZE < self.segments.start:  # the topic was deleted and made again
             self.segments.cut(self.segments.start)
-        self._fill_gap(offset)
+        self._fill_gap(offset, data[:ENTRY_SIZE])
         while self.segments.stop < offset * ENTRY_SIZE + len(data):
             self.segments.add(_FIRST_RESERVE)
         if self._read_all(offset, len(data)) != data:
             self.segments.pwrite(offset * ENTRY_SIZE, data)
 
-    def _fill_gap(self, offset: int) -> None:
+    def rewrite(self, offset: int, entry: bytes) -> None:
+        """Replace an entry that is damaged."""
+        self.segments.pwrite(offset * ENTRY_SIZE, entry)
+
+    def extend(self, end: int) -> None:
+        """Let the queue end later, behind entries that name no record: what stood there is lost."""
+        self._fill_gap(end, PRE_BLANK)
+        self.settle(end)
+
+    def _fill_gap(self, offset: int, next_entry: bytes) -> None:
         position = offset * ENTRY_SIZE
         if self.segments.start == self.segments.stop:
             self.segments.add(_FIRST_RESERVE, self.segments.file_start(position))
-            gap_start = self.segments.start // ENTRY_SIZE
-        else:
-            gap_start = min(self.find_end(), offset)
+        first = self.segments.start // ENTRY_SIZE
+        gap_start = min(self.find_end(), offset)
         while self.segments.stop < position:
             self.segments.add(_FIRST_RESERVE)
-        self.segments.pwrite(gap_start * ENTRY_SIZE, PRE_BLANK * (offset - gap_start))
+        # Entries whose records are lost name the next one: searches find rising offsets, and reads of ours see that it
+        # is another's. RocketMQ's brokers deliver that one again, where a filler would cost them the file's rest.
+        filler = PRE_BLANK if gap_start == first else next_entry
+        self.segments.pwrite(gap_start * ENTRY_SIZE, filler * (offset - gap_start))
 
     def _read_all(self, offset: int, length: int) -> bytes:
         position, pieces = offset * ENTRY_SIZE, []
@@ -150,20 +174,35 @@ class ConsumeQueue:
     # --- where a queue begins and ends, by binary search: no file is read as a whole
 
     def find_end(self) -> int:
-        """Return the offset behind the last entry that was written."""
+        """Return the offset behind the last entry that was written; one that is damaged is none, but ends nothing."""
         first = self.segments.start // ENTRY_SIZE
         per_file = self.segments.file_size // ENTRY_SIZE
         end = self.segments.stop // ENTRY_SIZE
-        while end > first and not self.entry(end - per_file).is_written:
-            end -= per_file
-        return self._find_end_in_file(end - per_file, end) if end > first else first
+        while end > first:
+            file_first = end - per_file
+            found = self._find_end_in_file(file_first, end)
+            if found > file_first:
+                return found
+            end = file_first
+        return first
 
     def _find_end_in_file(self, first: int, end: int) -> int:
+        found = self._first_unwritten(first, end)
+        while found < end:
+            behind = _written_ones(self.segments.pread(found * ENTRY_SIZE, _LOOK_BEHIND))
+            if not behind:
+                break
+            found = self._first_unwritten(found + behind[-1] + 1, end)
+        return found
+
+    def _first_unwritten(self, first: int, end: int) -> int:
         # Most files are short: their end is among the first entries, found by one read.
-        written = [entry.is_written for entry in _unpack(self.segments.pread(first * ENTRY_SIZE, _FIRST_READ))]
-        if not written[-1]:
-            return first + written.index(False)
-        offsets = range(first + len(written), end)
+        data = self.segments.pread(first * ENTRY_SIZE, min(_FIRST_READ, (end - first) * ENTRY_SIZE))
+        count = len(data) // ENTRY_SIZE
+        written = _written_ones(data)
+        if len(written) < count:
+            return first + next(index for index in range(count) if index not in written)
+        offsets = range(first + count, end)
         return offsets.start + bisect_left(offsets, True, key=lambda offset: not self.entry(offset).is_written)
 
     def settle(self, end: int) -> None:
@@ -179,13 +218,23 @@ class ConsumeQueue:
     def find_start(self, log_start: int) -> None:
         """Move `min_offset` to the first entry whose record is still in the log, which begins at `log_start`."""
 
-        def is_there(offset: int) -> bool:
+        def is_left(offset: int) -> bool:
             entry = self.entry(offset)
-            return entry.is_message and entry.physical_offset >= log_start
+            return (entry.physical_offset >= log_start and entry.is_message) or not entry.is_written  # that is damage
 
         first = self.segments.start // ENTRY_SIZE
-        if first < self.max_offset and is_there(first):
-            self.min_offset = first
-        else:
-            offsets = range(first, self.max_offset)
-            self.min_offset = first + bisect_left(offsets, True, key=is_there)
+        offsets = range(first, self.max_offset)
+        is_whole = first < self.max_offset and is_left(first)
+        self.min_offset = first if is_whole else first + bisect_left(offsets, True, key=is_left)
+        self._first_record = self.entry(self.min_offset).physical_offset if self.min_offset < self.max_offset else -1
+
+    def drop_before(self, log_start: int) -> list[str]:
+        """Follow a log that begins later now; return the files left over, which are for the caller to remove.
+
+        The file of the last entry stays although nothing in it may be left: the queue's next offset is known by it.
+        """
+        if self._first_record >= log_start or self.segments.start == self.segments.stop:
+            return []
+        self.find_start(log_start)
+        last = max(self.max_offset - 1, 0)
+        return self.segments.drop_before(min(self.min_offset, last) * ENTRY_SIZE)

@@ -8,20 +8,14 @@ the end noted here stays deleted; a topic of the same name that was made later h
 
 from __future__ import annotations
 
-import logging
 import threading
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from pyromq.store.files import OsFiles, read_file, replace_file
-
-logger = logging.getLogger(__name__)
+from pyromq.store.files import OsFiles
+from pyromq.store.sealed_file import read_sealed, replace_sealed
 
 DELETIONS_NAME: Final = "pyromq.deletions"
-
-_MOST_BYTES: Final = 64 << 20
 
 
 class Deletions:
@@ -36,13 +30,7 @@ class Deletions:
 
     def load(self) -> None:
         """Read the file; one that is damaged counts as empty, for then topics come back and nothing is lost."""
-        data = read_file(self._files, self._path, _MOST_BYTES)
-        if not data:
-            return
-        try:
-            self._ends = msgspec.json.decode(data, type=dict[str, int])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            logger.warning("deleted topics may come back, their list is unreadable file=%s: %s", self._path, error)
+        self._ends = read_sealed(self._files, self._path, dict[str, int]) or {}
         self._saved = dict(self._ends)
 
     def add(self, topic: str, log_end: int) -> None:
@@ -62,5 +50,5 @@ class Deletions:
         with self._saving:
             ends = dict(self._ends)
             if ends != self._saved:
-                replace_file(self._files, self._path, msgspec.json.encode(ends))
+                replace_sealed(self._files, self._path, ends)
                 self._saved = ends

@@ -17,7 +17,7 @@ from pyromq.store.files import OsFiles
 logger = logging.getLogger(__name__)
 
 _NAME_LENGTH: Final = 20
-_TAIL: Final = 8
+_TAIL: Final = 20  # a whole entry: its tags code alone may be 0
 _ENTRY: Final = 20
 _PAGE: Final = 4096
 _QUEUES_LOOKED_AT: Final = 64

@@ -63,6 +63,23 @@ class OsFiles:
             return error.errno != errno.ENXIO
         return True
 
+    def data_ranges(self, descriptor: int, position: int) -> list[tuple[int, int]]:
+        """Return where a file may hold bytes from a position on; holes and most of what is only reserved are left out.
+
+        What was read of reserved space lies in the cache and may be among them, as zeros.
+        """
+        ranges: list[tuple[int, int]] = []
+        stop = position
+        try:
+            while True:
+                start = os.lseek(descriptor, stop, os.SEEK_DATA)
+                stop = os.lseek(descriptor, start, os.SEEK_HOLE)
+                ranges.append((start, stop))
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return ranges
+            return [(position, os.fstat(descriptor).st_size)]
+
     def mmap(self, descriptor: int, length: int) -> mmap.mmap:
         """Map for reading: what is written to the file shows at once."""
         return mmap.mmap(descriptor, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
@@ -108,6 +125,10 @@ class OsFiles:
         """Return how full the file system of a path is."""
         found = os.statvfs(path)
         return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize)
+
+    def mode(self, path: str) -> int:
+        """Return what kind of thing a path is, and who may do what with it; a link is a link."""
+        return os.lstat(path).st_mode
 
     def sync_directory(self, path: str) -> None:
         """Make names created, renamed and removed in a directory durable."""
@@ -176,6 +197,13 @@ def make_directories(files: OsFiles, path: str) -> list[str]:
     if changed:
         files.makedirs(path)
     return changed
+
+
+def disk_usage(files: OsFiles, path: str) -> DiskUsage:
+    """Return how full the file system is on which a path lies, or will lie."""
+    while not files.exists(path):
+        path = os.path.dirname(path)
+    return files.disk_usage(path)
 
 
 def write_all(files: OsFiles, descriptor: int, data: bytes, position: int) -> None:

@@ -1,28 +1,33 @@
-"""When written bytes count as durable: one thread flushes for all.
+"""When written bytes count as durable: one thread flushes the log for all.
 
 The log is flushed at every interval, whatever little was written, and at once when a commit waits for it (SYNC_FLUSH):
 one fdatasync then covers all groups that wait. Consume queues can be rebuilt from the log, so they are flushed less
-often, before the checkpoint moves on. A flush that fails is never repeated: the kernel has marked the pages clean, and
-a second call would succeed with the data gone. It stops the store.
+often, before the checkpoint moves on, by another thread: thousands of them take a while. A flush that fails is never
+repeated: the kernel has marked the pages clean, and a second call would succeed with the data gone. It stops the store.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
-import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter_ns
 from typing import Final, NamedTuple
 
 from pyromq.store.checkpoint import Checkpoint, CheckpointFiles, Position
 from pyromq.store.commit_log import LogFile, Written
 from pyromq.store.files import OsFiles, is_no_space
+from pyromq.store.message_index import MessageIndex
+from pyromq.store.queue_ends import QueueEnds, ends_of
+from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DirtyFiles
 
 logger = logging.getLogger(__name__)
 
 _MANY_FILES: Final = 32
+_POSITION_INTERVAL: Final = 0.8  # with the time it takes to write it, it is never older than a second
 
 
 class _Mark(NamedTuple):
@@ -41,8 +46,11 @@ class Flusher:
         checkpoints: CheckpointFiles,
         log_directories: DirtyFiles,
         queue_files: DirtyFiles,
+        index: MessageIndex,
+        queues: ConsumeQueues,
+        queue_ends: QueueEnds,
         *,
-        now_ms: Callable[[], int],
+        queue_directory: str,
         interval_ms: int,
         checkpoint_interval_ms: int,
         on_flushed: Callable[[int], None],
@@ -52,38 +60,45 @@ class Flusher:
         self._checkpoints = checkpoints
         self._log_directories = log_directories
         self._queue_files = queue_files
+        self._index = index
+        self._queues = queues
+        self._queue_ends = queue_ends
         self._interval = interval_ms / 1000
-        self._checkpoint_interval_ms = checkpoint_interval_ms
-        self._now_ms = now_ms
+        self._checkpoint_interval = checkpoint_interval_ms / 1000
+        self._queue_directory = queue_directory
         self._on_flushed = on_flushed
         self._on_failed = on_failed
         self.flushed_offset = 0
         self.failure: OSError | None = None
-        self._guard = threading.Lock()  # for the next four, shared by writer and thread
+        self.max_unflushed_ms = 0.0
+        """The longest that written bytes have waited for their flush so far."""
+        self._unflushed_since_ns: int | None = None
+        self._guard = threading.Lock()  # for the next four, shared by writer and threads
         self._log_files: set[LogFile] = set()
         self._left_files: list[LogFile] = []
         self._written = _Mark(0, 0)
         self._dispatched = _Mark(0, 0)
         self._flushing = threading.Lock()
-        self._flushed_timestamp_ms = self._index_timestamp_ms = 0
+        self._flushed_timestamp_ms = 0
         self._position: Position | None = None
         self._work = threading.Event()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
 
     # --- told by the writer
 
-    def begin(self, end: int, timestamp_ms: int, checkpoint: Checkpoint, position: Position | None) -> None:
+    def begin(self, end: int, timestamp_ms: int, position: Position | None) -> None:
         """Begin where recovery ended: all of the log is flushed, and queues hold all of it."""
         self.flushed_offset = end
         self._written = self._dispatched = _Mark(end, timestamp_ms)
         self._flushed_timestamp_ms = timestamp_ms
-        self._index_timestamp_ms = checkpoint.index_timestamp_ms
         self._position = position
 
     def wrote(self, written: Written, end: int, timestamp_ms: int) -> None:
         """Note that the log was written up to `end`."""
         with self._guard:
+            if self._unflushed_since_ns is None:
+                self._unflushed_since_ns = perf_counter_ns()
             self._log_files.update(written.files)
             self._left_files += written.left
             self._written = _Mark(end, timestamp_ms)
@@ -92,6 +107,12 @@ class Flusher:
         """Note that consume queues were written for the log up to `end`."""
         with self._guard:
             self._dispatched = _Mark(end, timestamp_ms)
+
+    @property
+    def unflushed_ms(self) -> float:
+        """How long the oldest bytes that are not durable have waited; 0 if all are."""
+        since_ns = self._unflushed_since_ns
+        return 0.0 if since_ns is None else (perf_counter_ns() - since_ns) / 1e6
 
     # --- flushing
 
@@ -111,6 +132,7 @@ class Flusher:
             log_files, self._log_files = self._log_files, set()
             left_files, self._left_files = self._left_files, []
             written = self._written
+            taken_ns = perf_counter_ns()
         if not log_files:
             return
         try:
@@ -120,9 +142,15 @@ class Flusher:
                 self._files.sync_directory(directory)
         finally:
             self._close_files(left_files)
+        self._note_flushed(written, taken_ns)
+        self._on_flushed(written.end)
+
+    def _note_flushed(self, written: _Mark, taken_ns: int) -> None:
+        self.max_unflushed_ms = max(self.max_unflushed_ms, self.unflushed_ms)
         self._flushed_timestamp_ms = written.timestamp_ms
         self.flushed_offset = written.end
-        self._on_flushed(written.end)
+        with self._guard:
+            self._unflushed_since_ns = taken_ns if self._log_files else None  # what came meanwhile is younger
 
     def _close_files(self, log_files: list[LogFile]) -> None:
         for log_file in log_files:
@@ -132,29 +160,48 @@ class Flusher:
         """Flush the log and the consume queues, then say so in the checkpoint."""
         with self._guard:
             dispatched = self._dispatched
+        ends = ends_of(self._queues)
         changed, directories = self._queue_files.take()
+        self._index.write()
         self.flush()
         self._sync_queues(changed, directories)
+        self._index.flush(everything=self._stopping.is_set())
         position = Position(self.flushed_offset, dispatched.end)
-        if position != self._position:
-            self._write_checkpoint(dispatched, position)
+        times = Checkpoint(self._flushed_timestamp_ms, dispatched.timestamp_ms, self._index.flushed_timestamp_ms)
+        with self._unless_full():
+            self._queue_ends.write(ends)
+            if position != self._position:
+                self._checkpoints.write(times, position)
+                self._position = position
+
+    def note_position(self) -> None:
+        """Say how much of the log is durable by now, between two checkpoints."""
+        if self._position is None or self._position.flushed == self.flushed_offset:
+            return
+        position = Position(self.flushed_offset, self._position.dispatched)
+        with self._unless_full():
+            self._checkpoints.write_position(position)
+            self._position = position
+
+    @contextmanager
+    def _unless_full(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            logger.warning("no space for a new checkpoint, the old one stays: %s", error)
 
     def _sync_queues(self, changed: set[str], directories: set[str]) -> None:
         if len(changed) + len(directories) > _MANY_FILES:
             # Each fdatasync waits for the disk, even for a clean file: a thousand queues would take seconds.
-            self._files.sync_file_system(os.path.dirname(next(iter(changed or directories))))
+            self._files.sync_file_system(self._queue_directory)
             return
         for path in changed:
             self._sync_file(path)
-            self._flush_if_awaited()
         for directory in directories:
-            self._files.sync_directory(directory)
-            self._flush_if_awaited()
-
-    def _flush_if_awaited(self) -> None:
-        if self._work.is_set():
-            self._work.clear()
-            self.flush()
+            with suppress(FileNotFoundError):  # removed since
+                self._files.sync_directory(directory)
 
     def _sync_file(self, path: str) -> None:
         # Opened here and not taken from the pool, whose descriptors the writer may close at any moment.
@@ -167,39 +214,38 @@ class Flusher:
         finally:
             self._files.close(descriptor)
 
-    def _write_checkpoint(self, dispatched: _Mark, position: Position) -> None:
-        times = Checkpoint(self._flushed_timestamp_ms, dispatched.timestamp_ms, self._index_timestamp_ms)
-        try:
-            self._checkpoints.write(times, position)
-        except OSError as error:
-            if not is_no_space(error):
-                raise
-            logger.warning("no space for a new checkpoint, the old one stays: %s", error)
-        else:
-            self._position = position
-
-    # --- the thread
+    # --- the threads
 
     def start(self) -> None:
-        """Flush in a thread from now on."""
-        self._thread = threading.Thread(target=self._run, name="pyromq-flush", daemon=True)
-        self._thread.start()
+        """Flush in threads from now on."""
+        works = {"pyromq-flush": self._keep_flushing, "pyromq-checkpoint": self._keep_checkpoints}
+        for name, work in works.items():
+            thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def wake(self) -> None:
         """Flush the log at once."""
         self._work.set()
 
-    def _run(self) -> None:
-        last_checkpoint_ms = self._now_ms()
+    def _keep_flushing(self) -> None:
+        while not self._stopping.is_set() and self.failure is None:
+            self._work.wait(self._interval)
+            self._work.clear()
+            self.flush()
+
+    def _keep_checkpoints(self) -> None:
+        next_checkpoint = perf_counter_ns() + self._checkpoint_interval * 1e9
+        while not self._stopping.wait(min(_POSITION_INTERVAL, self._checkpoint_interval)) and self.failure is None:
+            if perf_counter_ns() < next_checkpoint:
+                self.note_position()
+            else:
+                self.checkpoint()
+                next_checkpoint = perf_counter_ns() + self._checkpoint_interval * 1e9
+
+    def _run(self, work: Callable[[], None]) -> None:
         try:
-            while not self._stopping and self.failure is None:
-                self._work.wait(self._interval)
-                self._work.clear()
-                self.flush()
-                now_ms = self._now_ms()
-                if not 0 <= now_ms - last_checkpoint_ms < self._checkpoint_interval_ms:  # a clock may step back
-                    self.checkpoint()
-                    last_checkpoint_ms = now_ms
+            work()
         except OSError as error:
             self.fail(error)
         except Exception as error:
@@ -212,12 +258,11 @@ class Flusher:
         self._on_failed(error)
 
     def stop(self) -> None:
-        """End the thread."""
-        self._stopping = True
+        """End the threads."""
+        self._stopping.set()
         self.wake()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        while self._threads:
+            self._threads.pop().join()
 
     def close(self) -> None:
         """Close files that were never flushed, after a failure."""

@@ -55,24 +55,24 @@ class Geometry(NamedTuple):
 
 
 class IndexHeader(NamedTuple):
-    """What a file says about its entries; `count` is the number that its next entry gets."""
+    """What a file says about its entries; `next_entry` is the number that its next one gets."""
 
     begin_ms: int = 0
     end_ms: int = 0
     begin_offset: int = 0
     end_offset: int = 0
     used_slots: int = 0
-    count: int = 1
+    next_entry: int = 1
 
     @classmethod
     def unpack(cls, data: bytes) -> IndexHeader:
         """Read a header; one that was never written has no entries."""
         header = cls(*HEADER.unpack(data.ljust(HEADER.size, b"\0")))
-        return header if header.count > 0 else header._replace(count=1)
+        return header if header.next_entry > 0 else header._replace(next_entry=1)
 
     def covers(self, begin_ms: int, end_ms: int) -> bool:
         """Tell whether messages of a time may be in the file."""
-        return self.count > 1 and begin_ms <= self.end_ms and end_ms >= self.begin_ms
+        return self.next_entry > 1 and begin_ms <= self.end_ms and end_ms >= self.begin_ms
 
 
 class IndexEntry(NamedTuple):
@@ -93,15 +93,13 @@ class IndexFile(NamedTuple):
 
 
 def file_number(now_ms: int, last: int) -> int:
-    """Return the name of a new file, as a number: the local time, but behind the last one's, whatever the clock says."""
+    """Return the name of a new file, as a number: the local time, but behind the last one's whatever the clock says."""
     now = datetime.fromtimestamp(now_ms / 1000)
     return max(int(now.strftime("%Y%m%d%H%M%S")) * 1000 + now_ms % 1000, last + 1)
 
 
-def walk_chain(
-    files: OsFiles, descriptor: int, geometry: Geometry, newest: int, count: int
-) -> Iterator[tuple[int, IndexEntry]]:
-    """Give the entries of a slot from the newest on, with their numbers; whatever the file holds, this ends."""
+def walk_chain(files: OsFiles, descriptor: int, geometry: Geometry, newest: int, count: int) -> Iterator[IndexEntry]:
+    """Give the entries of a slot from the newest on; whatever the file holds, this ends."""
     first, data = 0, b""
     number = newest
     while 0 < number < count:
@@ -112,7 +110,7 @@ def walk_chain(
             if len(data) < ENTRY.size * (number - first + 1):
                 return
         entry = IndexEntry._make(ENTRY.unpack_from(data, ENTRY.size * (number - first)))
-        yield number, entry
+        yield entry
         if entry.previous >= number:
             return
         number = entry.previous

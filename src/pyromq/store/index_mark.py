@@ -27,7 +27,7 @@ class IndexMark(NamedTuple):
 
     end: int
     file_number: int
-    count: int
+    next_entry: int
 
 
 class MarkFile:
@@ -43,8 +43,8 @@ class MarkFile:
         data = read_file(self._files, self._path, _MARK.size + _CRC.size)
         if len(data) < _MARK.size + _CRC.size or _CRC.pack(crc32(data[: _MARK.size])) != data[_MARK.size :]:
             return None
-        end, file_number, count, slots, entries = _MARK.unpack_from(data)
-        return IndexMark(end, file_number, count), Geometry(slots, entries)
+        end, file_number, next_entry, slots, entries = _MARK.unpack_from(data)
+        return IndexMark(end, file_number, next_entry), Geometry(slots, entries)
 
     def write(self, mark: IndexMark, geometry: Geometry) -> None:
         """Replace it, if it says something new."""

@@ -6,7 +6,7 @@ for a flush; after a crash they are made anew from the entries, which are flushe
 
 from __future__ import annotations
 
-import logging
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from pyromq.store.files import OsFiles, write_all
 from pyromq.store.index_file import ENTRY, HEADER, MAX_SECONDS, Geometry, IndexFile, IndexHeader
 from pyromq.store.key_batch import Hashes, Ints, KeyBatch
-
-logger = logging.getLogger(__name__)
 
 _PAGE: Final = 4096
 _READ: Final = 16 * _PAGE
@@ -42,7 +40,16 @@ class IndexWriter:
         self._next_page = 0
         self.descriptor = files.open(path, create=create)
         if create:
-            files.ftruncate(self.descriptor, geometry.file_size)
+            self._give_full_length()
+
+    def _give_full_length(self) -> None:
+        try:
+            self._files.ftruncate(self.descriptor, self.geometry.file_size)
+        except OSError:
+            self.close()
+            with suppress(OSError):
+                self._files.unlink(self.path)
+            raise
 
     @property
     def file(self) -> IndexFile:
@@ -52,7 +59,7 @@ class IndexWriter:
     @property
     def room(self) -> int:
         """How many keys still fit."""
-        return self.geometry.entries - self.header.count
+        return self.geometry.entries - self.header.next_entry
 
     def close(self) -> None:
         """Close the file; what was not flushed is left to recovery."""
@@ -62,7 +69,7 @@ class IndexWriter:
 
     def put(self, batch: KeyBatch) -> None:
         """Write the entries of a batch that fits; an OSError leaves all as it was."""
-        first, hashes = self.header.count, batch.hashes
+        first, hashes = self.header.next_entry, batch.hashes
         numbers = np.arange(first, first + len(hashes), dtype=np.int32)
         slots = hashes % np.int32(self.geometry.slots)
         order = np.argsort(slots, kind="stable")
@@ -91,7 +98,7 @@ class IndexWriter:
 
     def _newest(self, slots: Hashes | Ints) -> Hashes:
         newest = self._slots[slots].astype(np.int32)
-        newest[(newest < 0) | (newest >= self.header.count)] = 0  # damaged, or left by a crash
+        newest[(newest < 0) | (newest >= self.header.next_entry)] = 0  # damaged, or left by a crash
         return newest
 
     def _write_entries(self, first: int, hashes: Hashes, batch: KeyBatch, begin_ms: int, previous: Hashes) -> None:
@@ -110,7 +117,7 @@ class IndexWriter:
 
         A limit keeps a pass short where keys are many: the others have their turn in the next ones.
         """
-        HEADER.pack_into(self._head, 0, *self.header)
+        self._head[: HEADER.size] = np.frombuffer(HEADER.pack(*self.header), np.uint8)
         changed = np.flatnonzero(self._changed)
         if limit is not None and len(changed) > limit:
             turn = int(np.searchsorted(changed, self._next_page))
@@ -145,24 +152,24 @@ class IndexWriter:
                 self._head[position : position + len(data)] = np.frombuffer(data, np.uint8)
 
     def rebuild(self, header: IndexHeader) -> None:
-        """Make the slots anew from the entries before `header.count`, up to the first that cannot be right.
+        """Make the slots anew from the entries before `header.next_entry`, up to the first that cannot be right.
 
         In a file left by a crash entries may be missing, pages of slots may be older or newer than they. What stands
         behind the last good entry is removed. The header tells afterwards how many entries there are.
         """
-        self.header = header._replace(count=1, end_offset=header.begin_offset, end_ms=header.begin_ms)
+        self.header = header._replace(next_entry=1, end_offset=header.begin_offset, end_ms=header.begin_ms)
         is_good = True
-        while is_good and self.header.count < header.count:
-            is_good = self._rebuild_from(min(header.count - self.header.count, _ENTRIES_A_READ))
+        while is_good and self.header.next_entry < header.next_entry:
+            is_good = self._rebuild_from(min(header.next_entry - self.header.next_entry, _ENTRIES_A_READ))
         used = int(np.count_nonzero(self._slots))
-        end_ms = header.end_ms if self.header.count == header.count else self.header.end_ms
+        end_ms = header.end_ms if self.header.next_entry == header.next_entry else self.header.end_ms
         self.header = self.header._replace(used_slots=used, end_ms=max(end_ms, header.begin_ms))
         self._clear_entries()
         self._find_changes()
 
     def _rebuild_from(self, count: int) -> bool:
         """Add the next entries to their slots; return whether all were good."""
-        first = self.header.count
+        first = self.header.next_entry
         data = self._files.pread(self.descriptor, ENTRY.size * count, self.geometry.entry_position(first))
         entries = np.frombuffer(data, _ENTRY, len(data) // ENTRY.size)
         good = self._count_good(entries)
@@ -173,20 +180,23 @@ class IndexWriter:
             self._slots[slots] = numbers  # of equal slots the last one stays
             end_ms = self.header.begin_ms + int(entries["seconds"][-1]) * 1000 + 999
             offset = int(entries["offset"][-1])
-            self.header = self.header._replace(count=first + good, end_offset=offset, end_ms=end_ms)
+            self.header = self.header._replace(next_entry=first + good, end_offset=offset, end_ms=end_ms)
         return good == count
 
     def _count_good(self, entries: NDArray[np.void]) -> int:
-        numbers = np.arange(self.header.count, self.header.count + len(entries))
+        numbers = np.arange(self.header.next_entry, self.header.next_entry + len(entries))
         offsets = entries["offset"].astype(np.int64)
         before = np.concatenate(([self.header.end_offset], offsets[:-1])) if len(offsets) else offsets
         good = (offsets >= before) & (entries["hash"] >= 0) & (entries["seconds"] >= 0)
         good &= (entries["previous"] >= 0) & (entries["previous"] < numbers)
+        good &= (entries["hash"] != 0) | (
+            offsets != 0
+        )  # never written; an odd key of the log's first message is put again
         return int(np.argmin(good)) if not good.all() else len(entries)
 
     def count_before(self, physical_offset: int) -> int:
-        """Return the number of the first entry at or behind an offset of the log: by halves, for entries are in order."""
-        low, high = 1, self.header.count
+        """Return the number of the first entry at or behind an offset of the log."""
+        low, high = 1, self.header.next_entry
         while low < high:
             middle = (low + high) // 2
             if self._offset(middle) < physical_offset:
@@ -203,11 +213,11 @@ class IndexWriter:
         """Drop the keys of all messages at or behind an offset of the log."""
         count = self.count_before(physical_offset)
         self._slots[:] = 0
-        self.rebuild(self.header._replace(count=count))
+        self.rebuild(self.header._replace(next_entry=count))
 
     def _clear_entries(self) -> None:
         # What a crash left there must never be taken for entries of today.
-        end = self.geometry.entry_position(self.header.count)
+        end = self.geometry.entry_position(self.header.next_entry)
         if self._files.has_data(self.descriptor, end):
             self._files.ftruncate(self.descriptor, end)
             self._files.ftruncate(self.descriptor, self.geometry.file_size)

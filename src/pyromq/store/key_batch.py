@@ -11,13 +11,13 @@ Java's hash of a run is the sum of its bytes times powers of 31. Modulo 2³² 31
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyromq.protocol.filter import java_hash
-from pyromq.store.key_hash import StoredKeys, key_hash, prefix
+from pyromq.store.key_hash import COLUMNS, StoredKeys, key_hash, prefix
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.int32]
@@ -39,15 +39,20 @@ class KeyBatch(NamedTuple):
     offsets: Ints
     times_ms: Ints
 
+    def rows(self, first: int, stop: int) -> KeyBatch:
+        """Return some of the rows."""
+        return KeyBatch(self.hashes[first:stop], self.offsets[first:stop], self.times_ms[first:stop])
 
-def hash_keys(messages: Sequence[StoredKeys]) -> KeyBatch:
+
+def hash_keys(messages: StoredKeys) -> KeyBatch:
     """Return the hash of every key of every message, with the message's place and time."""
-    topics, texts, offsets, times_ms = zip(*messages, strict=True)
+    topics, texts = cast(list[str], messages[0::COLUMNS]), cast(list[bytes], messages[1::COLUMNS])
     if len(texts) > 1 and (sum(map(len, texts)) + len(texts) > _MAX_BYTES or len(texts) > _MAX_MESSAGES):
-        middle = len(messages) // 2
+        middle = len(texts) // 2 * COLUMNS
         return _join(hash_keys(messages[:middle]), hash_keys(messages[middle:]))
     hashes, owners = _hash_all(topics, texts)
-    return KeyBatch(hashes, np.array(offsets, np.int64)[owners], np.array(times_ms, np.int64)[owners])
+    offsets, times_ms = np.array(messages[2::COLUMNS], np.int64), np.array(messages[3::COLUMNS], np.int64)
+    return KeyBatch(hashes, offsets[owners], times_ms[owners])
 
 
 def _join(first: KeyBatch, second: KeyBatch) -> KeyBatch:
@@ -71,26 +76,32 @@ def _hash_all(topics: Sequence[str], texts: Sequence[bytes]) -> tuple[Hashes, In
 def _find_keys(text: bytes, texts: Sequence[bytes]) -> tuple[Ints, Ints, Ints]:
     """Return where keys begin and end, and whose they are: by message, the unique key first."""
     data = np.frombuffer(text, np.uint8)
-    starts, is_unique = _find_values(text, data)
-    separators = np.flatnonzero(data == 2)
-    ends = separators[np.searchsorted(separators, starts)]
+    starts, ends, is_unique = _find_values(text, data)
     text_ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1) + len(_FRONT)
     # Twice the message's number, one more for KEYS: the order of entries, and what tells a name given twice.
     # 16 bits, because numpy sorts those without comparing.
     ranks = (np.searchsorted(text_ends, starts, "right") * 2 + ~is_unique).astype(np.int16)
-    starts, ends, ranks = _split(data, *_last_of_each(starts, ends, ranks))
+    starts, ends, ranks = _last_of_each(starts, ends, ranks)
+    if b" " in text:
+        starts, ends, ranks = _split(data, starts, ends, ranks)
     order = np.argsort(ranks, kind="stable")
     return starts[order], ends[order], ranks[order] >> 1
 
 
-def _find_values(text: bytes, data: NDArray[np.uint8]) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return where the values of UNIQ_KEY and KEYS begin, and which are of UNIQ_KEY."""
-    marks = np.flatnonzero(data == 1)
+def _find_values(text: bytes, data: NDArray[np.uint8]) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return where the values of UNIQ_KEY and KEYS begin and end, and which are of UNIQ_KEY."""
+    controls = np.flatnonzero(data <= 2)
+    numbers = np.flatnonzero(data[controls] == 1)
+    marks = controls[numbers]
     eight_bytes = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))
     names = eight_bytes[marks - 8]
     is_unique = (names == _UNIQ_KEY) & (data[marks - 9] == 2)
     wanted = is_unique | ((names >> np.uint64(32) == _KEYS) & (data[marks - 5] == 2))
-    return marks[wanted] + 1, is_unique[wanted]
+    starts, ends = marks[wanted] + 1, controls[numbers[wanted] + 1]
+    if not bool((data[ends] == 2).all()):  # a value may hold such bytes: it ends at the next separator
+        separators = controls[data[controls] == 2]
+        ends = separators[np.searchsorted(separators, starts)]
+    return starts, ends, is_unique[wanted]
 
 
 def _last_of_each(starts: Ints, ends: Ints, ranks: Ranks) -> tuple[Ints, Ints, Ranks]:
@@ -107,7 +118,7 @@ def _last_of_each(starts: Ints, ends: Ints, ranks: Ranks) -> tuple[Ints, Ints, R
 def _split(data: NDArray[np.uint8], starts: Ints, ends: Ints, ranks: Ranks) -> tuple[Ints, Ints, Ranks]:
     """Part the values of KEYS at blanks; empty pieces are none."""
     blanks = np.flatnonzero(data == 0x20)
-    if not len(blanks) or not len(starts):
+    if not len(starts):
         return starts, ends, ranks
     values = np.searchsorted(starts, blanks, "right") - 1
     inside = (values >= 0) & (blanks < ends[values]) & (ranks[values] & 1 == 1)

@@ -10,8 +10,12 @@ from pyromq.protocol.properties import KEYS, UNIQ_KEY, find_property
 
 KEY_SEPARATOR = " "
 
-StoredKeys = tuple[str, bytes, int, int]
-"""What the index needs of a message: topic, properties, physical offset, store time in ms. Plain: one for each send."""
+StoredKeys = list[str | bytes | int]
+"""What the index needs of messages: for each its topic, properties, physical offset and store time in ms, end to end.
+
+One list and no value for each: this is filled by every send, and read by columns.
+"""
+COLUMNS = 4
 
 
 def prefix(topic: str) -> str:
@@ -20,7 +24,7 @@ def prefix(topic: str) -> str:
 
 
 def key_hash(topic: str, key: str) -> int:
-    """Return the hash of a key of a topic, 0 or more: Java's abs() leaves its smallest number negative, so 0 for that."""
+    """Return the hash of a key of a topic, never negative: RocketMQ takes 0 where Java's abs() leaves it so."""
     value = abs(java_hash(prefix(topic) + key))
     return value if value < 1 << 31 else 0
 

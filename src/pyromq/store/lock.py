@@ -67,3 +67,26 @@ class DirectoryLock:
             _held.discard(self._identity)
             self._files.close(self._descriptor)
             self._descriptor = None
+
+
+def is_held(root: Path, files: OsFiles) -> bool:
+    """Tell whether a server has a directory open, without writing anything there."""
+    try:
+        status = os.stat(root)
+        with _held_guard:
+            # Never open the file here if this process holds it: closing it would give the lock back.
+            if (status.st_dev, status.st_ino) in _held:
+                return True
+            return _is_locked(files.open(str(root / "lock")), files)
+    except FileNotFoundError:
+        return False
+
+
+def _is_locked(descriptor: int, files: OsFiles) -> bool:
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):
+        return True
+    finally:
+        files.close(descriptor)  # and with it the lock of a moment
+    return False

@@ -15,22 +15,28 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from pyromq.errors import StoreClosed, StoreError
-from pyromq.protocol.record import Record
+from pyromq.protocol.record import Record, read_head
 from pyromq.store.appender import Appender
+from pyromq.store.cleaner import Cleaner
 from pyromq.store.config import StoreConfig
 from pyromq.store.directory import StoreDirectory
 from pyromq.store.dispatch import Group
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.flush import Flusher
+from pyromq.store.index_query import MAX_TIME_MS
 from pyromq.store.queue_reader import QueueReader, read_limits
-from pyromq.store.results import Arrival, GetResult, GetStatus, PutResult, PutStatus
+from pyromq.store.read_guard import ReadGuard
+from pyromq.store.readable import PropertyFilter
+from pyromq.store.results import Arrival, GetResult, GetStatus, PutResult, PutStatus, QueryResult
 
-__all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "PutStatus"]
+__all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "PutStatus", "QueryResult"]
 
 logger = logging.getLogger(__name__)
+
+_MAX_QUERIED_BYTES: Final = 8 << 20  # half of the largest frame
 
 
 def _ignore(_: object) -> None:
@@ -83,26 +89,47 @@ class MessageStore:
         self._exit = ExitStack()
         self.is_open = False
         """Whether messages can be read."""
+        self.found_topics: dict[str, int] = {}
+        """Topics that recovery met behind the checkpoint, each with the number of queues it needs at least."""
         self._failure: StoreError | None = None
         self._waiting: deque[Group] = deque()
-        self._directory = StoreDirectory(config, self._files)
+        self._directory = StoreDirectory(config, self._files, now_ms)
         self._log = self._directory.log
         self._queues = self._directory.queues
+        self._index = self._directory.index
         self._appender = Appender(
             self._log,
             self._queues,
+            self._index,
             now_ms,
             max_message_size=config.max_message_size,
             delay_levels_ms=config.delay_levels_ms,
         )
+        self.cleaner = Cleaner(
+            config,
+            self._log,
+            self._queues,
+            self._directory.deletions,
+            self._files,
+            now_ms=now_ms,
+            durable_end=lambda: self._flusher.flushed_offset,
+            expire_index=self._index.expire,
+        )
+        """Removes what has expired or was deleted."""
         self._reading = _Reading(self)
-        self._reader = QueueReader(self._log, self._queues, read_limits(config))
+        self.fences = self._directory.fences
+        """The damage in the log that is known, and what reads have left out because of it."""
+        guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
+        self._reader = QueueReader(self._log, self._queues, read_limits(config), guard)
         self._flusher = Flusher(
             self._files,
             self._directory.checkpoints,
             self._directory.dirty_log,
             self._directory.dirty_queues,
-            now_ms=now_ms,
+            self._index,
+            self._queues,
+            self._directory.queue_ends,
+            queue_directory=self._queues.root,
             interval_ms=config.flush_interval_ms,
             checkpoint_interval_ms=config.checkpoint_interval_ms,
             on_flushed=self._flushed,
@@ -124,10 +151,14 @@ class MessageStore:
     def _open(self, stack: ExitStack) -> None:
         stop, found = self._directory.open(stack)
         self._appender.begin(found.last_timestamp_ms)
-        self._flusher.begin(found.end, found.last_timestamp_ms, stop.checkpoint, stop.position)
+        self._flusher.begin(found.end, found.last_timestamp_ms, stop.position)
+        self._flusher.checkpoint()  # what recovery did is not to be done again
+        self.found_topics = found.topics
         stack.callback(self._flusher.close)
         self._flusher.start()
         stack.callback(self._flusher.stop)
+        self.cleaner.open()
+        stack.callback(self.cleaner.close)
 
     def close(self) -> None:
         """Write and flush everything, remove the mark of an unclean stop, and give the directory back."""
@@ -164,7 +195,11 @@ class MessageStore:
 
     @property
     def writable(self) -> bool:
-        """Whether messages are taken: the store is open and no write or flush has failed."""
+        """Whether messages are taken: nothing has failed, and the disk has room."""
+        return self._can_write and not self.cleaner.refuses_messages
+
+    @property
+    def _can_write(self) -> bool:
         return self.is_open and self._failure is None and self._flusher.failure is None
 
     @property
@@ -178,13 +213,13 @@ class MessageStore:
         Raises MessageTooLarge, DiskFull (nothing has changed, try again later), StoreClosed, or StoreError.
         """
         if not self.writable:
-            raise self._closed()
+            raise self.refusal()
         return self._appender.put(record)
 
     def put_batch(self, records: Sequence[Record]) -> list[PutResult]:
         """Let messages of one queue join the open group, all or none, side by side in one file."""
         if not self.writable:
-            raise self._closed()
+            raise self.refusal()
         return self._appender.put_batch(records)
 
     def commit(self) -> None:
@@ -195,9 +230,9 @@ class MessageStore:
         if not self.has_pending:
             return
         group = self._appender.take()
-        if not self.writable:
+        if not self._can_write:
             self._log.drop_group()
-            raise self._closed()
+            raise self.refusal()
         try:
             self._flusher.wrote(self._log.write(), group.end, group.last_timestamp_ms)
         except OSError as error:
@@ -229,6 +264,7 @@ class MessageStore:
             group = self._waiting.popleft()
             try:
                 group.dispatch()
+                self._index.add(group.keys, group.end)
             except OSError as error:
                 raise self._fail("write to", error) from error
             self._flusher.dispatched(group.end, group.last_timestamp_ms)
@@ -262,7 +298,10 @@ class MessageStore:
             self.on_failure(failure)
         return failure
 
-    def _closed(self) -> StoreClosed:
+    def refusal(self) -> StoreError:
+        """Say why no message is taken, while `writable` is false."""
+        if self._can_write:
+            return self.cleaner.refusal()
         failure = self._failure or self._flusher.failure
         return StoreClosed(f"the store stopped writing: {failure}" if failure else "the store is closed")
 
@@ -277,18 +316,47 @@ class MessageStore:
         *,
         max_bytes: int | None = None,
         codes: frozenset[int] | None = None,
+        wants: PropertyFilter | None = None,
     ) -> GetResult:
-        """Return messages from a queue offset on, of the given tag codes only if there are any.
+        """Return messages from a queue offset on, of the given tag codes only, and only what the filter accepts.
 
         `max_bytes` and `max_count` replace the stock limits where `max_bytes` is given.
         """
         with self._reading:
-            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes)
+            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes, wants)
 
     def read(self, physical_offset: int) -> bytes | None:
         """Return the record that begins at an offset of the log; None if none does."""
         with self._reading:
             return self._log.read(physical_offset)
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
+        """Return the newest messages with a key, in the order of the log; others whose key has its hash are among them.
+
+        `key` is one of a message's keys or its unique key; the times are those at which a message was stored.
+        """
+        return self.read_found(self.find(topic, key, max_count, begin_ms, end_ms), begin_ms, end_ms)
+
+    def find(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> list[int]:
+        """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
+        with self._reading:
+            count = min(max_count, self.config.max_query_count)
+            return self._index.find(topic, key, count, begin_ms, end_ms, self._log.start)
+
+    def read_found(self, offsets: Sequence[int], begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
+        """Return the messages that find() found, the newest of them if they are too many bytes for one answer."""
+        records: list[bytes] = []
+        size = 0
+        with self._reading:
+            for offset in offsets:
+                record = self._log.read(offset)
+                if record is None or not begin_ms <= read_head(record).store_timestamp_ms <= end_ms:
+                    continue
+                size += len(record)
+                if records and size > _MAX_QUERIED_BYTES:
+                    break
+                records.append(record)
+            return QueryResult(records[::-1], *self._index.last_update)
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the offset of the message stored nearest to a time; 0 for an empty queue."""
@@ -338,3 +406,13 @@ class MessageStore:
     def flushed_offset(self) -> int:
         """Up to where the log is durable."""
         return self._flusher.flushed_offset
+
+    @property
+    def unflushed_ms(self) -> float:
+        """How long the oldest message that is not durable has waited; 0 if all are."""
+        return self._flusher.unflushed_ms
+
+    @property
+    def max_unflushed_ms(self) -> float:
+        """The longest that a message has waited for its flush since the store was opened."""
+        return self._flusher.max_unflushed_ms

@@ -10,17 +10,23 @@ from typing import Final, NamedTuple, Protocol
 
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
+from pyromq.store.property_scan import PropertyReader, wanted_entries
+from pyromq.store.readable import PropertyFilter, ReadableLog
 from pyromq.store.results import GetResult, GetStatus
-from pyromq.store.segments import SegmentedFile
 
 _PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
 _SCAN_ENTRIES: Final = 800
-_SMALLEST_RECORD: Final = 92
+_SMALLEST_RECORD: Final = 91
 _SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
 _COMPARE_UP_TO: Final = 8  # codes; numpy's isin costs as much as eight comparisons
 # Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
 _LOWEST_CODE_HIGH: Final = -1
+
+
+Place = tuple[int, tuple[int, int]]
+"""Index, physical offset and size of an entry."""
+Places = Iterable[Place]
 
 
 class ReadLimits(NamedTuple):
@@ -45,41 +51,32 @@ def read_limits(config: StoreConfig) -> ReadLimits:
     )
 
 
-class ReadableLog(Protocol):
-    """The bytes of a log, from `start` to `end`: a broker's own CommitLog, or a view of another's."""
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    @property
-    def file_size(self) -> int: ...
-
-    @property
-    def segments(self) -> SegmentedFile: ...
-
-    def pread(self, position: int, length: int) -> bytes: ...
-
-    def view(self, position: int, length: int) -> bytes | memoryview: ...
-
-    def store_timestamp_ms(self, position: int) -> int | None: ...
-
-
 class ReadableQueues(Protocol):
     """Queues by topic and id."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None: ...
 
 
+class EntryGuard(Protocol):
+    """Lets pass the entries whose records are sound."""
+
+    def is_needed(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Tell whether entries from an offset on may be damaged, or their records."""
+
+    def sound_ones(self, queue: ConsumeQueue, offset: int, entries: Places) -> Iterator[Place]:
+        """Yield the entries whose records are sound; `offset` is that of index 0."""
+
+
 class QueueReader:
     """Reads what consumers may see; changes nothing."""
 
-    def __init__(self, log: ReadableLog, queues: ReadableQueues, limits: ReadLimits) -> None:
+    def __init__(
+        self, log: ReadableLog, queues: ReadableQueues, limits: ReadLimits, guard: EntryGuard | None = None
+    ) -> None:
         self._log = log
         self._queues = queues
         self._limits = limits
+        self._guard = guard
 
     def get(
         self,
@@ -89,6 +86,7 @@ class QueueReader:
         max_count: int,
         max_bytes: int | None,
         codes: frozenset[int] | None,
+        wants: PropertyFilter | None = None,
     ) -> GetResult:
         """Return messages from an offset on, with RocketMQ's statuses and limits."""
         queue = self._queues.find(topic, queue_id)
@@ -101,18 +99,28 @@ class QueueReader:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high, [])
         if offset > high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, low if low == 0 else high, low, high, [])
-        return self._scan(queue, offset, max_count, max_bytes, codes)
+        return self._scan(queue, offset, max_count, max_bytes, codes, wants)
 
     def _scan(
-        self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int | None, codes: frozenset[int] | None
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        max_bytes: int | None,
+        codes: frozenset[int] | None,
+        wants: PropertyFilter | None,
     ) -> GetResult:
         batch = _Batch(self._log, self._limits, max_count, max_bytes)
-        wanted = batch.most if codes is None else max(_SCAN_ENTRIES, max_count)
-        data = queue.read(offset, wanted)
+        data = queue.read(offset, _most_entries(batch.most, max_count, codes, wants))
         if not data:
             next_offset = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset, [])
-        scanned = batch.take(matching_entries(data, codes), len(data) // ENTRY_SIZE)
+        entries = matching_entries(data, codes)
+        if self._guard is not None and self._guard.is_needed(queue, offset):
+            entries = self._guard.sound_ones(queue, offset, entries)
+        if wants is not None:
+            entries = wanted_entries(entries, wants, PropertyReader(self._log, batch.cold_before))
+        scanned = batch.take(entries, len(data) // ENTRY_SIZE)
         last_seen = ENTRY.unpack_from(data, (scanned - 1) * ENTRY_SIZE)[0]
         return batch.result(queue, offset + scanned, last_seen)
 
@@ -155,7 +163,8 @@ class _Batch:
 
     def __init__(self, log: ReadableLog, limits: ReadLimits, max_count: int, max_bytes: int | None) -> None:
         self._log = log
-        self._cold_before = log.end - limits.memory
+        self.cold_before = log.end - limits.memory
+        """What lies before it may have to come from the disk."""
         if max_bytes is None:
             self._hot = (min(max_count, limits.memory_count), limits.memory_bytes)
             self._cold = (min(max_count, limits.disk_count), limits.disk_bytes)
@@ -168,7 +177,7 @@ class _Batch:
 
     def take(self, entries: Iterable[tuple[int, tuple[int, int]]], read: int) -> int:
         """Take what fits of (index, (physical offset, size)); return how many of the entries read were looked at."""
-        log_start, log_end, cold_before = self._log.start, self._log.end, self._cold_before
+        log_start, log_end, cold_before = self._log.start, self._log.end, self.cold_before
         count = total = skip_to = 0
         run_end = -1
         looked_at = read
@@ -176,7 +185,7 @@ class _Batch:
             if physical_offset < skip_to:
                 continue
             end = physical_offset + size
-            if physical_offset < log_start or end > log_end or size <= 0:
+            if physical_offset < log_start or end > log_end or size < _SMALLEST_RECORD:
                 skip_to = self._next_readable(physical_offset)
                 continue
             most, most_bytes = self._cold if physical_offset < cold_before else self._hot
@@ -211,14 +220,21 @@ class _Batch:
             [self._read(start, end - start) for start, end in self._runs],
             self._count,
             self._size,
-            last_seen < self._cold_before,
+            last_seen < self.cold_before,
         )
 
     def _read(self, position: int, length: int) -> bytes | memoryview:
         # A page fault in a map stops every thread, a pread does not: what may have to come from the disk is read.
-        if position < self._cold_before:
+        if position < self.cold_before:
             return self._log.pread(position, length)
         return self._log.view(position, length)
+
+
+def _most_entries(most: int, max_count: int, codes: frozenset[int] | None, wants: PropertyFilter | None) -> int:
+    """Return how many entries to look at for an answer that holds at most `most` messages."""
+    if wants is not None:
+        return min(_SCAN_ENTRIES, wants.scan_limit)
+    return most if codes is None else max(_SCAN_ENTRIES, max_count)
 
 
 def matching_entries(data: bytes, codes: frozenset[int] | None) -> Iterator[tuple[int, tuple[int, int]]]:

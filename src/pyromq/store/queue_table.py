@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -17,21 +19,26 @@ from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
 logger = logging.getLogger(__name__)
 
 _MAX_QUEUE_ID: Final = 0x7FFFFFFF
+_REMOVED: Final = ".removed"
 
 
 class ConsumeQueues:
     """The queues that exist, and those that a first message makes."""
 
     def __init__(self, root: Path, file_size: int, files: OsFiles, pool: DescriptorPool, dirty: DirtyFiles) -> None:
-        self._root = os.path.realpath(root)
-        self._file_size = file_size
+        self.file_size = file_size
+        self.unusable: list[tuple[str, int]] = []
+        """Queues whose files could not be loaded; they were set aside and have to be made anew."""
+        self._leftovers: list[str] = []
+        self.root = os.path.realpath(root)
         self._files = files
         self._pool = pool
         self._dirty = dirty
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        return (queue for queues in self._topics.values() for queue in queues.values())
+        # Copied, for the flusher's thread goes through them while others are made and removed.
+        return (queue for queues in list(self._topics.values()) for queue in list(queues.values()))
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue that has, or had, messages."""
@@ -54,11 +61,37 @@ class ConsumeQueues:
 
     def load(self) -> None:
         """Find the queues of an existing store; their ends are not known yet."""
-        for topic in self._files.subdirectories(self._root):
-            directory = os.path.join(self._root, topic)
+        for topic in self._files.subdirectories(self.root):
+            directory = os.path.join(self.root, topic)
             for name in self._files.subdirectories(directory):
                 if name.isascii() and name.isdigit() and str(int(name)) == name:
                     self._load(topic, int(name), os.path.join(directory, name))
+                elif name.endswith(_REMOVED):
+                    self._leftovers.append(os.path.join(directory, name))
+
+    def remove(self, queue: ConsumeQueue) -> None:
+        """Forget a queue; its directory gets out of the way of a new one and is left over for removal.
+
+        RocketMQ's brokers, and ours, take no directory in a topic's for a queue whose name is not a number. Raises
+        OSError, with nothing changed, if the directory cannot be renamed.
+        """
+        directory = queue.segments.directory
+        numbered = (f"{directory}.{number}{_REMOVED}" for number in count())
+        target = next(path for path in numbered if not self._files.exists(path))
+        with suppress(FileNotFoundError):  # it never had an entry
+            self._files.rename(directory, target)
+            self._dirty.add_directories(os.path.dirname(directory))
+            self._leftovers.append(target)
+        queue.is_removed = True
+        queue.segments.drop_before(queue.segments.stop)
+        del self._topics[queue.topic][queue.queue_id]
+        if not self._topics[queue.topic]:
+            del self._topics[queue.topic]
+
+    def take_leftovers(self) -> list[str]:
+        """Return the directories that are to be removed, and forget them."""
+        leftovers, self._leftovers = self._leftovers, []
+        return leftovers
 
     def _load(self, topic: str, queue_id: int, directory: str) -> None:
         try:
@@ -66,18 +99,24 @@ class ConsumeQueues:
         except StoreError as error:
             logger.warning("left alone a directory that is no queue's: %s", error)
         else:
-            self._add(topic, queue_id, directory).segments.load()
+            queue = self._add(topic, queue_id, directory)
+            try:
+                queue.segments.load()
+            except StoreError as error:
+                logger.warning("set aside a queue that cannot be used topic=%s queue=%d: %s", topic, queue_id, error)
+                self.unusable.append((topic, queue_id))
+                self.remove(queue)
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
         _check_name(topic, queue_id)
-        directory = os.path.join(self._root, topic, str(queue_id))
+        directory = os.path.join(self.root, topic, str(queue_id))
         # A name cannot leave the store, but a link planted in it could.
         if os.path.realpath(directory) != directory:
             raise StoreError(f"{directory} leads out of the store")
         return self._add(topic, queue_id, directory)
 
     def _add(self, topic: str, queue_id: int, directory: str) -> ConsumeQueue:
-        segments = SegmentedFile(directory, self._file_size, self._files, self._pool, self._dirty)
+        segments = SegmentedFile(directory, self.file_size, self._files, self._pool, self._dirty)
         queue = self._topics.setdefault(topic, {})[queue_id] = ConsumeQueue(topic, queue_id, segments)
         return queue
 

@@ -5,6 +5,40 @@ from __future__ import annotations
 from typing import Protocol
 
 from pyromq.store.results import GetResult
+from pyromq.store.segments import SegmentedFile
+
+
+class ReadableLog(Protocol):
+    """The bytes of a log, from `start` to `end`: a broker's own CommitLog, or a view of another's."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    @property
+    def file_size(self) -> int: ...
+
+    @property
+    def segments(self) -> SegmentedFile: ...
+
+    def pread(self, position: int, length: int) -> bytes: ...
+
+    def view(self, position: int, length: int) -> bytes | memoryview: ...
+
+    def store_timestamp_ms(self, position: int) -> int | None: ...
+
+
+class PropertyFilter(Protocol):
+    """Picks messages by their properties; `scan_limit` is how many it may be asked about in one read."""
+
+    @property
+    def scan_limit(self) -> int:
+        """The most messages to look at: a filter may be slow, and the store reads on the caller's thread."""
+
+    def accepts(self, properties: bytes) -> bool:
+        """Tell whether a message with these properties, as they are stored, is wanted."""
 
 
 class ReadableStore(Protocol):
@@ -48,8 +82,9 @@ class ReadableStore(Protocol):
         *,
         max_bytes: int | None = None,
         codes: frozenset[int] | None = None,
+        wants: PropertyFilter | None = None,
     ) -> GetResult:
-        """Return messages from a queue offset on, of the given tag codes only if there are any."""
+        """Return messages from a queue offset on, of the given tag codes only, and only what the filter accepts."""
 
     def read(self, physical_offset: int) -> bytes | None:
         """Return the record that begins at an offset of the log; None if none does."""

@@ -7,25 +7,25 @@ last refresh(). Files may go meanwhile: what was in them then counts as removed.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pyromq.errors import LocalProtocolError, OffsetOutOfRange
-from pyromq.protocol.names import SCHEDULE_TOPIC, check_topic
+from pyromq.errors import OffsetOutOfRange
+from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import INNER_MULTI_DISPATCH, find_property
-from pyromq.protocol.record import RecordHead, check_record, read_tail
+from pyromq.protocol.record import RecordHead, read_tail
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, ConsumeQueueEntry
 from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.files import OsFiles, ReadOnlyFiles, store_error
-from pyromq.store.queue_reader import QueueReader, ReadLimits, matching_entries, read_limits
-from pyromq.store.results import GetResult, GetStatus
+from pyromq.store.queue_reader import Place, Places, QueueReader, ReadLimits, read_limits
+from pyromq.store.readable import PropertyFilter
+from pyromq.store.record_match import named_record
+from pyromq.store.results import GetResult
 from pyromq.store.segments import DescriptorPool
-from pyromq.store.view import LOG_NAME, QUEUES_NAME, LogView, Segment, SegmentView, find_root
+from pyromq.store.view import LOG_NAME, LogView, Segment, SegmentView, find_queues, find_root
 
 if TYPE_CHECKING:
     import numpy
@@ -56,18 +56,18 @@ class StoreView:
     def _settle(self, queue: ConsumeQueue) -> None:
         """Find where a queue begins and ends, and let the log reach as far as its last message does."""
         first = queue.segments.start // ENTRY_SIZE
-        end = queue.find_end()
-        while end > first and not self._is_visible(queue, end - 1):
+        end = written = queue.find_end()
+        while end > first:
+            last = queue.entry(end - 1)
+            if self._is_visible(queue, last, may_be_torn=end == written):
+                self.log.end = max(self.log.end, last.physical_offset + last.size)
+                break
             end -= 1
         queue.max_offset = queue.next_offset = end
         queue.find_start(self.log.start)
-        if end > first:
-            last = queue.entry(end - 1)
-            self.log.end = max(self.log.end, last.physical_offset + last.size)
 
-    def _is_visible(self, queue: ConsumeQueue, offset: int) -> bool:
-        """Tell whether the entry at an offset is whole and names its record; an expired one is taken at its word."""
-        entry = queue.entry(offset)
+    def _is_visible(self, queue: ConsumeQueue, entry: ConsumeQueueEntry, *, may_be_torn: bool) -> bool:
+        """Tell whether an entry names a record of its queue; an expired one is taken at its word."""
         if not entry.is_message:
             return False
         if entry.physical_offset < self.log.start:
@@ -78,20 +78,16 @@ class StoreView:
         topic, properties = read_tail(data, found.head)
         if not names_queue(found.head, topic, properties, queue):
             return False
-        return not _is_torn(entry, found.head, queue.topic, properties)
+        return not (may_be_torn and _is_torn(entry, found.head, queue.topic, properties))
 
 
-def find_queues(root: str, files: OsFiles) -> list[tuple[str, int, str]]:
-    """Return topic, queue id and directory of every queue; directories that can be no queue's are left out."""
-    found = []
-    base = os.path.join(root, QUEUES_NAME)
-    for topic in sorted(files.subdirectories(base)):
-        with suppress(LocalProtocolError):
-            check_topic(topic)
-            names = files.subdirectories(os.path.join(base, topic))
-            ids = sorted(int(name) for name in names if name.isascii() and name.isdigit() and str(int(name)) == name)
-            found += [(topic, queue_id, os.path.join(base, topic, str(queue_id))) for queue_id in ids]
-    return found
+def _is_torn(entry: ConsumeQueueEntry, head: RecordHead, topic: str, properties: bytes) -> bool:
+    """Tell whether only the first bytes of the last entry have arrived yet: its writer is at work."""
+    code = stored_tags_code(topic, properties, head.store_timestamp_ms, ())
+    seen, whole = ENTRY.pack(*entry), ENTRY.pack(head.physical_offset, head.total_size, code)
+    if topic == SCHEDULE_TOPIC:  # a delivery time: whole seconds from any other that it could be
+        return seen.endswith(b"\0") and (entry.tags_code - code) % 1000 != 0
+    return seen != whole and whole.startswith(seen.rstrip(b"\0"))
 
 
 def names_queue(head: RecordHead, topic: bytes, properties: bytes, queue: ConsumeQueue) -> bool:
@@ -102,14 +98,21 @@ def names_queue(head: RecordHead, topic: bytes, properties: bytes, queue: Consum
     return others is not None and queue.topic in others.split(",")
 
 
-def _is_torn(entry: ConsumeQueueEntry, head: RecordHead, topic: str, properties: bytes) -> bool:
-    """Tell whether only the first bytes of an entry have arrived yet: it is the last, and its writer is at work."""
-    seen = ENTRY.pack(*entry)
-    if topic == SCHEDULE_TOPIC:  # a delivery time, whole seconds after the store time
-        return seen.endswith(b"\0") and (entry.tags_code - head.store_timestamp_ms) % 1000 != 0
-    code = stored_tags_code(topic, properties, head.store_timestamp_ms, ())
-    whole = ENTRY.pack(head.physical_offset, head.total_size, code)
-    return seen != whole and whole.startswith(seen.rstrip(b"\0"))
+class _Guard:
+    """Checks every record before it is handed out: nobody has recovered this directory for us."""
+
+    def __init__(self, log: LogView) -> None:
+        self._log = log
+
+    def is_needed(self, queue: ConsumeQueue, offset: int) -> bool:
+        return True
+
+    def sound_ones(self, queue: ConsumeQueue, offset: int, entries: Places) -> Iterator[Place]:
+        for index, (physical_offset, size) in entries:
+            entry = ConsumeQueueEntry(physical_offset, size, 0)
+            is_expired = entry.is_message and physical_offset < self._log.start  # the reader knows what to do
+            if is_expired or named_record(self._log, queue, offset + index, entry) is not None:
+                yield index, (physical_offset, size)
 
 
 class StoreReader:
@@ -125,11 +128,11 @@ class StoreReader:
         Raises StoreError if there is no store.
         """
         self._files = files or ReadOnlyFiles()
-        self.root = Path(str(directory) if commit_log else find_root(str(directory), self._files))
+        self.root = Path(find_root(str(directory), self._files))
         self._log_directories = [str(path) for path in commit_log] or [str(self.root / LOG_NAME)]
         self._limits: ReadLimits = read_limits(StoreConfig(root=self.root))
         self._view = self.scan()
-        self._reader = QueueReader(self._view.log, self._view, self._limits)
+        self._reader = self._reader_of(self._view)
 
     def scan(self) -> StoreView:
         """Look at the directory as it is now, for show(); may run in another thread."""
@@ -142,7 +145,10 @@ class StoreReader:
         """Answer from another view from now on."""
         self._view.close()
         self._view = view
-        self._reader = QueueReader(view.log, view, self._limits)
+        self._reader = self._reader_of(view)
+
+    def _reader_of(self, view: StoreView) -> QueueReader:
+        return QueueReader(view.log, view, self._limits, _Guard(view.log))
 
     def refresh(self) -> None:
         """See what has become visible, and what has gone, since the last time."""
@@ -212,39 +218,13 @@ class StoreReader:
         *,
         max_bytes: int | None = None,
         codes: frozenset[int] | None = None,
+        wants: PropertyFilter | None = None,
     ) -> GetResult:
-        """Return messages from a queue offset on as MessageStore does; damaged ones are left out.
-
-        Every record is checked before it is handed out: nobody has recovered this directory for us.
-        """
+        """Return messages from a queue offset on as MessageStore does; damaged ones are left out."""
         try:
-            result = self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes)
-            queue = self._view.find(topic, queue_id)
-            if queue is None or all(_is_sound(view, queue) for view in result.views):
-                return result
-            return self._around_damage(queue, offset, result, codes)
+            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes, wants)
         except OSError as error:
             raise store_error("read", str(self.root), error) from error
-
-    def _around_damage(
-        self, queue: ConsumeQueue, offset: int, result: GetResult, codes: frozenset[int] | None
-    ) -> GetResult:
-        entries = self.entries(queue.topic, queue.queue_id, offset, result.next_offset)
-        records: list[bytes | memoryview] = []
-        for _, (physical_offset, size) in matching_entries(entries, codes):
-            record = self._view.log.pread(physical_offset, size)
-            if _is_sound(record, queue):
-                records.append(record)
-        return GetResult(
-            GetStatus.FOUND if records else GetStatus.MESSAGE_WAS_REMOVING,
-            result.next_offset,
-            result.min_offset,
-            result.max_offset,
-            records,
-            len(records),
-            sum(map(len, records)),
-            result.suggest_slave,
-        )
 
     def read(self, physical_offset: int) -> bytes | None:
         """Return the record that begins at an offset of the log; None if no visible one does."""
@@ -297,14 +277,3 @@ class StoreReader:
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Return when a queue's first message was stored; -1 if it has none."""
         return self._reader.earliest_time(topic, queue_id)
-
-
-def _is_sound(records: bytes | memoryview, queue: ConsumeQueue) -> bool:
-    """Tell whether these bytes are whole records of a queue, each with the body it was stored with."""
-    position = 0
-    while position < len(records):
-        found = check_record(records, position, len(records))
-        if found.head is None or not names_queue(found.head, *read_tail(records, found.head), queue):
-            return False
-        position += found.size
-    return position > 0

@@ -1,24 +1,36 @@
-"""After a restart: where the log ends, and queues that agree with it. RocketMQ's rules, made exact where we can.
+"""After a restart: where the log ends, what in it is damaged, and queues and index that agree with it.
 
-1. Begin where everything before is known to be flushed and dispatched: at our own position if it counts, else, as
-   RocketMQ does, at the third last file after a clean stop and at the checkpoint's file after a crash.
-2. Walk from there, checking every record, and give each its queue entry where that is missing or differs.
-3. The first bad record ends the log; what stands behind it is removed, so that nothing stale is ever read again.
-4. A queue ends behind its last record that was met, or at its last entry that names a record of the log.
+    forget deleted      queues of topics that were deleted, and whose directories have come back
+    find lost queues    which queues had more entries than are there
+    find durable end    what is bad before it is damage, what is bad behind it is a tail
+    find start          before it everything is known to be flushed and dispatched
+    walk                check every record from there; fence damage, end at the tail
+    end the log         keep what stands behind the end in quarantine, then cut it off
+    settle queues       let each end where the log says
+
+Our own position says all that exactly. Where it does not count, another broker has written here, and its checkpoint and
+queues take the position's place, by RocketMQ's rules.
 """
 
 from __future__ import annotations
 
 import logging
+from time import perf_counter
 from typing import NamedTuple
 
-from pyromq.errors import CorruptRecord
-from pyromq.protocol.record import RecordHead, RecordStatus, read_tail
 from pyromq.store.checkpoint import Checkpoint, Position
 from pyromq.store.commit_log import CommitLog
-from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue, ConsumeQueueEntry
-from pyromq.store.dispatch import Replay
+from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
+from pyromq.store.deletions import Deletions
+from pyromq.store.durable_end import find_durable_end
+from pyromq.store.fences import Fences
+from pyromq.store.log_walk import LogWalk
+from pyromq.store.message_index import MessageIndex
+from pyromq.store.quarantine import Quarantine
+from pyromq.store.queue_ends import EndsByTopic
 from pyromq.store.queue_table import ConsumeQueues
+from pyromq.store.record_match import named_record
+from pyromq.store.replay import Replay
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +41,18 @@ class LastStop(NamedTuple):
     clean: bool
     checkpoint: Checkpoint
     position: Position | None
+    queue_ends: EndsByTopic
+
+
+class StoreParts(NamedTuple):
+    """What recovery works on."""
+
+    log: CommitLog
+    queues: ConsumeQueues
+    message_index: MessageIndex
+    deletions: Deletions
+    fences: Fences
+    quarantine: Quarantine
 
 
 class Recovered(NamedTuple):
@@ -36,109 +60,199 @@ class Recovered(NamedTuple):
 
     start: int
     end: int
-    records: int
     last_timestamp_ms: int
+    topics: dict[str, int]
+    """Topics met in the log after the checkpoint, each with the number of queues it needs at least."""
 
 
-def recover(log: CommitLog, queues: ConsumeQueues, stop: LastStop, delay_levels_ms: tuple[int, ...]) -> Recovered:
-    """Bring a loaded store into the state in which it takes messages; raises StoreError or OSError if it cannot."""
-    start = find_start(log, queues, stop)
-    replay = Replay(queues, delay_levels_ms)
-    found = walk(log, start, replay)
-    replay.write()
-    cut_log(log, found.end, stop.position)
-    log.segments.sync(start)
-    log.settle(found.end)
-    for queue in queues:
-        settle_queue(log, queue, replay.ends.get(queue), trusted=stop.position is not None)
-        queue.find_start(log.start)
-    logger.info(
-        "recovered the store clean=%s from=%d end=%d records=%d", stop.clean, found.start, found.end, found.records
-    )
-    if found.last_timestamp_ms:
-        return found
-    return found._replace(last_timestamp_ms=stop.checkpoint.log_timestamp_ms)
+class Recovery:
+    """Brings a loaded store into the state in which it takes messages."""
 
+    def __init__(self, parts: StoreParts, stop: LastStop, delay_levels_ms: tuple[int, ...]) -> None:
+        self._log, self._queues, self._index, deletions, self._fences, self._quarantine = parts
+        self._segments = self._log.segments
+        self._stop = stop
+        self._deletions = deletions
+        self._delay_levels_ms = delay_levels_ms
+        self._lost: list[tuple[str, int]] = []
+        self._durable_end = self._start = self._end = 0
 
-def find_start(log: CommitLog, queues: ConsumeQueues, stop: LastStop) -> int:
-    """Return a position at which a record begins and before which nothing needs a look."""
-    if not any(queue.segments.stop > queue.segments.start for queue in queues):
-        return log.start  # no queue is left: all are made anew
-    if stop.position is not None and log.start <= stop.position.dispatched <= log.segments.stop:
-        return stop.position.dispatched
-    starts = log.segments.starts()
-    if stop.clean:
-        return starts[-3:][0] if starts else log.start
-    trusted = stop.checkpoint.trusted_timestamp_ms
-    return next((start for start in reversed(starts) if _is_trusted(log, start, trusted)), log.start)
+    def run(self) -> Recovered:
+        """Make all passes; raises StoreError or OSError if one cannot be made."""
+        began = perf_counter()
+        self._forget_deleted()
+        self._find_lost_queues()
+        self._find_durable_end()
+        self._find_start()
+        replay = self._walk()
+        cut = self._end_log()
+        self._settle_queues(replay)
+        logger.info(
+            "recovered the store seconds=%.3f clean=%s from=%d end=%d records=%d cut=%d fenced=%d rebuilt queues=%d",
+            *(perf_counter() - began, self._stop.clean, self._start, self._log.end),
+            *(replay.records, cut, len(self._fences), len(self._lost)),
+        )
+        return self._recovered(replay)
 
-
-def _is_trusted(log: CommitLog, start: int, trusted_timestamp_ms: int) -> bool:
-    head = log.check(start, log.segments.stop).head
-    return head is not None and 0 < head.store_timestamp_ms <= trusted_timestamp_ms
-
-
-def walk(log: CommitLog, position: int, replay: Replay) -> Recovered:
-    """Check record after record and hand each to the replay; stop at the first that is none."""
-    start, records, last_timestamp_ms = position, 0, 0
-    while log.start <= position < log.segments.stop:
-        found = log.check(position, log.segments.stop)
-        if found.head is not None:
-            _replay_record(log, position, found.head, replay)
-            position += found.size
-            records += 1
-            last_timestamp_ms = found.head.store_timestamp_ms
-        elif found.status is RecordStatus.BLANK:
-            position = log.segments.file_start(position) + log.file_size
+    def _recovered(self, replay: Replay) -> Recovered:
+        position, checkpoint = self._stop.position, self._stop.checkpoint
+        if position is not None:
+            topics = replay.topics_since(position.dispatched, -1)
         else:
-            break
-    return Recovered(start, position, records, last_timestamp_ms)
+            topics = replay.topics_since(0, checkpoint.trusted_timestamp_ms)
+        last_timestamp_ms = replay.last_timestamp_ms or checkpoint.log_timestamp_ms
+        return Recovered(self._start, self._log.end, last_timestamp_ms, topics)
 
+    # --- what is gone, and what is lost
 
-def _replay_record(log: CommitLog, position: int, head: RecordHead, replay: Replay) -> None:
-    file = log.view(log.segments.file_start(position), log.file_size)
-    topic, properties = read_tail(file, head)
-    replay.add(head, topic.decode("utf-8", "replace"), properties)
+    def _forget_deleted(self) -> None:
+        for queue in self._queues:
+            last = queue.entry(queue.find_end() - 1)
+            if last.is_message and self._deletions.covers(queue.topic, last.physical_offset):
+                self._queues.remove(queue)
 
+    def _find_lost_queues(self) -> None:
+        self._lost = list(self._queues.unusable)
+        if self._stop.position is None:
+            return
+        for topic, ends in self._stop.queue_ends.items():
+            if self._deletions.covers(topic, self._stop.position.dispatched - 1):
+                continue
+            self._lost += [(topic, queue_id) for queue_id, end in ends.items() if self._has_lost(topic, queue_id, end)]
+        for topic, queue_id in self._lost:
+            logger.warning("a queue has lost entries and is made anew topic=%s queue=%d", topic, queue_id)
 
-def cut_log(log: CommitLog, end: int, position: Position | None) -> None:
-    """Remove what stands behind the last good record: half-written, or left by a broker that does not clear it.
+    def _has_lost(self, topic: str, queue_id: int, end: int) -> bool:
+        queue = self._queues.find(topic, queue_id)
+        return (topic, queue_id) not in self._lost and (queue is None or queue.find_end() < end)
 
-    Raises CorruptRecord, and removes nothing, if that would reach into what was flushed: that is damage and no tail.
-    """
-    if position is not None and end < position.flushed:
-        path = log.segments.path(log.segments.file_start(end))
-        raise CorruptRecord(f"{path} is damaged at offset {end}, before the flushed end {position.flushed} of the log")
-    log.forget_maps()  # a map must not be read while its file is short
-    log.segments.cut(end)
+    # --- tail or damage
 
+    def _find_durable_end(self) -> None:
+        position, checkpoint = self._stop.position, self._stop.checkpoint
+        if position is not None:
+            self._durable_end = position.flushed
+            self._replace_lost_files()
+        elif checkpoint.log_timestamp_ms > 0:
+            self._durable_end = find_durable_end(self._log, self._queues, checkpoint.log_timestamp_ms)
 
-def settle_queue(log: CommitLog, queue: ConsumeQueue, replayed_end: int | None, *, trusted: bool) -> None:
-    """Let a queue end where the log says; entries behind that, stale or ahead of the log, are removed.
+    def _replace_lost_files(self) -> None:
+        """Put empty files where the log's last ones are gone: that range is damage, and must not be written again."""
+        while self._segments.start < self._segments.stop < self._durable_end:
+            logger.error("a file of the log is missing file=%s", self._segments.path(self._segments.stop))
+            self._segments.add(0)
 
-    Behind what a broker without our position left, an entry may be stale and still lie inside the log: it is then
-    compared with the record it names.
-    """
-    first = queue.segments.start // ENTRY_SIZE
-    end = queue.find_end() if replayed_end is None else replayed_end
-    while end > first and not _is_right(log, queue, end - 1, trusted):
-        end -= 1
-    queue.cut(end)
+    # --- where to begin
 
+    def _find_start(self) -> None:
+        self._start = self._log.start if self._lost else self._trusted_start()
+        if self._index.start is not None:
+            self._start = max(min(self._start, self._index.start), self._log.start)
 
-def _is_right(log: CommitLog, queue: ConsumeQueue, offset: int, trusted: bool) -> bool:
-    entry = queue.entry(offset)
-    if not entry.is_message or entry.physical_offset + entry.size > log.end:
-        return False
-    if trusted or entry.physical_offset < log.start:  # expired with its record, not wrong
-        return True
-    return _names_its_record(log, queue, offset, entry)
+    def _trusted_start(self) -> int:
+        position, starts = self._stop.position, self._segments.starts()
+        if position is not None and self._log.start <= position.dispatched <= self._segments.stop:
+            return position.dispatched
+        if not any(queue.segments.stop > queue.segments.start for queue in self._queues):
+            return self._log.start  # no queue is left: all are made anew
+        if self._stop.clean:
+            return starts[-3:][0] if starts else self._log.start
+        return next((start for start in reversed(starts) if self._is_trusted(start)), self._log.start)
 
+    def _is_trusted(self, file_start: int) -> bool:
+        first = LogWalk(self._segments, file_start).check_here()
+        return first is not None and 0 < first[5] <= self._stop.checkpoint.trusted_timestamp_ms
 
-def _names_its_record(log: CommitLog, queue: ConsumeQueue, offset: int, entry: ConsumeQueueEntry) -> bool:
-    found = log.check(entry.physical_offset, log.end, check_crc=False)
-    head = found.head
-    if head is None or (head.total_size, head.queue_id, head.queue_offset) != (entry.size, queue.queue_id, offset):
-        return False
-    file = log.view(log.segments.file_start(entry.physical_offset), log.file_size)
-    return read_tail(file, head)[0] == queue.topic_name
+    # --- the log
+
+    def _walk(self) -> Replay:
+        replay = Replay(
+            *(self._queues, self._index, self._deletions, self._fences),
+            delay_levels_ms=self._delay_levels_ms,
+            any_offset=bool(self._lost) or self._stop.position is None,
+        )
+        walk = LogWalk(self._segments, self._start)
+        self._walk_flushed_part(walk, replay)
+        self._walk_tail(walk, replay)
+        for start, end in replay.rejected:
+            self._fence(start, end)
+        replay.write()
+        self._end = walk.position
+        return replay
+
+    def _walk_flushed_part(self, walk: LogWalk, replay: Replay) -> None:
+        """Walk up to the durable end, around damage."""
+        while self._segments.start <= walk.position < self._durable_end:
+            for record in walk.records(self._durable_end):
+                replay.add(record)
+            if walk.position < self._durable_end:
+                damaged = walk.position
+                walk.find_next(self._durable_end)
+                self._fence(damaged, walk.position)
+
+    def _walk_tail(self, walk: LogWalk, replay: Replay) -> None:
+        """Walk on to the first record that is none: half-written, never written, or older than what was flushed."""
+        oldest_ms = 0 if self._stop.position is not None else self._stop.checkpoint.log_timestamp_ms
+        while True:
+            for record in walk.records(self._segments.stop):
+                if record[5] < oldest_ms:
+                    walk.position = record[0]
+                    return
+                replay.add(record)
+            end_of_fence = self._fences.end_at(walk.position)
+            if end_of_fence is None or end_of_fence > self._segments.stop:
+                return
+            walk.position = end_of_fence
+
+    def _fence(self, start: int, end: int) -> None:
+        self._fences.add(start, end, self._segments.path(self._segments.file_start(start)))
+
+    def _end_log(self) -> int:
+        """Remove what stands behind the end, for good: nothing stale is ever read again; return how many bytes."""
+        self._fences.save()
+        cut = self._quarantine.keep(self._segments, self._end)
+        if cut:
+            logger.warning("cut off the log's tail, which is in quarantine now end=%d bytes=%d", self._end, cut)
+        self._log.forget_maps()  # a map must not be read while its file is short
+        self._segments.cut(self._end)
+        self._segments.sync(min(self._start, self._end))
+        self._log.settle(self._end)
+        self._index.settle(self._end)
+        return cut
+
+    # --- the queues
+
+    def _settle_queues(self, replay: Replay) -> None:
+        for queue in self._queues:
+            self._settle(queue, replay.range_of(queue))
+            self._keep_end(queue)
+            queue.find_start(self._log.start)
+
+    def _settle(self, queue: ConsumeQueue, met: tuple[int, int] | None) -> None:
+        """Let a queue end where the log says; entries behind that, stale or ahead of the log, are removed."""
+        if met is not None:
+            queue.checked_offset, end = met
+        else:
+            first, end = queue.segments.start // ENTRY_SIZE, queue.find_end()
+            while end > first and not self._is_right(queue, end - 1):
+                end -= 1
+            queue.checked_offset = end
+        queue.cut(end)
+
+    def _is_right(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Tell whether an entry of a queue that the walk did not meet names a record of the log."""
+        entry = queue.entry(offset)
+        end = entry.physical_offset + entry.size
+        if not entry.is_message or end > self._log.end:
+            return False
+        if entry.physical_offset < self._log.start or (self._stop.position is not None and end <= self._start):
+            return True  # expired with its record; or flushed
+        return named_record(self._log, queue, offset, entry) is not None
+
+    def _keep_end(self, queue: ConsumeQueue) -> None:
+        """Never give an offset twice: a queue whose last records are damaged ends where it ended before."""
+        if self._stop.position is None or self._deletions.covers(queue.topic, self._stop.position.dispatched - 1):
+            return
+        end = self._stop.queue_ends.get(queue.topic, {}).get(queue.queue_id, 0)
+        if queue.max_offset < end:
+            queue.extend(end)

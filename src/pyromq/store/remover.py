@@ -22,19 +22,20 @@ class Remover:
     def __init__(self, files: OsFiles) -> None:
         self._files = files
         self._guard = threading.Lock()
-        self._work: deque[Callable[[], None]] = deque()
+        self._work: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
 
     def add_file(self, path: str, held: object = None) -> None:
         """Have a file removed; `held`, such as a map of it, is let go of in the thread too."""
         holding = [held]
-        self._add(lambda: self._remove_file(path, holding))
+        self.add(lambda: self._remove_file(path, holding))
 
     def add_directory(self, path: str) -> None:
         """Have a directory removed with the files in it."""
-        self._add(lambda: self._remove_directory(path))
+        self.add(lambda: self._remove_directory(path))
 
-    def _add(self, work: Callable[[], None]) -> None:
+    def add(self, work: Callable[[], object]) -> None:
+        """Have other work of this kind done; an OSError of it is logged, and it is tried again."""
         with self._guard:
             self._work.append(work)
 
@@ -65,6 +66,8 @@ class Remover:
                 with self._guard:
                     self._thread = None
                 return
+            except Exception:  # a mistake of ours must not keep all else from being removed
+                logger.exception("something could not be removed")
             with self._guard:
                 self._work.popleft()
 

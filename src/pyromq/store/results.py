@@ -36,6 +36,14 @@ class Arrival(NamedTuple):
     tags_code: int
 
 
+class QueryResult(Struct, frozen=True):
+    """Messages as stored, and up to which one, by store time and physical offset, keys are known."""
+
+    records: list[bytes]
+    last_update_ms: int
+    last_update_offset: int
+
+
 class GetStatus(Enum):
     """How a read went; the names are RocketMQ's and go into its answers."""
 

@@ -19,7 +19,7 @@ from pyromq.store.files import OsFiles, make_directories, store_error, write_all
 logger = logging.getLogger(__name__)
 
 _NAME_LENGTH: Final = 20
-_PAGE: Final = 4096
+_CHUNK: Final = 1 << 20
 
 
 class DescriptorPool:
@@ -117,17 +117,22 @@ class SegmentedFile:
         """Return where each file begins."""
         return range(self.start, self.stop, self.file_size)
 
-    def load(self) -> None:
-        """Find the files that are there; raises StoreError, naming the file, if one does not belong there."""
+    def load(self, *, mend: bool = False) -> None:
+        """Find the files that are there; raises StoreError, naming the file, if one does not belong there.
+
+        `mend` puts zeros in the place of what is missing between the first and the last byte.
+        """
         starts = [self._checked_start(name) for name in self._names()]
         if not starts:
             return
         self.start, self.stop = starts[0], starts[-1] + self.file_size
-        if starts != list(self.starts()):
-            missing = min(set(self.starts()) - set(starts), default=starts[0])
-            raise StoreError(f"the file {self.path(missing)} is missing between {starts[0]} and {starts[-1]}")
-        for start in starts:
-            self._check_length(start, last=start == starts[-1])
+        for missing in sorted(set(self.starts()) - set(starts)):
+            if not mend:
+                raise StoreError(f"the file {self.path(missing)} is missing between {starts[0]} and {starts[-1]}")
+            logger.error("a file is missing, zeros take its place file=%s", self.path(missing))
+            self._pool.add(self.path(missing), self._files.open(self.path(missing), create=True))
+        for start in self.starts():
+            self._check_length(start, may_be_short=mend or start == starts[-1])
 
     def _names(self) -> list[str]:
         try:
@@ -140,16 +145,17 @@ class SegmentedFile:
             raise StoreError(f"{self.directory}/{name} is no file of {self.file_size} bytes of this store")
         return int(name)
 
-    def _check_length(self, start: int, last: bool) -> None:
+    def _check_length(self, start: int, may_be_short: bool) -> None:
         path = self.path(start)
         length = self._files.size(path)
         if length == self.file_size:
             return
-        if not last or length > self.file_size:
+        if not may_be_short or length > self.file_size:
             raise StoreError(f"{path} has {length} bytes and not {self.file_size}")
-        # A crash came between making the file, or cutting it, and giving it its length.
-        logger.warning("extended a file that a crash left short file=%s length=%d", path, length)
+        # For the last file: a crash came between making the file, or cutting it, and giving it its length.
+        logger.warning("extended a file that was short file=%s length=%d", path, length)
         self._files.ftruncate(self._pool.get(path), self.file_size)
+        self._dirty.add_directories(self.directory)
 
     def add(self, reserve: int, start: int | None = None) -> None:
         """Make the next file, with some space reserved in it.
@@ -193,6 +199,18 @@ class SegmentedFile:
         offset = position - start
         return self._files.pread(self._pool.get(self.path(start)), min(length, self.file_size - offset), offset)
 
+    def end_of_bytes(self, position: int) -> int:
+        """Return where the last byte of a file ends that is not zero; the position itself if none is from there on."""
+        start = self.file_start(position)
+        descriptor = self._pool.get(self.path(start))
+        for first, end in reversed(self._files.data_ranges(descriptor, position - start)):
+            while end > first:
+                chunk = max(first, end - _CHUNK)
+                if kept := len(self._files.pread(descriptor, end - chunk, chunk).rstrip(b"\0")):
+                    return start + chunk + kept
+                end = chunk
+        return position
+
     def pwrite(self, position: int, data: bytes) -> None:
         """Write into files that are there, across their borders."""
         while data:
@@ -203,6 +221,16 @@ class SegmentedFile:
             self._dirty.add(path)
             position += room
             data = data[room:]
+
+    def drop_before(self, position: int) -> list[str]:
+        """Begin with the file that holds a position; return the files before it, which are for the caller to remove."""
+        first = min(max(self.file_start(position), self.start), self.stop)
+        paths = [self.path(start) for start in range(self.start, first, self.file_size)]
+        for path in paths:
+            self._pool.discard(path)
+            self._dirty.discard(path)
+        self.start = first
+        return paths
 
     def cut(self, position: int) -> None:
         """Drop all bytes from a position on, for good: later files go, what is left of this one reads as zeros."""
@@ -219,8 +247,7 @@ class SegmentedFile:
     def _clear(self, start: int, offset: int) -> None:
         path = self.path(start)
         descriptor = self._pool.get(path)
-        rest_of_page = self._files.pread(descriptor, -offset % _PAGE, offset)
-        if not rest_of_page.strip(b"\0") and not self._files.has_data(descriptor, offset + len(rest_of_page)):
+        if self.end_of_bytes(start + offset) == start + offset:
             return  # the usual case; the file keeps its time and its reserved space
         self._files.ftruncate(descriptor, offset)
         self._files.ftruncate(descriptor, self.file_size)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from pyromq.errors import MalformedHeader, StoreError
+from pyromq.errors import LocalProtocolError, MalformedHeader, StoreError
+from pyromq.protocol.names import check_topic
 from pyromq.protocol.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.record import MESSAGE_MAGIC, RecordCheck, RecordStatus, check_record, read_head
 from pyromq.store.files import OsFiles
@@ -20,6 +22,8 @@ LOG_NAME: Final = "commitlog"
 QUEUES_NAME: Final = "consumequeue"
 
 _NAME_LENGTH: Final = 20
+_PAGE: Final = 4096
+_PIECE: Final = 1 << 20
 _HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
 _MAX_WITHOUT_BODY: Final = _HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
 _NO_RECORD: Final = RecordCheck(RecordStatus.DAMAGED, -1)
@@ -44,6 +48,19 @@ def find_root(directory: str, files: OsFiles) -> str:
         if any(name in (LOG_NAME, QUEUES_NAME) for name in files.subdirectories(root)):
             return os.path.abspath(root)
     raise StoreError(f"no store in {directory}: neither {LOG_NAME}/ nor store/{LOG_NAME}/ is there")
+
+
+def find_queues(root: str, files: OsFiles) -> list[tuple[str, int, str]]:
+    """Return topic, queue id and directory of every queue; directories that can be no queue's are left out."""
+    found = []
+    base = os.path.join(root, QUEUES_NAME)
+    for topic in sorted(files.subdirectories(base)):
+        with suppress(LocalProtocolError):
+            check_topic(topic)
+            names = files.subdirectories(os.path.join(base, topic))
+            ids = sorted(int(name) for name in names if name.isascii() and name.isdigit() and str(int(name)) == name)
+            found += [(topic, queue_id, os.path.join(base, topic, str(queue_id))) for queue_id in ids]
+    return found
 
 
 def is_segment_name(name: str) -> bool:
@@ -105,6 +122,25 @@ class SegmentView(SegmentedFile):
         except FileNotFoundError:
             return b""
 
+    def path(self, start: int) -> str:
+        """Return the name of the file that begins at a position."""
+        segment = self.find(start)
+        return segment.path if segment else super().path(start)
+
+    def written_from(self, position: int) -> Iterator[tuple[int, bytes]]:
+        """Give what stands from a position on, in pieces, the holes behind the last byte left out."""
+        for segment in self._segments:
+            offset = max(position - segment.base, 0)
+            while offset < segment.size and (piece := self._read_on(segment, offset)):
+                yield segment.base + offset, piece
+                offset += len(piece)
+
+    def _read_on(self, segment: Segment, offset: int) -> bytes:
+        descriptor = self._pool.get(segment.path)
+        if offset % _PAGE:  # a page that was written to has no hole in it
+            return self._files.pread(descriptor, _PAGE - offset % _PAGE, offset)
+        return self._files.pread(descriptor, _PIECE, offset) if self._files.has_data(descriptor, offset) else b""
+
 
 class LogView:
     """A commit log that is only read, by `pread`: a map of a file that shrinks would end the process."""
@@ -134,19 +170,12 @@ class LogView:
 
     def load(self, position: int, *, check_crc: bool = True) -> tuple[bytes, RecordCheck]:
         """Return the bytes of the record that begins at a position, and what they are."""
-        data = self.pread(position, self._claimed_size(position))
+        data = self.pread(position, _PAGE)
+        size = _claimed_size(data)
+        data = data[:size] if size <= len(data) else self.pread(position, size)
         found = check_record(data, 0, len(data), check_crc=check_crc)
         is_here = found.head is not None and found.head.physical_offset == position
         return data, found if is_here else _NO_RECORD
-
-    def _claimed_size(self, position: int) -> int:
-        """Return the size a record says it has; 0 if that cannot be, for it may be damaged and claim a gigabyte."""
-        try:
-            head = read_head(self.pread(position, _HEAD_SIZE))
-        except MalformedHeader:
-            return 0
-        is_possible = 0 <= head.total_size - head.body_length <= _MAX_WITHOUT_BODY and head.body_length >= 0
-        return head.total_size if head.magic == MESSAGE_MAGIC and is_possible else 0
 
     def store_timestamp_ms(self, position: int) -> int | None:
         """Return when the record at a position was stored; None if it is no longer there."""
@@ -154,3 +183,13 @@ class LogView:
             return read_head(self.pread(position, _HEAD_SIZE)).store_timestamp_ms
         except MalformedHeader:
             return None
+
+
+def _claimed_size(data: bytes) -> int:
+    """Return the size a record says it has; 0 if that cannot be, for it may be damaged and claim a gigabyte."""
+    try:
+        head = read_head(data)
+    except MalformedHeader:
+        return 0
+    is_possible = 0 <= head.total_size - head.body_length <= _MAX_WITHOUT_BODY and head.body_length >= 0
+    return head.total_size if head.magic == MESSAGE_MAGIC and is_possible else 0

@@ -1,0 +1,120 @@
+"""Between entries and answers: what was not written in this life of the store is checked before it is handed out.
+
+A restart trusts what was flushed and does not read it all again, so damage at rest shows when a message is read. A
+damaged record is left out, and its place in the log fenced. A damaged entry is found a place again: its record lies
+between those of its neighbours.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pyromq.store.commit_log import CommitLog
+from pyromq.store.consume_queue import ENTRY, ConsumeQueue, ConsumeQueueEntry
+from pyromq.store.dispatch import stored_tags_code
+from pyromq.store.fences import Fences
+from pyromq.store.log_walk import LogWalk, Walked
+from pyromq.store.record_match import has_traces, is_sound, named_record
+
+logger = logging.getLogger(__name__)
+
+_NEIGHBOURS: Final = 64
+_FURTHEST: Final = 256 << 20  # a second at most, once, on the thread that answers
+
+Places = Iterable[tuple[int, tuple[int, int]]]
+"""Index, physical offset and size of entries."""
+
+
+class ReadGuard:
+    """Lets pass what is sound."""
+
+    def __init__(self, log: CommitLog, fences: Fences, delay_levels_ms: tuple[int, ...]) -> None:
+        self._log = log
+        self._fences = fences
+        self._delay_levels_ms = delay_levels_ms
+
+    def is_needed(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Tell whether entries from an offset on may be damaged, or their records."""
+        return offset < queue.checked_offset or bool(self._fences)
+
+    def sound_ones(self, queue: ConsumeQueue, offset: int, entries: Places) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the entries whose records are sound; `offset` is that of index 0."""
+        seen = False
+        for index, (physical_offset, size) in entries:
+            if not seen and 0 <= physical_offset < self._log.start and size > 0:
+                yield index, (physical_offset, size)  # expired: the reader knows what to do
+            elif (place := self._sound_place(queue, offset + index, physical_offset, size)) is not None:
+                seen = True
+                yield index, place
+
+    def _sound_place(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> tuple[int, int] | None:
+        is_inside = physical >= self._log.start and 0 < size <= self._log.end - physical
+        data = self._read(physical, size) if is_inside else b""
+        place = (physical, queue, offset)
+        if is_sound(data, 0, size, place):
+            return physical, size
+        if self._fences.is_left_out(queue.topic, queue.queue_id, offset):
+            return None
+        if has_traces(data, size, place):
+            self._fence(physical, physical + size)
+        elif (found := self._find_record(queue, offset)) is not None:
+            return self._mend(queue, offset, found)
+        self._fences.left_out(queue.topic, queue.queue_id, offset)
+        return None
+
+    def _read(self, position: int, length: int) -> bytes:
+        for _ in range(2):
+            try:
+                return self._log.pread(position, length)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                logger.error("cannot read the log offset=%d bytes=%d: %s", position, length, error)
+        return b""
+
+    def _fence(self, start: int, end: int) -> None:
+        segments = self._log.segments
+        self._fences.add(start, end, segments.path(segments.file_start(start)))
+        try:
+            self._fences.save()
+        except OSError as error:  # it is found again
+            logger.warning("cannot note that the log is damaged: %s", error)
+
+    # --- entries that name no record
+
+    def _find_record(self, queue: ConsumeQueue, offset: int) -> Walked | None:
+        """Return the record of a queue offset, looked for between those of its neighbours."""
+        start, stop = self._bounds(queue, offset)
+        if stop - start > _FURTHEST:
+            logger.warning("a damaged entry is left to `pyromq store repair`: its record is in %d bytes", stop - start)
+            return None
+        walk = LogWalk(self._log.segments, start)
+        while walk.position < stop:
+            for record in walk.records(stop):
+                if (record[6], record[2], record[3]) == (queue.topic_name, queue.queue_id, offset):
+                    return record
+            if walk.position < stop:
+                walk.find_next(stop)
+        return None
+
+    def _bounds(self, queue: ConsumeQueue, offset: int) -> tuple[int, int]:
+        before = range(offset - 1, max(queue.min_offset, offset - _NEIGHBOURS) - 1, -1)
+        behind = range(offset + 1, min(queue.max_offset, offset + _NEIGHBOURS))
+        last = self._first_sound(queue, before)
+        following = self._first_sound(queue, behind)
+        start = last.physical_offset + last.size if last else self._log.start
+        return start, following.physical_offset if following else self._log.end
+
+    def _first_sound(self, queue: ConsumeQueue, offsets: Iterable[int]) -> ConsumeQueueEntry | None:
+        entries = ((offset, queue.entry(offset)) for offset in offsets)
+        return next((entry for offset, entry in entries if named_record(self._log, queue, offset, entry)), None)
+
+    def _mend(self, queue: ConsumeQueue, offset: int, record: Walked) -> tuple[int, int]:
+        physical, size, _, _, _, stored_ms, _, properties = record
+        code = stored_tags_code(queue.topic, properties, stored_ms, self._delay_levels_ms)
+        logger.warning("mended a damaged entry topic=%s queue=%d offset=%d", queue.topic, queue.queue_id, offset)
+        queue.rewrite(offset, ENTRY.pack(physical, size, code))
+        return physical, size
