@@ -179,6 +179,6 @@ async def test_figures_are_told_that_mqadmin_needs(peer: Peer, clock: TestClock)
 
 
 async def test_what_comes_later_is_answered_as_not_supported(peer: Peer) -> None:
-    for code in (RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.END_TRANSACTION, RequestCode.QUERY_MESSAGE, 9999):
+    for code in (RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.END_TRANSACTION, 9999):
         answer = await peer.ask(code, expect=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         assert answer.remark == f" request type {int(code)} not supported"

@@ -56,8 +56,48 @@ def test_lenient_lets_unknown_keys_of_a_file_pass_but_not_those_that_were_typed(
 
 
 def test_apaches_keys_without_effect_are_collected() -> None:
-    config = broker_config({"sendMessageThreadPoolNums": "16", "deleteWhen": "04", "brokerName": "b"})
-    assert config.without_effect == ("deleteWhen", "sendMessageThreadPoolNums")
+    config = broker_config({"sendMessageThreadPoolNums": "16", "traceOn": "true", "debugLockEnable": "true"})
+    assert config.without_effect == ("debugLockEnable", "sendMessageThreadPoolNums")
+
+
+def test_keys_of_flush_and_retention() -> None:
+    values = {
+        "syncFlushTimeout": "2500",
+        "cleanResourceInterval": "1000",
+        "fileReservedTime": "48",
+        "deleteWhen": "04;16",
+        "diskMaxUsedSpaceRatio": "60",
+        "diskSpaceCleanForciblyRatio": "0.8",
+        "diskSpaceWarningLevelRatio": "0.95",
+        "cleanFileForciblyEnable": "false",
+        "maxStoreBytes": "10737418240",
+    }
+    config = broker_config(values)
+    assert (config.sync_flush_timeout, config.cleaning_period) == (2.5, 1.0)
+    store = config.store
+    assert (store.file_reserved_hours, store.delete_when, store.disk_max_used_space_ratio) == (48, (4, 16), 60)
+    assert (store.disk_space_clean_forcibly_ratio, store.disk_space_warning_level_ratio) == (0.8, 0.95)
+    assert (store.clean_file_forcibly, store.max_store_bytes) == (False, 10 << 30)
+    assert config.without_effect == ()
+    assert settings_of(config).items() >= values.items()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("deleteWhen", "24"),
+        ("deleteWhen", ""),
+        ("deleteWhen", "noon"),
+        ("diskMaxUsedSpaceRatio", "96"),
+        ("diskSpaceWarningLevelRatio", "90"),
+        ("diskSpaceCleanForciblyRatio", "much"),
+        ("fileReservedTime", "-1"),
+        ("maxStoreBytes", "10G"),
+    ],
+)
+def test_values_of_retention_that_make_no_sense_are_errors(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        broker_config({key: value})
 
 
 @pytest.mark.parametrize(

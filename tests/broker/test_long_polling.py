@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -27,9 +28,11 @@ class Waiting:
         codes: frozenset[int] | None = None,
         seconds: float = 15.0,
         connection: Connection | None = None,
+        look: Callable[[int], tuple[bool, int]] | None = None,
     ) -> HeldPull:
         connection = connection or cast(Connection, object())
-        pull = HeldPull(request(11), connection, ("orders", queue_id), offset, codes, self.clock.now() + seconds)
+        deadline = self.clock.now() + seconds
+        pull = HeldPull(request(11), connection, ("orders", queue_id), offset, codes, deadline, look)
         self.table.hold(pull)
         return pull
 
@@ -55,6 +58,22 @@ async def test_only_wanted_tags_resume_a_pull() -> None:
     assert waiting.resumed == []
     waiting.arrive(code=7)
     assert waiting.resumed == [pull]
+
+
+async def test_a_filter_by_property_looks_once_at_messages_that_come_together() -> None:
+    waiting = Waiting()
+    looked: list[int] = []
+
+    def look(offset: int) -> tuple[bool, int]:
+        looked.append(offset)
+        return offset >= 20, 20  # ten messages came together, none of them is wanted
+
+    pull = waiting.hold(offset=10, look=look)
+    for offset in range(10, 20):
+        waiting.arrive(offset=offset)
+    assert (looked, waiting.resumed) == ([10], [])
+    waiting.arrive(offset=20)
+    assert (looked, waiting.resumed) == ([10, 20], [pull])
 
 
 async def test_a_pull_for_what_lies_ahead_goes_on_waiting() -> None:

@@ -138,12 +138,6 @@ async def test_an_unknown_group_is_refused_where_groups_are_not_created_by_use(
     await peer.pull("BenchmarkTest", consumer_group="TOOLS_CONSUMER", expect=ResponseCode.PULL_NOT_FOUND)
 
 
-async def test_sql_subscriptions_are_refused_with_a_clear_remark(peer: Peer) -> None:
-    await peer.send()
-    answer = await peer.pull(subscription="a > 5", expression_type="SQL92", expect=ResponseCode.SYSTEM_ERROR)
-    assert answer.remark == "filtering by SQL92 is not supported yet by this broker; tags are"
-
-
 async def test_without_an_expression_the_heartbeat_says_what_is_wanted(peer: Peer) -> None:
     await peer.send(body=b"a", properties="TAGS\x01a")
     await peer.send(body=b"b", properties="TAGS\x01b")

@@ -1,38 +1,63 @@
 """Answers to sends, kept until what they promise is true.
 
 A send joins the store's open group. At the end of the loop's round the group is written, and under SYNC_FLUSH flushed;
-then the answers leave. If a topic was created meanwhile its table must be on disk as well: a message in a topic that a
-crash makes unknown would be a lost one. If any of that fails, every waiting send is told so, and none hears "stored".
+then the answers leave. A flush that takes too long is answered with FLUSH_DISK_TIMEOUT: the message may become durable
+yet. Whoever sends with WAIT=false is answered after the write. If a topic was created meanwhile its table must be on
+disk as well: a message in a topic that a crash makes unknown would be a lost one. If any of that fails, every waiting
+send is told so, and none hears "stored".
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
 
 from pyromq.broker.saver import Saver
-from pyromq.errors import MessageTooLarge, StoreError
+from pyromq.clock import Clock
+from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.bodies import TopicConfigSerializeWrapper
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.command import RemotingCommand, decode, response
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
+from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore
 
 Group = list[tuple[Connection, RemotingCommand, bytes]]
 """Who waits, for which request, and what it will hear."""
 
+FRAME_PREFIX = 4
+_TICKS = 10  # of a flush's time-out
+
+
+class _Flushing(NamedTuple):
+    """Answers that leave when the log is durable up to an end, and since which tick they wait."""
+
+    end: int
+    group: Group
+    since: int
+
 
 class Acknowledgements:
     """Commits the store's group at the end of each round, and releases the answers that waited for it."""
 
-    def __init__(self, store: MessageStore, round: Round, topics: Saver[TopicConfigSerializeWrapper]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        round: Round,
+        topics: Saver[TopicConfigSerializeWrapper],
+        clock: Clock,
+        flush_timeout: float,
+    ) -> None:
         self._store = store
         self._round = round
         self._topics = topics
         self._waits_for_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self._group: Group = []
-        self._flushing: deque[tuple[int, Group]] = deque()
+        self._impatient: Group = []
+        self._flushing: deque[_Flushing] = deque()
+        self._ticker = Ticker(clock, flush_timeout / _TICKS, self._time_out)
         self._saving = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -40,11 +65,12 @@ class Acknowledgements:
         store.on_failure = self._failed
         round.hooks.append(self.finish_group)
 
-    def add(self, connection: Connection, request: RemotingCommand, answer: bytes) -> None:
-        """Keep the answer to a message that joined the open group."""
-        if not self._group:
+    def add(self, connection: Connection, request: RemotingCommand, answer: bytes, waits: bool = True) -> None:
+        """Keep the answer to a message that joined the open group; one that does not wait for the flush may say so."""
+        group = self._group if waits else self._impatient
+        if not group:
             self._round.schedule()
-        self._group.append((connection, request, answer))
+        group.append((connection, request, answer))
 
     def expect_group(self) -> None:
         """Have the open group written although nobody may wait for an answer."""
@@ -55,31 +81,42 @@ class Acknowledgements:
         if not self._store.has_pending:
             return
         group, self._group = self._group, []
+        impatient, self._impatient = self._impatient, []
         try:
             self._store.commit()
         except StoreError as error:
-            _refuse(group, public_reason(error))
+            _refuse(group + impatient, public_reason(error))
             return
-        if self._waits_for_flush:
-            self._flushing.append((self._store.max_physical_offset, group))
-            self._idle.clear()
-        else:
+        if not self._waits_for_flush:
             self._stored(group)
+            return
+        if impatient:
+            self._stored(impatient)
+        self._flushing.append(_Flushing(self._store.max_physical_offset, group, self._ticker.count))
+        self._ticker.start()
+        self._idle.clear()
 
     async def drained(self) -> None:
         """Wait until no answer is kept any more."""
         self.finish_group()
         await self._idle.wait()
+        self._ticker.stop()
 
     def _flushed(self, end: int) -> None:
-        while self._flushing and self._flushing[0][0] <= end:
-            self._stored(self._flushing.popleft()[1])
+        while self._flushing and self._flushing[0].end <= end:
+            self._stored(self._flushing.popleft().group)
         self._note_idle()
 
     def _failed(self, error: StoreError) -> None:
         while self._flushing:
-            _refuse(self._flushing.popleft()[1], public_reason(error))
+            _refuse(self._flushing.popleft().group, public_reason(error))
         self._note_idle()
+
+    def _time_out(self) -> bool:
+        while self._flushing and self._ticker.count - self._flushing[0].since > _TICKS:
+            _release_late(self._flushing.popleft().group)
+        self._note_idle()
+        return bool(self._flushing)
 
     def _stored(self, group: Group) -> None:
         if not self._topics.pending:
@@ -87,6 +124,7 @@ class Acknowledgements:
             return
         self._saving += 1
         self._idle.clear()
+        self._topics.retry()  # it may have failed for a moment only
         self._topics.when_saved(lambda saved: self._saved(group, saved))
 
     def _saved(self, group: Group, saved: bool) -> None:
@@ -107,6 +145,13 @@ def _release(group: Group) -> None:
         connection.send(answer)
 
 
+def _release_late(group: Group) -> None:
+    for connection, _, answer in group:
+        command = decode(answer[FRAME_PREFIX:])
+        command.code = ResponseCode.FLUSH_DISK_TIMEOUT
+        connection.send(command.encode())
+
+
 def _refuse(group: Group, reason: str) -> None:
     for connection, request, _ in group:
         connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, f"not stored: {reason}").encode())
@@ -114,9 +159,9 @@ def _refuse(group: Group, reason: str) -> None:
 
 def public_reason(error: StoreError) -> str:
     """Say what went wrong without naming files of this machine."""
-    if isinstance(error, MessageTooLarge):
-        return str(error)
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror.lower()
+    if isinstance(error, MessageTooLarge | DiskFull):
+        return str(error)
     return "the store takes no messages now"

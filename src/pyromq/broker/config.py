@@ -56,11 +56,16 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     offset_save_period: float = 5.0
     """Time between two saves of committed offsets (`flushConsumerOffsetInterval`)."""
 
+    sync_flush_timeout: float = 5.0
+    """How long a send waits for a flush, under SYNC_FLUSH, before it hears FLUSH_DISK_TIMEOUT (`syncFlushTimeout`)."""
+    cleaning_period: float = 10.0
+    """Time between two looks for files that have expired, and at the disk (`cleanResourceInterval`)."""
+
     auto_create_topics: bool = True
     """Whether a send may create its topic (`autoCreateTopicEnable`)."""
     default_topic_queues: int = 8
     """Queues of the template for created topics (`defaultTopicQueueNums`)."""
-    max_topics: int = 10_000
+    max_topics: int = 100_000
     """The most topics that use may bring the table to (`pyromqMaxTopics`); administrators may go beyond."""
     auto_create_groups: bool = True
     """Whether a consumer may create its group (`autoCreateSubscriptionGroup`)."""
@@ -85,6 +90,12 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """How long it waits otherwise (`shortPollingTimeMills`)."""
     max_held_pulls: int = 100_000
     """The most pulls that wait at a time (`pyromqMaxHeldPulls`)."""
+    property_filter: bool = False
+    """Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`); on in `pyromq up`."""
+    filter_retries: bool = False
+    """Whether messages that come again are filtered once more (`filterSupportRetry`)."""
+    filter_keep_time: float = 86_400.0
+    """How long a filter is kept that no consumer asks for (`filterDataCleanTimeSpan`)."""
     notify_consumer_changes: bool = True
     """Whether a group's members are told when one comes or goes (`notifyConsumerIdsChangedEnable`)."""
     accept_sends_from_ms: int = 0

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS
+
+_INT_MAX = 2**31 - 1
+
 
 class Key(NamedTuple):
     """One configuration key: the field it sets, how its text is read, and how the field is shown again."""
@@ -70,6 +74,38 @@ def addresses(value: str) -> tuple[str, ...]:
     return found
 
 
+def hours(value: str) -> tuple[int, ...]:
+    """Read hours of the day, such as `04` or `04;16`."""
+    try:
+        found = tuple(int(part) for part in value.split(";") if part.strip())
+    except ValueError:
+        found = ()
+    if not found or not all(0 <= hour < 24 for hour in found):
+        raise ValueError(f"wants hours such as 04 or 04;16, not {value!r}")
+    return found
+
+
+def _show_hours(value: tuple[int, ...]) -> str:
+    return ";".join(f"{hour:02d}" for hour in value)
+
+
+def ratio(value: str) -> float:
+    """Read a part of the whole, such as `0.85`."""
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"wants a ratio such as 0.85, not {value!r}") from None
+    if not 0.1 <= number <= 1:
+        raise ValueError(f"must lie between 0.1 and 1, and is {value}")
+    return number
+
+
+def at_most(high: int) -> Callable[[str], int]:
+    """Return a reader of positive numbers that takes a larger one for the highest: what it bounds is promised."""
+    read_integer = integer(1, _INT_MAX)
+    return lambda value: min(read_integer(value), high)
+
+
 def single_path(value: str) -> Path:
     """Read one directory."""
     if "," in value:
@@ -99,7 +135,6 @@ def _period(field: str, low: int, high: int) -> Key:
     return Key(field, seconds(low, high), _show_milliseconds)
 
 
-_INT_MAX = 2**31 - 1
 _DAY_MS = 86_400_000
 
 BROKER_KEYS: dict[str, Key] = {
@@ -119,8 +154,13 @@ BROKER_KEYS: dict[str, Key] = {
     "traceTopicEnable": _flag("trace_topic_enabled"),
     "msgTraceTopicName": Key("trace_topic", text),
     "flushConsumerOffsetInterval": _period("offset_save_period", 1, _DAY_MS),
+    "syncFlushTimeout": _period("sync_flush_timeout", 1, _DAY_MS),
+    "cleanResourceInterval": _period("cleaning_period", 100, 600_000),
     "longPollingEnable": _flag("long_polling"),
     "shortPollingTimeMills": _period("short_polling_time", 1, _DAY_MS),
+    "enablePropertyFilter": _flag("property_filter"),
+    "filterSupportRetry": _flag("filter_retries"),
+    "filterDataCleanTimeSpan": _period("filter_keep_time", 1, 2**53),
     "autoCreateTopicEnable": _flag("auto_create_topics"),
     "defaultTopicQueueNums": Key("default_topic_queues", integer(1, 65_535)),
     "autoCreateSubscriptionGroup": _flag("auto_create_groups"),
@@ -138,9 +178,21 @@ STORE_KEYS: dict[str, Key] = {
     "storePathCommitLog": Key("commit_log", single_path),
     "mappedFileSizeCommitLog": Key("commit_log_file_size", integer(1 << 16, 1 << 40)),
     "mappedFileSizeConsumeQueue": Key("consume_queue_file_size", integer(20, 1 << 40)),
+    "messageIndexEnable": _flag("message_index"),
+    "maxHashSlotNum": Key("max_hash_slots", integer(1, _INT_MAX)),
+    "maxIndexNum": Key("max_index_entries", integer(2, _INT_MAX)),
+    "maxMsgsNumBatch": Key("max_query_count", integer(1, 65_536)),
+    "defaultQueryMaxNum": Key("unique_key_query_count", integer(1, 65_536)),
     "maxMessageSize": Key("max_message_size", integer(1, 15 << 20)),
     "flushDiskType": Key("flush_disk_type", choice("ASYNC_FLUSH", "SYNC_FLUSH")),
-    "flushIntervalCommitLog": Key("flush_interval_ms", integer(1, _DAY_MS)),
+    "flushIntervalCommitLog": Key("flush_interval_ms", at_most(LONGEST_FLUSH_INTERVAL_MS)),
+    "fileReservedTime": Key("file_reserved_hours", integer(0, 1_000_000)),
+    "deleteWhen": Key("delete_when", hours, _show_hours),
+    "diskMaxUsedSpaceRatio": Key("disk_max_used_space_ratio", integer(10, 95)),
+    "diskSpaceCleanForciblyRatio": Key("disk_space_clean_forcibly_ratio", ratio),
+    "diskSpaceWarningLevelRatio": Key("disk_space_warning_level_ratio", ratio),
+    "cleanFileForciblyEnable": _flag("clean_file_forcibly"),
+    "maxStoreBytes": Key("max_store_bytes", integer(0, 1 << 60)),
     "accessMessageInMemoryMaxRatio": Key("access_message_in_memory_max_ratio", integer(0, 100)),
     "maxTransferCountOnMessageInMemory": Key("max_transfer_count_in_memory", integer(1, 65_536)),
     "maxTransferBytesOnMessageInMemory": Key("max_transfer_bytes_in_memory", integer(1, 8 << 20)),
@@ -162,30 +214,28 @@ FIXED_KEYS: dict[str, tuple[str, str]] = {
 _WITHOUT_EFFECT = """
 rocketmqHome serverWorkerThreads serverSelectorThreads serverCallbackExecutorThreads serverOnewaySemaphoreValue
 serverAsyncSemaphoreValue serverSocketSndBufSize serverSocketRcvBufSize serverSocketBacklog forceRegister
-fetchNamesrvAddrByAddressServer isolateLogEnable enableConsumeQueueExt
-mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt messageIndexEnable messageIndexSafe maxHashSlotNum
-maxIndexNum maxMsgsNumBatch defaultQueryMaxNum transientStorePoolEnable transientStorePoolSize
+fetchNamesrvAddrByAddressServer isolateLogEnable enableConsumeQueueExt mappedFileSizeConsumeQueueExt
+bitMapLengthConsumeQueueExt messageIndexSafe transientStorePoolEnable transientStorePoolSize
 fastFailIfNoBufferInStorePool warmMapedFileEnable flushLeastPagesWhenWarmMapedFile useReentrantLockWhenPutMessage
 checkCRCOnRecover maxLmqConsumeQueueNum duplicationEnable putMsgIndexHightWater debugLockEnable diskFallRecorded
-syncFlushTimeout flushCommitLogTimed flushCommitLogLeastPages flushCommitLogThoroughInterval commitIntervalCommitLog
+flushCommitLogTimed flushCommitLogLeastPages flushCommitLogThoroughInterval commitIntervalCommitLog
 commitCommitLogLeastPages commitCommitLogThoroughInterval flushIntervalConsumeQueue flushConsumeQueueLeastPages
 flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval flushDelayOffsetInterval
-osPageCacheBusyTimeOutMills deleteWhen fileReservedTime diskMaxUsedSpaceRatio cleanFileForciblyEnable
-cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
-redeleteHangedFileInterval haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval
-haTransferBatchSize haSlaveFallbehindMax slaveTimeout slaveReadEnable offsetCheckInSlave transferMsgByHeap
-disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold messageDelayLevel enableScheduleAsyncDeliver
-scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked enableScheduleMessageStats
-transactionTimeOut transactionCheckMax transactionCheckInterval rejectTransactionMessage enablePropertyFilter
-enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterDataCleanTimeSpan filterSupportRetry
-filterServerNums storeReplyMessageEnable enableDetailStat autoDeleteUnusedStats messageStorePlugIn highSpeedMode
-maxDelayTime commercialEnable commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount
-sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums processReplyMessageThreadPoolNums
-queryMessageThreadPoolNums adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
-heartbeatThreadPoolNums endTransactionThreadPoolNums sendThreadPoolQueueCapacity putThreadPoolQueueCapacity
-pullThreadPoolQueueCapacity replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity
-clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity
-endTransactionPoolQueueCapacity brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue
-waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+osPageCacheBusyTimeOutMills deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
+destroyMapedFileIntervalForcibly redeleteHangedFileInterval haListenPort haMasterAddress haSendHeartbeatInterval
+haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout slaveReadEnable offsetCheckInSlave
+transferMsgByHeap disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold messageDelayLevel
+enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
+enableScheduleMessageStats transactionTimeOut transactionCheckMax transactionCheckInterval rejectTransactionMessage
+enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterServerNums storeReplyMessageEnable
+enableDetailStat autoDeleteUnusedStats messageStorePlugIn highSpeedMode maxDelayTime commercialEnable
+commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount sendMessageThreadPoolNums
+putMessageFutureThreadPoolNums pullMessageThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
+adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums heartbeatThreadPoolNums
+endTransactionThreadPoolNums sendThreadPoolQueueCapacity putThreadPoolQueueCapacity pullThreadPoolQueueCapacity
+replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
+consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity
+brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue
+waitTimeMillsInTransactionQueue
 """
 WITHOUT_EFFECT: frozenset[str] = frozenset(_WITHOUT_EFFECT.split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyromq.broker.saver import Saver
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
@@ -54,6 +54,20 @@ class ConsumerOffsets:
         """Return the committed offset, None where the group never committed."""
         offsets = self._table.get(_key(topic, group))
         return None if offsets is None else offsets.get(queue_id)
+
+    def stay_within(self, max_offset: Callable[[str, int], int]) -> None:
+        """Bring back offsets that lie behind their queue's end: messages that are to come must not be skipped.
+
+        Called once, after recovery: only a cut of the log can have taken what a group had consumed.
+        """
+        for key, offsets in self._table.items():
+            topic, group = _split(key)
+            ends = {queue_id: max_offset(topic, queue_id) for queue_id in offsets}
+            ahead = {queue_id: end for queue_id, end in ends.items() if offsets[queue_id] > end}
+            if ahead:
+                logger.warning("committed offsets brought back to the end group=%s topic=%s to=%s", group, topic, ahead)
+                offsets.update(ahead)
+                self._changed = True
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics that a group has offsets of."""

@@ -21,7 +21,7 @@ PASSED_OVER_LIMIT = 5.0  # RocketMQ looks every 5 s whether a held pull's offset
 
 
 class HeldPull(Struct, eq=False):
-    """One pull that waits: who asked, for which tags (None: all), and until when."""
+    """One pull that waits: who asked, for which tags (None: all), until when, and how to look for what it wants."""
 
     request: RemotingCommand
     connection: Connection
@@ -29,6 +29,16 @@ class HeldPull(Struct, eq=False):
     offset: int
     codes: frozenset[int] | None
     deadline: float
+    look: Callable[[int], tuple[bool, int]] | None = None
+    """For filters that need more than the tag: tells of the messages from an offset on whether one is wanted, and
+    where to look next time."""
+
+    def wants(self, arrival: Arrival) -> bool:
+        """Tell whether a message, or one that came with it, is what this pull waits for."""
+        if self.look is None:
+            return self.codes is None or arrival.tags_code in self.codes
+        found, self.offset = self.look(self.offset)
+        return found
 
 
 class LongPolling:
@@ -84,7 +94,7 @@ class LongPolling:
         for pull in tuple(waiting):
             if arrival.queue_offset < pull.offset:
                 continue  # it asked for what lies ahead
-            if pull.codes is None or arrival.tags_code in pull.codes:
+            if pull.wants(arrival):
                 self._release(pull)
             else:
                 # Let its offset move on soon, or the consumer seems to lag behind messages it does not want.

@@ -24,6 +24,7 @@ from pyromq.broker.handlers.offsets import OffsetHandlers
 from pyromq.broker.handlers.pull import PullHandler
 from pyromq.broker.handlers.send import BORN_HOST
 from pyromq.broker.registration import Registration
+from pyromq.broker.selection import Selection
 from pyromq.broker.stats import SAMPLE_PERIOD, BrokerStats
 from pyromq.broker.tables import Tables
 from pyromq.clock import Clock
@@ -150,7 +151,12 @@ class ReadSide:
             store=self.store,
             topics=self.topics,
             groups=self.groups,
-            clients=self.clients,
+            selection=Selection(
+                self.clients,
+                self._tables.filters,
+                by_property=config.property_filter,
+                filter_retries=config.filter_retries,
+            ),
             offsets=self.offsets,
             stats=self.stats,
         )
@@ -161,6 +167,8 @@ class ReadSide:
             groups=self.groups,
             topics=self.topics,
             locks=QueueLocks(),
+            filters=self._tables.filters,
+            filter_by_property=config.property_filter,
             notify_changes=config.notify_consumer_changes,
         )
         self._handlers = self._handler_table()

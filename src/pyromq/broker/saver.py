@@ -23,12 +23,13 @@ class Saver(Generic[T]):
         self._encode = encode
         self._running: asyncio.Task[None] | None = None
         self._wanted = False
+        self._is_failing = False
         self._listeners: list[Callable[[bool], None]] = []
 
     @property
     def pending(self) -> bool:
-        """Tell whether a change is being written."""
-        return self._running is not None
+        """Tell whether a change is not on disk yet: it is being written, or could not be."""
+        return self._running is not None or self._wanted
 
     def request(self) -> None:
         """Have the present state saved soon."""
@@ -70,7 +71,13 @@ class Saver(Generic[T]):
         try:
             await asyncio.to_thread(lambda: self._file.save(self._encode(state)))
         except Exception as error:  # whatever it is: answers wait for this, and must not wait for ever
+            self._note_failure(error)
+            return False
+        self._is_failing = False
+        return True
+
+    def _note_failure(self, error: Exception) -> None:
+        if not self._is_failing:  # one line, not one for every attempt
             expected = isinstance(error, OSError | StoreError)
             logger.error("table not saved file=%s reason=%s", self._file.path, error, exc_info=not expected)
-            return False
-        return True
+        self._is_failing = True

@@ -70,6 +70,13 @@ class PropertyWriter:
         return encode_properties(properties).encode(), tag_code(properties.get(TAGS))
 
 
+def waits_for_flush(sent: str | None) -> bool:
+    """Tell whether a sender wants to hear only of what is durable: it does unless WAIT says otherwise."""
+    if not sent or "WAIT\x01" not in sent:
+        return True
+    return decode_properties(sent).get(WAIT, "true").lower() == "true"
+
+
 def stored_in_batch(properties: bytes, suffix: bytes) -> tuple[bytes, int]:
     """Return the text to store for one message of a batch, and the hash of its tag."""
     if b"DEL" in properties or b"TRAN_MSG" in properties:

@@ -106,8 +106,8 @@ class BrokerStats:
         """Return what has been put and got since the start."""
         topics, gets = self._topics.by_name.values(), self.gets.values()
         return Totals(
-            sum(topic.puts for topic in topics),
-            sum(topic.put_bytes for topic in topics),
+            self._topics.removed_puts + sum(topic.puts for topic in topics),
+            self._topics.removed_put_bytes + sum(topic.put_bytes for topic in topics),
             sum(count.messages for count in gets),
             sum(count.bytes for count in gets),
         )

@@ -75,9 +75,11 @@ class TopicTable:
         *,
         now_ms: Callable[[], int],
         auto_create: bool = True,
-        limit: int = 10_000,
+        limit: int = 100_000,
     ) -> None:
         self.by_name: dict[str, Topic] = {config.topic_name: Topic(config) for config in built_in}
+        self.removed_puts = self.removed_put_bytes = 0
+        """What topics that are gone had counted: totals never fall."""
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.on_change: Callable[[], None] = lambda: None
         self.saver = Saver(file, self.snapshot, encode_topics)
@@ -95,6 +97,11 @@ class TopicTable:
         for name, config in loaded.topic_config_table.items():
             self._put(replace(config, topic_name=name))
         self.version = loaded.data_version
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the file was damaged and its backup was read: the newest topics may be missing."""
+        return self._file.is_older
 
     def get(self, name: str) -> Topic | None:
         """Return the topic, None if there is none."""
@@ -138,6 +145,14 @@ class TopicTable:
         logger.info("topic set topic=%s read=%d write=%d perm=%d", topic.name, *_shape(config))
         self._changed()
         return topic
+
+    def remove(self, name: str) -> None:
+        """Forget a topic, if there is one."""
+        topic = self.by_name.pop(name, None)
+        if topic is not None:
+            self.removed_puts += topic.puts
+            self.removed_put_bytes += topic.put_bytes
+            self._changed()
 
     def set_ordered(self, names: Collection[str]) -> None:
         """Take over from the name server which topics are ordered; all others are not."""

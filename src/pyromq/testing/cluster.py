@@ -156,8 +156,10 @@ class LocalCluster:
         own = {
             "brokerName": broker.name,
             "listenPort": str(port),
+            "diskSpaceWarningLevelRatio": "1",  # a test must not depend on how full this machine's disk is
             "namesrvAddr": self.namesrv,
             "storePathRootDir": str(broker.store_path),
+            "enablePropertyFilter": "true",  # as `pyromq up`
         }
         return Broker(broker_config({**own, **self._settings}, host=HOST), self.clock)
 

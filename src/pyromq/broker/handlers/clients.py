@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from pyromq.broker.clients import Client, ClientRegistry, QueueLocks
+from pyromq.broker.clients import TAG_TYPES, Client, ClientRegistry, QueueLocks
+from pyromq.broker.consumer_filters import ConsumerFilters
 from pyromq.broker.groups import SubscriptionGroups
+from pyromq.broker.property_filters import compiled, switched_off
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ConnectionLost
 from pyromq.protocol.bodies import (
+    CheckClientRequestBody,
     ConsumerData,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
@@ -49,6 +52,8 @@ class ClientHandlers:
         groups: SubscriptionGroups,
         topics: TopicTable,
         locks: QueueLocks,
+        filters: ConsumerFilters,
+        filter_by_property: bool = False,
         notify_changes: bool = True,
     ) -> None:
         self._clock = clock
@@ -57,6 +62,8 @@ class ClientHandlers:
         self._groups = groups
         self._topics = topics
         self._locks = locks
+        self._filters = filters
+        self._filter_by_property = filter_by_property
         self._notify_changes = notify_changes
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -64,6 +71,7 @@ class ClientHandlers:
         return {
             RequestCode.HEART_BEAT: self.heartbeat,
             RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
             RequestCode.LOCK_BATCH_MQ: self.lock,
             RequestCode.UNLOCK_BATCH_MQ: self.unlock,
@@ -91,8 +99,17 @@ class ClientHandlers:
         if header.producer_group:
             self._clients.unregister_producer(header.producer_group, connection)
         if header.consumer_group and self._clients.unregister_consumer(header.consumer_group, connection):
-            self._notify(header.consumer_group)
+            self._left(header.consumer_group)
         return response(request, header={})
+
+    def check(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Tell whether this broker can filter as a client wants; raises what a pull with that expression would."""
+        data = decode(CheckClientRequestBody, request.body).subscription_data
+        if data.expression_type not in TAG_TYPES:
+            if not self._filter_by_property:
+                raise switched_off(data.expression_type)
+            compiled(data.expression_type, data.sub_string)
+        return response(request)
 
     def consumer_list(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the client ids of a consumer group."""
@@ -117,7 +134,7 @@ class ClientHandlers:
     def connection_closed(self, connection: Connection) -> None:
         """Forget the clients of a connection, and have the groups they were in share out their queues again."""
         for group in self._clients.drop(connection):
-            self._notify(group, also_unwilling=True)
+            self._left(group, also_unwilling=True)
 
     def expire(self) -> None:
         """Drop the clients that went silent although their connection stands, and locks that nobody renews."""
@@ -133,9 +150,16 @@ class ClientHandlers:
         except BrokerError as error:
             # RocketMQ answers every heartbeat with success; the pull will say why it cannot be served.
             logger.warning("consumer without a group client=%s reason=%s", client.client_id, error.remark)
+        self._filters.register(data.group_name, data.subscription_data_set)
         if self._clients.register_consumer(data, client):
             logger.info("consumer group changed group=%s client=%s", data.group_name, client.client_id)
             self._notify(data.group_name)
+
+    def _left(self, group: str, also_unwilling: bool = False) -> None:
+        """Tell the others that a member has left; nobody asks for the filters of a group that has none any more."""
+        if group not in self._clients.consumers:
+            self._filters.unregister(group)
+        self._notify(group, also_unwilling)
 
     def _notify(self, group: str, also_unwilling: bool = False) -> None:
         """Tell all members of a group that it changed, unless the group is not to be told of those who come and go."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import partial
 
-from pyromq.broker.clients import TAG_TYPES, ClientRegistry
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.broker.groups import SubscriptionGroups
 from pyromq.broker.long_polling import HeldPull, LongPolling
+from pyromq.broker.selection import Selection, Wanted
 from pyromq.broker.stats import BrokerStats
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
-from pyromq.errors import BrokerError, LocalProtocolError, NoPermission, StoreError
-from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
+from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.codes import PERM_READ, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.protocol.filter import parse_tags
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.templates import pull_answer_head
 from pyromq.remoting.connection import Connection, Handler
@@ -29,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 COMMIT_OFFSET_FLAG = 1
 SUSPEND_FLAG = 2
-SUBSCRIPTION_FLAG = 4
 
 MAX_BYTES = 8 << 20  # of an answer to a client that sets its own limit
 MAX_COUNT = 65_536
 MAX_SUSPEND = 300.0  # a longer wait would only keep the memory of a client that forgot it
 
 _FOUND = GetStatus.FOUND
+_NOTHING_WANTED = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_OVERFLOW_ONE)
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -45,8 +43,6 @@ _CODES = {
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
-Codes = frozenset[int] | None
-"""The hashes of the tags that are wanted; None wants every message."""
 
 
 class PullHandler:
@@ -60,7 +56,7 @@ class PullHandler:
         store: ReadableStore,
         topics: TopicTable,
         groups: SubscriptionGroups,
-        clients: ClientRegistry,
+        selection: Selection,
         offsets: ConsumerOffsets,
         stats: BrokerStats,
     ) -> None:
@@ -69,7 +65,7 @@ class PullHandler:
         self._store = store
         self._topics = topics
         self._groups = groups
-        self._clients = clients
+        self._selection = selection
         self._offsets = offsets
         self._stats = stats
         self._broker_readable = bool(config.permission & PERM_READ)
@@ -82,15 +78,15 @@ class PullHandler:
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
         """Answer with messages, or hold the pull until one arrives."""
         header = request.header(PullMessageRequestHeader)
-        codes = self._check(header)
-        result = self._read(header, codes)
+        wanted = self._check(header)
+        result = self._read(header, wanted)
         code = _code(result, header)
         if header.sys_flag & COMMIT_OFFSET_FLAG:
             self._offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer
             )
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_FLAG:
-            self._hold(header, codes, request, connection)
+            self._hold(header, wanted, request, connection)
             return None
         return self._answer(header, request, result, code)
 
@@ -109,8 +105,8 @@ class PullHandler:
             answer = response(held.request, ResponseCode.SYSTEM_ERROR, type(error).__name__).encode()
         held.connection.send(answer)
 
-    def _check(self, header: PullMessageRequestHeader) -> Codes:
-        """Make every check that RocketMQ makes, in its order; return the tags that are wanted."""
+    def _check(self, header: PullMessageRequestHeader) -> Wanted:
+        """Make every check that RocketMQ makes, in its order; return what is wanted."""
         if not self._broker_readable:
             raise NoPermission("this broker may not be read from now")
         group = self._groups.find_or_create(header.consumer_group)
@@ -123,35 +119,9 @@ class PullHandler:
             raise BrokerError(
                 f"queue {header.queue_id} of topic {topic.name} does not exist, it has {topic.read_queues}"
             )
-        if header.sys_flag & SUBSCRIPTION_FLAG:
-            return _expression_codes(header)
-        return self._subscribed_codes(header, group)
+        return self._selection.wanted(header, group)
 
-    def _subscribed_codes(self, header: PullMessageRequestHeader, config: SubscriptionGroupConfig) -> Codes:
-        """Return what the group's heartbeats say it wants."""
-        group = self._clients.consumers.get(header.consumer_group)
-        if group is None:
-            raise BrokerError(
-                f"consumer group {header.consumer_group} is not online", ResponseCode.SUBSCRIPTION_NOT_EXIST
-            )
-        if not config.consume_broadcast_enable and group.message_model is MessageModel.BROADCASTING:
-            raise NoPermission(f"consumer group {header.consumer_group} may not broadcast")
-        found = group.subscriptions.get(header.topic)
-        if found is None:
-            raise BrokerError(
-                f"consumer group {header.consumer_group} does not subscribe to {header.topic}",
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-            )
-        if found.data.sub_version < header.sub_version:
-            raise BrokerError(
-                f"the broker knows an older subscription of {header.consumer_group} to {header.topic}",
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
-            )
-        if not found.is_tags:
-            raise _only_tags(found.data.expression_type)
-        return found.codes
-
-    def _read(self, header: PullMessageRequestHeader, codes: Codes) -> GetResult:
+    def _read(self, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
         max_bytes = header.pyromq_max_bytes
         if max_bytes is not None:
             max_bytes = min(max_bytes, MAX_BYTES) if max_bytes > 0 else None
@@ -162,13 +132,14 @@ class PullHandler:
                 header.queue_offset,
                 min(header.max_msg_nums, MAX_COUNT),
                 max_bytes=max_bytes,
-                codes=codes,
+                codes=wanted.codes,
+                wants=wanted.properties,
             )
         except StoreError as error:
             raise BrokerError(f"the store cannot be read: {error}") from error
 
     def _hold(
-        self, header: PullMessageRequestHeader, codes: Codes, request: RemotingCommand, connection: Connection
+        self, header: PullMessageRequestHeader, wanted: Wanted, request: RemotingCommand, connection: Connection
     ) -> None:
         seconds = self._short_polling_time or min(header.suspend_timeout_millis / 1000, MAX_SUSPEND)
         self.waiting.hold(
@@ -177,10 +148,22 @@ class PullHandler:
                 connection,
                 (header.topic, header.queue_id),
                 header.queue_offset,
-                codes,
+                wanted.codes,
                 self._clock.now() + seconds,
+                None if wanted.properties is None else partial(self._look_ahead, header, wanted),
             )
         )
+
+    def _look_ahead(self, header: PullMessageRequestHeader, wanted: Wanted, offset: int) -> tuple[bool, int]:
+        """Tell whether an offset, or one behind it, has a message that a held pull wants; and how far this looked."""
+        try:
+            result = self._store.get(
+                header.topic, header.queue_id, offset, 1, codes=wanted.codes, wants=wanted.properties
+            )
+        except Exception:  # the store calls this within a commit, which must not fail for it
+            logger.exception("looking for a held pull failed topic=%s queue=%d", header.topic, header.queue_id)
+            return True, offset  # the pull itself will tell
+        return result.status not in _NOTHING_WANTED, result.next_offset
 
     def _answer(
         self, header: PullMessageRequestHeader, request: RemotingCommand, result: GetResult, code: int
@@ -206,23 +189,3 @@ def _code(result: GetResult, header: PullMessageRequestHeader) -> int:
         return code
     # No such queue, or nothing in it: only who begins at 0 is in the right place.
     return ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND
-
-
-def _expression_codes(header: PullMessageRequestHeader) -> Codes:
-    """Return what the expression in the pull itself says is wanted."""
-    if header.expression_type not in TAG_TYPES:
-        raise _only_tags(header.expression_type)
-    return _tag_codes(header.subscription)
-
-
-@lru_cache(maxsize=1024)
-def _tag_codes(expression: str | None) -> Codes:
-    try:
-        tags = parse_tags(expression)
-    except LocalProtocolError as error:
-        raise BrokerError(str(error), ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
-    return None if tags.everything else tags.codes
-
-
-def _only_tags(expression_type: str | None) -> BrokerError:
-    return BrokerError(f"filtering by {expression_type} is not supported yet by this broker; tags are")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pyromq.broker.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.groups import SubscriptionGroups
-from pyromq.broker.sent_properties import PropertyWriter, stored_in_batch
+from pyromq.broker.sent_properties import PropertyWriter, stored_in_batch, waits_for_flush
 from pyromq.broker.topics import Topic, TopicTable
 from pyromq.errors import (
     BrokerError,
@@ -70,6 +70,7 @@ class SendHandler:
         self._acknowledge = acknowledgements.add
         self._expect_group = acknowledgements.expect_group
         self._properties = PropertyWriter(config.cluster)
+        self._sync_flush = config.store.flush_disk_type == "SYNC_FLUSH"
         self._max_message_size = config.store.max_message_size
         self._broker_writable = bool(config.permission & PERM_WRITE)
         self._accept_from_ms = config.accept_sends_from_ms
@@ -122,7 +123,8 @@ class SendHandler:
         else:
             message_id = "%s%016X" % (self._id_prefix, result.physical_offset)  # noqa: UP031 (faster than f"")
             answer = self._answer(request, 0, queue_id, result.queue_offset, message_id)
-            self._acknowledge(connection, request, answer)
+            waits = not self._sync_flush or waits_for_flush(header.properties)
+            self._acknowledge(connection, request, answer, waits)
         return None
 
     def _send_batch(
@@ -148,7 +150,8 @@ class SendHandler:
             self._expect_group()
             return
         ids = ",".join(f"{self._id_prefix}{result.physical_offset:016X}" for result in results)
-        self._acknowledge(connection, request, self._answer(request, 0, queue_id, results[0].queue_offset, ids))
+        answer = self._answer(request, 0, queue_id, results[0].queue_offset, ids)
+        self._acknowledge(connection, request, answer, not self._sync_flush or waits_for_flush(header.properties))
 
     def _record(
         self,

@@ -1,0 +1,46 @@
+"""Messages by key: asked for by people who look for one, and by consoles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from pyromq.errors import BrokerError, QueryNotFound, StoreError
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.message_store import MessageStore
+from pyromq.store.results import QueryResult
+
+
+class QueryHandler:
+    """Finds messages in the index; clients compare keys, for messages with another key of the same hash come too."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {RequestCode.QUERY_MESSAGE: self.query}
+
+    async def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the newest messages with a key, or with a unique key, that were stored in a time."""
+        header = request.header(QueryMessageRequestHeader)
+        try:
+            found = await self._find(header)
+        except StoreError as error:
+            raise BrokerError(f"the store cannot be read: {error}") from error
+        if not found.records:
+            raise QueryNotFound(f"no message of topic {header.topic} has the key {header.key}")
+        reach = QueryMessageResponseHeader(
+            index_last_update_timestamp=found.last_update_ms, index_last_update_phyoffset=found.last_update_offset
+        )
+        return response(request, header=reach, body=b"".join(found.records))
+
+    async def _find(self, header: QueryMessageRequestHeader) -> QueryResult:
+        count = self._store.config.unique_key_query_count if header.unique_key_query else header.max_num
+        times = header.begin_timestamp, header.end_timestamp
+        # In a thread: a key that a million messages have is a million steps through files.
+        offsets = await asyncio.to_thread(self._store.find, header.topic, header.key, count, *times)
+        return self._store.read_found(offsets, *times)

@@ -1,0 +1,136 @@
+"""A directory or a backup, offered read-only: the reading side of a broker over files that belong to somebody else.
+
+Nothing is written. Groups and their commits are taken, or a consumer could not work, and are forgotten at the end;
+they begin at what `config/consumerOffset.json` says. Whatever else would change something is refused with
+NO_PERMISSION. The directory is looked at again every second: if a live broker writes it, its messages follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.read_side import ReadSide
+from pyromq.broker.tables import Tables
+from pyromq.clock import Clock
+from pyromq.errors import NoPermission, StoreError
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.consume_queue import ENTRY
+from pyromq.store.json_file import ReadOnlyFile
+from pyromq.store.reader import StoreReader
+from pyromq.store.results import Arrival
+
+logger = logging.getLogger(__name__)
+
+LOOK_PERIOD = 1.0
+MOST_ARRIVALS = 10_000  # of a queue at a time; a held pull needs one that it wants
+SHARE_OF_TIME = 10  # looking may take a tenth of the time: a large directory is looked at less often
+
+CHANGES = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE_V2,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.END_TRANSACTION,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE,
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.TRIGGER_DELETE_FILES,
+    RequestCode.DELETE_EXPIRED_COMMITLOG,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    RequestCode.CLEAN_UNUSED_TOPIC,
+)
+
+
+class ReadOnlyBroker(ReadSide):
+    """Serves a directory to any client that reads; `config.store.root` says where its tables are."""
+
+    store: StoreReader
+
+    def __init__(self, config: BrokerConfig, clock: Clock, store: StoreReader) -> None:
+        super().__init__(config, clock)
+        self.store = store
+        self._looking: asyncio.Task[None] | None = None
+        self._rest = 0
+
+    def _open_store(self, stack: AsyncExitStack) -> None:
+        stack.callback(self.store.close)
+
+    def _open_tables(self, stack: AsyncExitStack) -> None:
+        super()._open_tables(stack)
+        self._add_topics()
+
+    def _make_tables(self) -> Tables:
+        return Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
+
+    def _handler_table(self) -> dict[int, Handler]:
+        return {**super()._handler_table(), **dict.fromkeys(CHANGES, _refuse)}
+
+    def _start_housekeeping(self, stack: AsyncExitStack) -> None:
+        super()._start_housekeeping(stack)
+        ticker = Ticker(self._clock, LOOK_PERIOD, self._look)
+        ticker.start()
+        stack.push_async_callback(self._stop_looking)
+        stack.callback(ticker.stop)
+
+    def _add_topics(self) -> None:
+        """Add what the table of topics lacks and the queues show: a copy may hold more than its table knew."""
+        for topic in self.store.topics:
+            self.topics.ensure(topic, max(self.store.queue_ids(topic), default=0) + 1, "found in its consume queues")
+
+    def _look(self) -> bool:
+        self._rest -= 1
+        if self._rest < 0 and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.get_running_loop().create_task(self._follow())
+        return True
+
+    async def _follow(self) -> None:
+        """Take over what has become visible, and wake the pulls that wait for it."""
+        began = time.perf_counter_ns()
+        try:
+            view = await asyncio.to_thread(self.store.scan)
+        except StoreError as error:
+            logger.warning("cannot look at the directory again: %s", error)
+            return
+        before = self._ends()
+        self.store.show(view)
+        self._add_topics()
+        if len(self._pulls.waiting):
+            self._wake(before)
+        self._rest = int((time.perf_counter_ns() - began) / 1e9 / LOOK_PERIOD * SHARE_OF_TIME)
+
+    def _wake(self, before: dict[tuple[str, int], int]) -> None:
+        for (topic, queue_id), end in self._ends().items():
+            start = before.get((topic, queue_id), 0)
+            if end > start:
+                self._pulls.waiting.on_arrival(self._arrivals(topic, queue_id, start, start + MOST_ARRIVALS))
+
+    def _ends(self) -> dict[tuple[str, int], int]:
+        return {
+            (topic, queue_id): self.store.max_offset(topic, queue_id)
+            for topic in self.store.topics
+            for queue_id in self.store.queue_ids(topic)
+        }
+
+    def _arrivals(self, topic: str, queue_id: int, start: int, end: int) -> list[Arrival]:
+        entries = ENTRY.iter_unpack(self.store.entries(topic, queue_id, start, end))
+        return [Arrival(topic, queue_id, offset, code) for offset, (_, _, code) in enumerate(entries, start)]
+
+    async def _stop_looking(self) -> None:
+        if self._looking is not None:
+            await self._looking
+
+
+def _refuse(request: RemotingCommand, connection: Connection) -> None:
+    raise NoPermission("this directory is served read-only: nothing in it can be changed, and nothing sent to it")

@@ -1,0 +1,164 @@
+"""Retention, deletion and a full disk, as clients and administrators see them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyromq.broker.config import broker_config
+from pyromq.broker.server import Broker
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.headers.offsets import SearchOffsetByTimestampResponseHeader
+from pyromq.protocol.headers.pull import PullMessageResponseHeader
+from pyromq.store.deletions import DELETIONS_NAME
+from pyromq.store.files import DiskUsage, OsFiles
+from pyromq.testing import TestClock
+from tests.broker.conftest import Connect, StartBroker
+from tests.broker.helpers import Peer, eventually
+
+SMALL = {"mappedFileSizeCommitLog": 65_536, "deleteWhen": ";".join(map(str, range(24)))}
+BODY = b"x" * 20_000  # three records fill a file of the log
+
+
+class Disk(OsFiles):
+    """A disk as full as the test says."""
+
+    percent = 50
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        return DiskUsage(self.percent << 30, (100 - self.percent) << 30)
+
+
+async def fill(broker: Broker, peer: Peer, files: int, topic: str = "orders") -> None:
+    """Fill so many files of the log, and have them flushed."""
+    for _ in range(files * 3):
+        await peer.send(topic, BODY)
+    await eventually(lambda: broker.store.flushed_offset == broker.store.max_physical_offset)
+
+
+def make_old(root: Path, count: int) -> None:
+    """Let the first files of the log be of long ago."""
+    for path in sorted((root / "commitlog").iterdir())[:count]:
+        os.utime(path, (0, 0))
+
+
+async def test_expired_files_go_and_pulls_hear_that_the_offset_moved(
+    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path
+) -> None:
+    broker = await start_broker(Disk(), **SMALL)
+    peer = await connect(broker)
+    await fill(broker, peer, 4)
+    make_old(tmp_path / "store", 2)
+    await clock.advance_async(seconds=11)
+    await eventually(lambda: broker.store.min_offset("orders", 0) == 6)
+    moved = await peer.pull(queue_offset=1, expect=ResponseCode.PULL_OFFSET_MOVED)
+    header = moved.header(PullMessageResponseHeader)
+    assert (header.next_begin_offset, header.min_offset, header.max_offset) == (6, 6, 12)
+    assert len(await peer.read(queue_offset=6)) > 0
+    await eventually(lambda: len(list((tmp_path / "store" / "commitlog").iterdir())) == 2)
+    found = await peer.ask(
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"topic": "orders", "queueId": "0", "timestamp": "0"}
+    )
+    assert found.header(SearchOffsetByTimestampResponseHeader).offset == 6
+
+
+async def test_an_administrator_removes_expired_files_whatever_the_hour(
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
+) -> None:
+    broker = await start_broker(
+        Disk(), mappedFileSizeCommitLog=65_536, fileReservedTime=1, cleanResourceInterval=600_000
+    )
+    peer = await connect(broker)
+    await fill(broker, peer, 3)
+    make_old(tmp_path / "store", 2)
+    await peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    assert broker.store.min_physical_offset == 2 * 65_536
+    await eventually(lambda: broker.store.min_offset("orders", 0) == 6)
+
+
+async def test_a_full_disk_refuses_sends_but_not_pulls_and_says_so_until_there_is_room(
+    start_broker: StartBroker, connect: Connect, clock: TestClock
+) -> None:
+    disk = Disk()
+    broker = await start_broker(disk)
+    peer = await connect(broker)
+    await peer.send(body=b"kept")
+    disk.percent = 91
+    await clock.advance_async(seconds=11)
+    refused = await peer.send(expect=ResponseCode.SERVICE_NOT_AVAILABLE)
+    assert refused.remark == "not stored: the disk is 91% full, messages are taken up to 90%"
+    assert "the disk is 91% full" in broker.problem()
+    assert (broker.http_info()["writable"], broker.http_info()["disk_used_percent"]) == (False, 91)
+    assert [message.body for message in await peer.read()] == [b"kept"]
+    disk.percent = 90
+    await clock.advance_async(seconds=11)
+    await peer.send(body=b"again")
+    assert broker.problem() == ""
+
+
+async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, connect: Connect, tmp_path: Path) -> None:
+    values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store"), "autoCreateTopicEnable": "true"}
+    async with Broker(broker_config(values), clock) as broker:
+        peer = await connect(broker)
+        await peer.send("orders")
+        await peer.send("others")
+        await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+        assert (tmp_path / "store" / DELETIONS_NAME).exists()
+        assert "orders" not in (tmp_path / "store" / "config" / "topics.json").read_text()
+        assert broker.http_info()["messages_put"] == 2
+        await peer.pull("orders", expect=ResponseCode.TOPIC_NOT_EXIST)
+        await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})  # once more is no error
+    async with Broker(broker_config(values), clock) as broker:
+        peer = await connect(broker)
+        assert ("orders" in broker.topics.by_name, broker.store.topics) == (False, ["others"])
+        await peer.send("orders", b"anew")
+        assert [message.body for message in await peer.read("orders")] == [b"anew"]
+
+
+async def test_system_topics_cannot_be_deleted(peer: Peer) -> None:
+    for topic in ("TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a"):
+        await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, expect=ResponseCode.SYSTEM_ERROR)
+
+
+async def test_a_deletion_that_cannot_be_saved_is_an_error(start_broker: StartBroker, connect: Connect) -> None:
+    class NoRenames(OsFiles):
+        def rename(self, source: str, target: str) -> None:
+            if target.endswith(DELETIONS_NAME):
+                raise OSError(5, "Input/output error")
+            super().rename(source, target)
+
+    broker = await start_broker(NoRenames())
+    peer = await connect(broker)
+    await peer.send("orders")
+    code = ResponseCode.SERVICE_NOT_AVAILABLE
+    await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"}, expect=code)
+
+
+async def test_queues_without_a_topic_are_cleaned(broker: Broker, peer: Peer) -> None:
+    await peer.send("orders")
+    await peer.send("others")
+    del broker.topics.by_name["orders"]
+    await peer.ask(RequestCode.CLEAN_UNUSED_TOPIC)
+    assert broker.store.topics == ["others"]
+
+
+async def test_queues_that_a_topic_no_longer_has_are_cleaned_once_nothing_is_left(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = await start_broker(Disk(), maxStoreBytes=65_536, **SMALL)
+    peer = await connect(broker)
+    for queue_id in range(4):
+        await peer.send("shrunk", queue_id=queue_id)
+    await fill(broker, peer, 3)
+    await peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    fields = {
+        "topic": "shrunk",
+        "readQueueNums": "2",
+        "writeQueueNums": "2",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+    }
+    await peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields | {"defaultTopic": "TBW102"})
+    await peer.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+    assert broker.store.queue_ids("shrunk") == [0, 1]
+    assert broker.store.max_offset("shrunk", 0) == 1  # its offsets go on
