@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyromq.client.allocation import allocate_averagely as allocate_averagely
     from pyromq.client.config import FlowControl as FlowControl
     from pyromq.client.producer import Producer as Producer
     from pyromq.client.pull_consumer import LitePullConsumer as LitePullConsumer
-    from pyromq.client.rebalance import allocate_averagely as allocate_averagely
     from pyromq.client.results import SendResult as SendResult
     from pyromq.client.results import SendStatus as SendStatus
+    from pyromq.client.subscriptions import Sql as Sql
     from pyromq.errors import BrokerError as BrokerError
     from pyromq.errors import ClientError as ClientError
     from pyromq.errors import ConnectFailed as ConnectFailed
@@ -38,7 +39,8 @@ _HOMES = {
     "Producer": "client.producer",
     "SendResult": "client.results",
     "SendStatus": "client.results",
-    "allocate_averagely": "client.rebalance",
+    "Sql": "client.subscriptions",
+    "allocate_averagely": "client.allocation",
     "BrokerError": "errors",
     "ClientError": "errors",
     "ConnectFailed": "errors",

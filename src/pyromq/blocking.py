@@ -23,6 +23,7 @@ from pyromq.client import producer as producer_module
 from pyromq.client import pull_consumer as pull_consumer_module
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions
+from pyromq.client.subscriptions import Expression
 from pyromq.errors import ClientError
 from pyromq.protocol.message import MessageExt, MessageQueue
 from pyromq.remoting.loop import run
@@ -190,7 +191,7 @@ class LitePullConsumer(_Client):
         self,
         group: str,
         namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
-        subscriptions: Mapping[str, str] | None = None,
+        subscriptions: Mapping[str, Expression] | None = None,
         **options: Unpack[LitePullConsumerOptions],
     ) -> None:
         super().__init__()

@@ -14,10 +14,15 @@ from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigS
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
-from pyromq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from pyromq.protocol.headers.send import (
+    ConsumerSendMsgBackRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.server import RemotingServer
+from pyromq.testing import LocalCluster
 
 PATIENCE = 30.0
 
@@ -92,6 +97,47 @@ async def register_broker(api: BrokerApi, name: str, address: str, *topics: str)
     assert answer.code == 0, answer.remark
 
 
+class MemoryOffsets:
+    """An offset store of the caller's own, which starts empty: then `start_from` counts."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[MessageQueue, int] = {}
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        return self.offsets.get(queue)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        self.offsets[queue] = offset
+
+
+class Heard:
+    """A listener that keeps what it gets, each with the time it came."""
+
+    def __init__(self) -> None:
+        self.messages: list[MessageExt] = []
+
+    async def __call__(self, message: MessageExt) -> None:
+        self.messages.append(message)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.messages]
+
+    async def wait_for(self, count: int) -> list[bytes]:
+        """Return the bodies, sorted, once so many messages have come."""
+        await eventually(lambda: len(self.messages) >= count)
+        return sorted(self.bodies)
+
+
+async def committed(api: BrokerApi, address: str, group: str, topic: str) -> list[int]:
+    """Return what the group committed in each queue of a broker's topic."""
+    route = await api.route(topic)
+    return [
+        await api.query_offset(address, group, topic, number) or 0
+        for number in range(route.queue_datas[0].read_queue_nums)
+    ]
+
+
 class ScriptedBroker:
     """A real server that answers every send with one code: what no healthy broker can be made to say."""
 
@@ -118,3 +164,18 @@ class ScriptedBroker:
 
     async def __aexit__(self, *error: object) -> None:
         await self._server.__aexit__(None, None, None)
+
+
+class SendBacks:
+    """Takes the place of a broker's answer to CONSUMER_SEND_MSG_BACK (36): keeps what came, and says what is told."""
+
+    def __init__(self, cluster: LocalCluster, code: int = 0) -> None:
+        self.headers: list[ConsumerSendMsgBackRequestHeader] = []
+        self.code = code
+        server = cluster.brokers[0].server
+        assert server is not None
+        server._handlers[RequestCode.CONSUMER_SEND_MSG_BACK] = self._answer
+
+    def _answer(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        self.headers.append(command.header(ConsumerSendMsgBackRequestHeader))
+        return response(command, self.code, "as the script says")

@@ -12,11 +12,16 @@ from pyromq.client.results import SEND_STATUSES, BrokerHello, PullAnswer, PullSt
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import BrokerError, NoRoute, QueryNotFound, TopicNotFound
 from pyromq.protocol.bodies import (
+    CheckClientRequestBody,
     ClusterInfo,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    SubscriptionData,
     TopicList,
     TopicRouteData,
+    UnlockBatchRequestBody,
     decode,
     encode,
 )
@@ -44,11 +49,17 @@ from pyromq.protocol.headers.offsets import (
 )
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pyromq.protocol.headers.routes import GetRouteInfoByTopicRequestHeader
-from pyromq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from pyromq.protocol.headers.send import (
+    ConsumerSendMsgBackRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
+from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import TBW102
 from pyromq.remoting.client import RemotingClient
 
 CALL_TIMEOUT = 3.0
+LOCK_TIMEOUT = 1.0
 
 _ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__()}
 
@@ -134,12 +145,14 @@ class BrokerApi:
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> SendAnswer:
         """Send one message, or a batch if the header says so; raises BrokerError unless it was stored."""
-        answer = await self.remoting.request(address, _send_request(header, body), timeout)
-        status = SEND_STATUSES.get(answer.code)
-        if status is None:
-            raise broker_error(answer.code, answer.remark)
-        stored = answer.header(SendMessageResponseHeader)
-        return SendAnswer(status, stored.msg_id, stored.queue_id, stored.queue_offset)
+        return _sent(await self.remoting.request(address, _send_request(header, body), timeout))
+
+    async def send_reply(
+        self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
+    ) -> SendAnswer:
+        """Send a reply to the client that waits for it; raises BrokerError unless it got there."""
+        command = request(RequestCode.SEND_REPLY_MESSAGE_V2, header, body)
+        return _sent(await self.remoting.request(address, command, timeout))
 
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
         """Send one message and hear nothing of it."""
@@ -239,6 +252,35 @@ class BrokerApi:
         answer = await self._ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, timeout=timeout)
         return decode(GetConsumerListByGroupResponseBody, answer.body).consumer_id_list
 
+    async def send_back(
+        self, address: str, header: ConsumerSendMsgBackRequestHeader, *, timeout: float = CALL_TIMEOUT
+    ) -> None:
+        """Have a broker keep a message that was not consumed for later, or among the dead letters."""
+        await self._ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=timeout)
+
+    async def lock(
+        self, address: str, group: str, client_id: str, queues: Sequence[MessageQueue], *, timeout: float = LOCK_TIMEOUT
+    ) -> list[MessageQueue]:
+        """Take or renew queue locks; return the queues that this client may consume now."""
+        body = LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
+        answer = await self._ask(address, RequestCode.LOCK_BATCH_MQ, body=encode(body), timeout=timeout)
+        return decode(LockBatchResponseBody, answer.body).lock_ok_mq_set
+
+    async def unlock(
+        self, address: str, group: str, client_id: str, queues: Sequence[MessageQueue], *, timeout: float = LOCK_TIMEOUT
+    ) -> None:
+        """Return queue locks."""
+        body = UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
+        await self._ask(address, RequestCode.UNLOCK_BATCH_MQ, body=encode(body), timeout=timeout)
+
+    async def check_subscription(
+        self, address: str, client_id: str, group: str, subscription: SubscriptionData, *, timeout: float = CALL_TIMEOUT
+    ) -> int:
+        """Return a broker's version if it can filter like this; raises BrokerError with its reason if it cannot."""
+        body = CheckClientRequestBody(client_id=client_id, group=group, subscription_data=subscription)
+        answer = await self._ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode(body), timeout=timeout)
+        return answer.version
+
     # --- topics ------------------------------------------------------------------------------------------------------
 
     async def create_topic(
@@ -270,3 +312,11 @@ _PULL_STATUSES = {int(status): status for status in PullStatus}
 
 def _send_request(header: SendMessageRequestHeaderV2, body: bytes, *, oneway: bool = False) -> RemotingCommand:
     return request(_SEND_BATCH if header.batch else _SEND, header, body, oneway=oneway)
+
+
+def _sent(answer: RemotingCommand) -> SendAnswer:
+    status = SEND_STATUSES.get(answer.code)
+    if status is None:
+        raise broker_error(answer.code, answer.remark)
+    stored = answer.header(SendMessageResponseHeader)
+    return SendAnswer(status, stored.msg_id, stored.queue_id, stored.queue_offset)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pyromq.client.failure_log import FailureLog
 from pyromq.client.offset_store import OffsetStore
-from pyromq.client.process_queue import ProcessQueue
+from pyromq.client.process_queue import HeldQueue, ProcessQueue
 from pyromq.errors import PyroMQError
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,14 @@ class Commits:
                     await self._commit(held, position)
                     held.settle_up_to(position)
 
-    async def settled(self, queues: Iterable[ProcessQueue]) -> bool:
+    async def finished(self, queues: Iterable[HeldQueue]) -> None:
+        """Commit what is consumed; raises if a broker could not be told."""
+        async with self._lock:
+            for held in list(queues):
+                if held.settled is not None and not held.dropped:
+                    await self._commit(held, held.settled)
+
+    async def settled(self, queues: Iterable[HeldQueue]) -> bool:
         """Commit what the caller is done with; log what could not be committed and return whether all was."""
         failed: set[str] = set()
         async with self._lock:
@@ -46,12 +53,12 @@ class Commits:
             self._log.worked()
         return not failed
 
-    async def release(self, held: ProcessQueue) -> None:
+    async def release(self, held: HeldQueue) -> None:
         """Commit the last of a queue that was given up, so that its next owner starts there."""
         async with self._lock:
             await self._try_commit(held)
 
-    async def _try_commit(self, held: ProcessQueue) -> bool:
+    async def _try_commit(self, held: HeldQueue) -> bool:
         if held.settled is None:
             return True
         try:
@@ -61,7 +68,7 @@ class Commits:
             return False
         return True
 
-    async def _commit(self, held: ProcessQueue, offset: int) -> None:
+    async def _commit(self, held: HeldQueue, offset: int) -> None:
         if offset != held.committed:
             await self._offsets.commit(held.queue, offset)
             held.committed = offset

@@ -8,8 +8,8 @@ from typing import TypedDict
 from msgspec import Struct
 
 from pyromq.client.address import DEFAULT_NAMESRV
+from pyromq.client.allocation import Allocate
 from pyromq.client.offset_store import OffsetStore
-from pyromq.client.rebalance import Allocate
 from pyromq.client.start_from import StartFrom
 from pyromq.clock import Clock
 
@@ -34,11 +34,13 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
 
 
 class FlowControl(Struct, frozen=True, kw_only=True):
-    """How much of one queue may be held before it is asked for; a pull waits while either bound is passed."""
+    """How much of one queue may be held before it is asked for; a pull waits while any bound is passed."""
 
     messages: int = 1000
     size: int = 16 * 1024 * 1024
     """Bytes of stored records."""
+    span: int = 2000
+    """Offsets between the lowest and the highest message that is not consumed; for concurrent push consumers."""
 
 
 class ProducerOptions(TypedDict, total=False):

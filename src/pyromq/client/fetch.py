@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from time import perf_counter
 
 from msgspec import Struct
 
 from pyromq.client.api import BrokerApi
-from pyromq.client.offset_store import OffsetStore
-from pyromq.client.process_queue import ProcessQueue
+from pyromq.client.filter_support import FilterSupport
+from pyromq.client.process_queue import HeldQueue
+from pyromq.client.publish import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.client.routes import Routes
-from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION, Start, start_offset
-from pyromq.protocol.filter import TAG, TagFilter
+from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
+from pyromq.client.subscriptions import Subscription
+from pyromq.errors import ClientError
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.message import MessageExt
-from pyromq.protocol.names import without_namespace
+from pyromq.protocol.names import RETRY_PREFIX, without_namespace
+from pyromq.protocol.properties import RETRY_TOPIC, find_property
 from pyromq.protocol.record import decode_messages
 
 logger = logging.getLogger(__name__)
 
+PULL_COMMITS = 1
 PULL_MAY_WAIT = 2
 PULL_LITE = 16
-BROKER_WAIT_MS = 20_000
 PULL_TIMEOUT = 30.0
 
 
@@ -36,74 +40,105 @@ class Fetched(Struct, gc=False):
     """The offset asked for does not exist: reading goes on at `next_offset`, perhaps further back."""
 
 
+class PullTerms(Struct, frozen=True, kw_only=True):
+    """How one kind of consumer pulls."""
+
+    flags: int
+    """Set in every pull, beside those that depend on the subscription and on progress."""
+    wait_ms: int
+    """How long a broker may hold a pull for which it has nothing."""
+    batch: int
+    commits: bool = False
+    """Whether pulls carry the group's progress to the broker."""
+    own_filters: bool = True
+    """Whether expressions other than tags are in every pull; otherwise the broker takes them from heartbeats."""
+
+
 class Fetcher:
-    """Pulls for one group; `filters` says what it wants of each topic."""
+    """Pulls for one group; `subscriptions` says what it wants of each topic, `accept` what beyond that.
+
+    `support` is asked whether a broker can filter by anything but tags, before the first pull that wants it to;
+    `observe` hears how long each pull took that brought messages.
+    """
 
     def __init__(
         self,
         *,
         api: BrokerApi,
         routes: Routes,
-        offsets: OffsetStore,
         group: str,
-        filters: Mapping[str, TagFilter],
-        start: Start,
-        pull_batch: int,
+        subscriptions: Mapping[str, Subscription],
+        terms: PullTerms,
         namespace: str | None,
+        accept: Callable[[MessageExt], bool] | None = None,
+        support: FilterSupport | None = None,
+        observe: Callable[[str, float, int], None] | None = None,
     ) -> None:
         self._api = api
         self._routes = routes
-        self._offsets = offsets
         self._group = group
-        self._filters = filters
-        self._start = start
-        self._pull_batch = pull_batch
+        self._subscriptions = subscriptions
+        self._terms = terms
         self._namespace = namespace
+        self._accept = accept
+        self._support = support
+        self._observe = observe
 
-    async def begin(self, held: ProcessQueue) -> None:
-        """Find out where a queue starts: at the committed offset, and where there is none, as `start_from` says."""
-        queue = held.queue
-        committed = await self._offsets.load(queue)
-        if committed is not None:
-            held.start_at(committed)
-            held.committed = committed
-            return
-        reader = await self._routes.find_reader(queue)
-        begin = await start_offset(self._api, reader.address, self._group, queue.topic, queue.queue_id, self._start)
-        held.start_at(begin)
-
-    async def fetch(self, held: ProcessQueue, offset: int) -> Fetched:
-        """Pull once; the broker waits up to 20 s for something to come."""
+    async def fetch(self, held: HeldQueue, offset: int) -> Fetched:
+        """Pull once; the broker waits for something to come."""
         queue = held.queue
         reader = await self._routes.find_reader(queue, held.broker_id)
-        wanted = self._filters[queue.topic]
-        answer = await self._api.pull(reader.address, self._request(held, offset, wanted), timeout=PULL_TIMEOUT)
+        wanted = self._subscriptions.get(queue.topic)
+        if wanted is None:
+            raise ClientError(f"{queue.topic} is not subscribed to any more")
+        if self._support is not None and not wanted.by_tags:
+            await self._support.ensure(reader.address, wanted)
+        settled = held.settled if self._terms.commits and reader.broker_id == MASTER_ID else None
+        header = self._request(held, offset, wanted, settled or 0)
+        started = perf_counter()
+        answer = await self._api.pull(reader.address, header, timeout=PULL_TIMEOUT)
+        seconds = perf_counter() - started
+        if settled:
+            held.committed = settled
         held.broker_id = answer.suggested_broker_id
         moved = answer.status is PullStatus.OFFSET_MOVED
-        return Fetched(self._messages(answer, queue.broker_name, wanted), answer.next_offset, moved)
+        messages = self._messages(answer, queue.broker_name, wanted)
+        if self._observe is not None and messages:
+            self._observe(queue.topic, seconds, len(messages))
+        return Fetched(messages, answer.next_offset, moved)
 
-    def _request(self, held: ProcessQueue, offset: int, wanted: TagFilter) -> PullMessageRequestHeader:
+    def _request(self, held: HeldQueue, offset: int, wanted: Subscription, settled: int) -> PullMessageRequestHeader:
+        carried = wanted.by_tags or self._terms.own_filters
+        flags = self._terms.flags | (PULL_WITH_SUBSCRIPTION if carried else 0) | (PULL_COMMITS if settled else 0)
         return PullMessageRequestHeader(
             consumer_group=self._group,
             topic=held.queue.topic,
             queue_id=held.queue.queue_id,
             queue_offset=offset,
-            max_msg_nums=self._pull_batch,
-            sys_flag=PULL_WITH_SUBSCRIPTION | PULL_MAY_WAIT | PULL_LITE,
-            commit_offset=0,
-            suspend_timeout_millis=BROKER_WAIT_MS,
-            subscription=wanted.expression,
-            sub_version=0,
-            expression_type=TAG,
+            max_msg_nums=self._terms.batch,
+            sys_flag=flags,
+            commit_offset=settled,
+            suspend_timeout_millis=self._terms.wait_ms,
+            subscription=wanted.expression if carried else None,
+            sub_version=0 if wanted.by_tags else wanted.version_ms,
+            expression_type=wanted.expression_type,
         )
 
-    def _messages(self, answer: PullAnswer, broker_name: str, wanted: TagFilter) -> list[MessageExt]:
+    def _messages(self, answer: PullAnswer, broker_name: str, wanted: Subscription) -> list[MessageExt]:
         if answer.status is not PullStatus.FOUND:
             return []
         messages = decode_messages(answer.body, broker_name)
         if wanted.tags:  # brokers filter by a hash of the tag, which other tags may share
             messages = [message for message in messages if wanted.accepts(message.tags)]
-        if self._namespace:
+        if self._namespace or wanted.topic.startswith(RETRY_PREFIX):
             for message in messages:
-                message.topic = without_namespace(message.topic, self._namespace)
+                self.show_as_sent(message)
+        if self._accept is not None:
+            messages = [message for message in messages if self._accept(message)]
         return messages
+
+    def show_as_sent(self, message: MessageExt) -> None:
+        """Give a message that comes again the topic it was sent to, without the namespace."""
+        if message.topic.startswith(RETRY_PREFIX):
+            message.topic = find_property(message.raw_properties, RETRY_TOPIC) or message.topic
+        message.topic = without_namespace(message.topic, self._namespace)

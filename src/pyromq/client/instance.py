@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import weakref
-from typing import Protocol
 
 from pyromq.client.address import new_client_id, parse_addresses
 from pyromq.client.api import BrokerApi
@@ -15,27 +14,16 @@ from pyromq.client.diagnosis import diagnose, explain
 from pyromq.client.heartbeats import Heartbeats
 from pyromq.client.name_servers import NameServers
 from pyromq.client.periodic import Periodic
+from pyromq.client.replies import Replies
+from pyromq.client.requests import ClientRequests, GroupMember
 from pyromq.client.routes import Routes
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, PyroMQError
-from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData
-from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import RemotingCommand
-from pyromq.protocol.headers.clients import NotifyConsumerIdsChangedRequestHeader
+from pyromq.protocol.bodies import HeartbeatData, ProducerData
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
-
-
-class GroupMember(Protocol):
-    """A consumer, as its instance sees it."""
-
-    def consumer_data(self) -> ConsumerData:
-        """Return what heartbeats say of it."""
-
-    def members_changed(self) -> None:
-        """Hear that someone joined or left its group."""
 
 
 class ClientInstance:
@@ -45,13 +33,17 @@ class ClientInstance:
         self.client_id = new_client_id(config.instance_name)
         self.clock = clock
         self.forked = False
-        handlers = {int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED): self._members_changed}
-        self._remoting = RemotingClient(clock, handlers=handlers, on_disconnect=self._disconnected)
+        self.users = 0
+        """How many producers and consumers share it."""
+        self.replies = Replies()
+        self._producers: set[str] = set()
+        self._consumers: dict[str, GroupMember] = {}
+        requests = ClientRequests(self._consumers, self.replies, clock)
+        self._remoting = RemotingClient(clock, handlers=requests.handlers(), on_disconnect=self._disconnected)
         self.api = BrokerApi(self._remoting, NameServers(self._remoting, parse_addresses(config.namesrv)))
         self.routes = Routes(self.api, self._explain, config.topic_queues)
         self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data)
-        self._producers: set[str] = set()
-        self._consumers: dict[str, GroupMember] = {}
+        self._started = False
         self._refreshed_at = 0.0
         self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
         self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
@@ -59,9 +51,11 @@ class ClientInstance:
         _open_instances.add(self)
 
     def start(self) -> None:
-        """Begin the work in the background."""
-        self._refreshing.start()
-        self._beating.start()
+        """Begin the work in the background, unless another user did."""
+        if not self._started:
+            self._started = True
+            self._refreshing.start()
+            self._beating.start()
 
     async def close(self) -> None:
         """Leave all groups and close all connections; brokers that cannot be told will notice by themselves."""
@@ -78,6 +72,8 @@ class ClientInstance:
 
     def add_producer(self, group: str) -> None:
         """Announce a producer group, with the next heartbeat."""
+        if group in self._producers:
+            raise ClientError(f"this client already has a producer in the group {group!r}")
         self._producers.add(group)
 
     async def remove_producer(self, group: str) -> None:
@@ -129,12 +125,6 @@ class ClientInstance:
 
     async def _explain(self, topic: str) -> str:
         return explain(await diagnose(self.api, topic))
-
-    def _members_changed(self, command: RemotingCommand, connection: Connection) -> None:
-        group = command.header(NotifyConsumerIdsChangedRequestHeader).consumer_group
-        member = self._consumers.get(group)
-        if member is not None:
-            member.members_changed()
 
     def _disconnected(self, connection: Connection) -> None:
         # The broker has forgotten us with the connection: tell it again as soon as it is back.

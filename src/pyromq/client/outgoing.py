@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -58,24 +58,30 @@ class Outbox:
         self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
         self._plain: dict[tuple[str, str | None, bool], _Plain] = {}
 
-    def prepare(self, message: Message, order_key: str | None = None) -> Outgoing:
-        """Check a message and make it ready; raises InvalidMessage with one line that says what is wrong."""
+    def prepare(
+        self, message: Message, order_key: str | None = None, system: Mapping[str, str] | None = None
+    ) -> Outgoing:
+        """Check a message and make it ready; raises InvalidMessage with one line that says what is wrong.
+
+        `system` are properties that its sender may not set by himself.
+        """
         now_ms = self._clock.now_ms()
-        if order_key is None and not message.keys and not message.properties:
+        if order_key is None and system is None and not message.keys and not message.properties:
             plain = self._plain.get((message.topic, message.tags, message.wait))
             if plain is not None and 0 < len(message.body) <= self._max_message_size:
                 message_id = self._ids.next(now_ms)
                 properties = plain.properties + message_id
                 return Outgoing(plain.topic, message.body, properties, message_id, now_ms, message.flag)
         self._check(message)
-        message_id, properties = self._properties(message, now_ms, order_key)
+        message_id, properties = self._properties(message, now_ms, order_key, system)
         outgoing = Outgoing(self._topic(message), message.body, properties, message_id, now_ms, message.flag)
-        self._remember(message, outgoing, order_key)
+        if order_key is None and system is None:
+            self._remember(message, outgoing)
         return outgoing
 
-    def _remember(self, message: Message, outgoing: Outgoing, order_key: str | None) -> None:
+    def _remember(self, message: Message, outgoing: Outgoing) -> None:
         # Messages that differ in nothing but their body need not be checked and written again: 2 µs instead of 8.
-        if order_key is None and not message.keys and not message.properties:
+        if not message.keys and not message.properties:
             if len(self._plain) >= _MAX_PLAIN:
                 self._plain.clear()
             properties = outgoing.properties.removesuffix(outgoing.message_id)
@@ -106,7 +112,7 @@ class Outbox:
 
     def _elements(self, messages: Sequence[Message], now_ms: int) -> Iterator[_Element]:
         for message in messages:
-            message_id, properties = self._properties(message, now_ms, None)
+            message_id, properties = self._properties(message, now_ms)
             yield message_id, BatchElement(message.flag, message.body, properties.encode())
 
     def _check(self, message: Message) -> None:
@@ -127,8 +133,14 @@ class Outbox:
         if any(message.wait != first.wait for message in messages):
             raise InvalidMessage("the messages of a batch must agree on wait=")
 
-    def _properties(self, message: Message, now_ms: int, order_key: str | None) -> tuple[str, str]:
-        properties = message.all_properties()
+    def _properties(
+        self,
+        message: Message,
+        now_ms: int,
+        order_key: str | None = None,
+        system: Mapping[str, str] | None = None,
+    ) -> tuple[str, str]:
+        properties = {**message.all_properties(), **(system or {})}
         if order_key is not None:
             properties[names.SHARDING_KEY] = order_key
         if self._namespace:

@@ -13,7 +13,7 @@ from pyromq.errors import PyroMQError
 
 logger = logging.getLogger(__name__)
 
-RETRY_DELAYS = (1.0, 2.0, 5.0)
+RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class Periodic:

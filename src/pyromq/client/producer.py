@@ -11,10 +11,10 @@ from typing import Self
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.config import MAX_MESSAGE_SIZE, ClientConfig
 from pyromq.client.delivery import Delivery, DeliveryRules, with_note
-from pyromq.client.instance import ClientInstance
 from pyromq.client.outgoing import Outbox, Outgoing
 from pyromq.client.publish import Select
 from pyromq.client.results import SendResult
+from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError, NotSupported, PyroMQError
@@ -79,8 +79,12 @@ class Producer:
         """Open the producer; `async with` does it for you. Nothing is sent, and nobody asked, before the first send."""
         if self._opened is not None:
             raise ClientError("this producer is open already")
-        instance = ClientInstance(self._config, self._clock)
-        instance.add_producer(self.group)
+        instance = borrow_instance(self._config, self._clock)
+        try:
+            instance.add_producer(self.group)
+        except ClientError:
+            await return_instance(instance)
+            raise
         instance.start()
         self._opened = Delivery(instance, self._rules)
 
@@ -91,7 +95,8 @@ class Producer:
             return
         with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
             await wait_for(self._clock, self._window.idle(), self._send_timeout)
-        await delivery.instance.close()
+        await delivery.instance.remove_producer(self.group)
+        await return_instance(delivery.instance)
 
     async def __aenter__(self) -> Self:
         await self.start()

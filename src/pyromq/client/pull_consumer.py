@@ -9,17 +9,18 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.client.address import DEFAULT_NAMESRV
+from pyromq.client.allocation import Allocate, allocate_averagely
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.pull_session import PullSession, PullSettings
-from pyromq.client.rebalance import Allocate, allocate_averagely
 from pyromq.client.routes import read_queues
 from pyromq.client.start_from import StartFrom, check_start_from, first_offset_since, to_ms
+from pyromq.client.subscriptions import Expression, subscribe_all
 from pyromq.clock import Clock, SystemClock, wait_for
-from pyromq.errors import ClientError, NotSupported
-from pyromq.protocol.filter import EVERYTHING, TagFilter, parse_tags
+from pyromq.errors import ClientError
+from pyromq.protocol.filter import EVERYTHING
 from pyromq.protocol.message import MessageExt, MessageQueue
-from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, check_topic, with_namespace, without_namespace
+from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
 
 
 class LitePullConsumer:
@@ -38,7 +39,7 @@ class LitePullConsumer:
         self,
         group: str,
         namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
-        subscriptions: Mapping[str, str] | None = None,
+        subscriptions: Mapping[str, Expression] | None = None,
         *,
         start_from: StartFrom = "latest",
         auto_commit: bool = True,
@@ -59,7 +60,7 @@ class LitePullConsumer:
         self._settings = PullSettings(
             client=ClientConfig(namesrv=namesrv, instance_name=instance_name, namespace=namespace),
             group=with_namespace(group, namespace),
-            filters={self._full(topic): _subscription(topic, text) for topic, text in (subscriptions or {}).items()},
+            subscriptions=subscribe_all(subscriptions or {}, namespace),
             start=check_start_from(start_from),
             auto_commit=auto_commit,
             auto_commit_interval=auto_commit_interval,
@@ -126,14 +127,14 @@ class LitePullConsumer:
     async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[MessageExt]:
         """Return the next messages, `pull_batch` of them unless told otherwise; none if `timeout` passes first."""
         session = self._session
-        session.assignment.settle()
+        session.handing_out.settle()
         most = self._settings.pull_batch if max_messages is None else max_messages
-        messages = session.assignment.take(most)
+        messages = session.handing_out.take(most)
         if not messages:
             with suppress(TimeoutError):
                 patience = self._poll_timeout if timeout is None else timeout
-                await wait_for(self._clock, session.assignment.arrival.wait(), patience)
-            messages = session.assignment.take(most)
+                await wait_for(self._clock, session.handing_out.arrival.wait(), patience)
+            messages = session.handing_out.take(most)
         return messages
 
     def __aiter__(self) -> Self:
@@ -142,11 +143,11 @@ class LitePullConsumer:
     async def __anext__(self) -> MessageExt:
         """Return the next message, waiting for it as long as it takes; end when the consumer is closed."""
         session = self._session
-        session.assignment.settle()
-        while not (messages := session.assignment.take(1)):
+        session.handing_out.settle()
+        while not (messages := session.handing_out.take(1)):
             if self._opened is not session:
                 raise StopAsyncIteration
-            await session.assignment.arrival.wait()
+            await session.handing_out.arrival.wait()
         return messages[0]
 
     async def commit(self) -> None:
@@ -170,7 +171,7 @@ class LitePullConsumer:
         """The queues that this consumer reads now."""
         return sorted(self._bare_queue(held.queue) for held in self._session.assignment)
 
-    async def assign(self, queues: Iterable[MessageQueue], tags: str = EVERYTHING) -> None:
+    async def assign(self, queues: Iterable[MessageQueue], tags: Expression = EVERYTHING) -> None:
         """Read just these queues; the consumer is no member of its group then, and only shares its offsets.
 
         Not together with `subscriptions`.
@@ -178,7 +179,7 @@ class LitePullConsumer:
         session = self._session
         if session.subscribed:
             raise ClientError("this consumer has subscriptions: the group shares out its queues, assign() cannot")
-        await session.assign([self._full_queue(queue) for queue in queues], parse_tags(tags))
+        await session.assign([self._full_queue(queue) for queue in queues], tags)
 
     def pause(self, *queues: MessageQueue) -> None:
         """Hand out nothing of these queues, and pull nothing more, until they are resumed."""
@@ -187,12 +188,12 @@ class LitePullConsumer:
 
     def resume(self, *queues: MessageQueue) -> None:
         """Go on with paused queues where they were."""
-        assignment = self._session.assignment
+        session = self._session
         for queue in queues:
-            loop = assignment.loop(self._full_queue(queue))
-            loop.held.paused = False
-            loop.wake()
-            assignment.note_messages(loop.held)
+            held = session.assignment.loop(self._full_queue(queue)).held
+            held.paused = False
+            held.room.set()
+            session.handing_out.note_messages(held)
 
     def position(self, queue: MessageQueue) -> int | None:
         """Return the offset of the next message to be handed out; None while it is not known where to start."""
@@ -247,10 +248,3 @@ class LitePullConsumer:
 
     def _bare_queue(self, queue: MessageQueue) -> MessageQueue:
         return queue._replace(topic=without_namespace(queue.topic, self._namespace))
-
-
-def _subscription(topic: str, expression: str) -> TagFilter:
-    check_topic(topic)
-    if not isinstance(expression, str):
-        raise NotSupported(f"subscription to {topic}: only tag expressions such as 'created || paid' are there yet")
-    return parse_tags(expression)

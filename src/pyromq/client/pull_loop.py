@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from pyromq.client.config import FlowControl
 from pyromq.client.failure_log import FailureLog
 from pyromq.client.fetch import Fetched, Fetcher
-from pyromq.client.process_queue import ProcessQueue
+from pyromq.client.process_queue import HeldQueue
 from pyromq.clock import Clock
 from pyromq.errors import PyroMQError
 
@@ -19,27 +20,32 @@ _BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0)
 _TOO_SOON = 0.05  # a broker that neither waits nor brings anything must not be asked in a tight loop
 _IDLE_PAUSE = 0.2
 
+Q = TypeVar("Q", bound=HeldQueue)
 
-class PullLoop:
+
+class PullLoop(Generic[Q]):
     """The task that pulls one queue; `on_messages` hears when there is something to hand out."""
 
     def __init__(
         self,
-        held: ProcessQueue,
+        held: Q,
         fetcher: Fetcher,
         flow: FlowControl,
         clock: Clock,
         *,
-        on_messages: Callable[[ProcessQueue], None],
+        begin: Callable[[Q], Awaitable[None]],
+        on_messages: Callable[[Q], object],
         on_failure: Callable[[], None],
+        interval: float = 0.0,
     ) -> None:
         self.held = held
         self._fetcher = fetcher
         self._flow = flow
         self._clock = clock
+        self._begin = begin
         self._on_messages = on_messages
         self._on_failure = on_failure
-        self._room = asyncio.Event()
+        self._interval = interval
         self._failures = 0
         self._log = FailureLog(logger, f"pulling from {held.queue}")
         self._task: asyncio.Task[None] | None = None
@@ -61,10 +67,6 @@ class PullLoop:
         self.held.start_at(offset)
         self.start()
 
-    def wake(self) -> None:
-        """Look again whether there is room: something was handed out, or the queue is no longer paused."""
-        self._room.set()
-
     async def _run(self) -> None:
         while True:
             await self._wait_for_room()
@@ -77,22 +79,24 @@ class PullLoop:
                 await self._back_off(error)
 
     async def _wait_for_room(self) -> None:
-        while self.held.paused or len(self.held) >= self._flow.messages or self.held.size >= self._flow.size:
-            self._room.clear()
-            await self._room.wait()
+        while self.held.paused or self.held.is_full(self._flow):
+            self.held.room.clear()
+            await self.held.room.wait()
 
     async def _pull(self) -> None:
         if self.held.next_pull is None:
-            await self._fetcher.begin(self.held)
+            await self._begin(self.held)
         offset = self.held.next_pull
         assert offset is not None, "begin() sets it"
-        asked_at = self._clock.now()
+        asked_at = self.held.pulled_at = self._clock.now()
         fetched = await self._fetcher.fetch(self.held, offset)
         self._failures = 0
         self._log.worked()
         self._keep(fetched, offset)
         if fetched.next_offset == offset and self._clock.now() - asked_at < _TOO_SOON:
             await self._clock.sleep(_IDLE_PAUSE)
+        elif self._interval and fetched.messages:
+            await self._clock.sleep(self._interval)
 
     def _keep(self, fetched: Fetched, offset: int) -> None:
         if fetched.moved:

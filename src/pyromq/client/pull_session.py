@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import logging
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from pyromq.client.allocation import Allocate
 from pyromq.client.assignment import Assignment
+from pyromq.client.beginning import Beginning
 from pyromq.client.commits import Commits
 from pyromq.client.config import ClientConfig, FlowControl
-from pyromq.client.fetch import Fetcher
-from pyromq.client.instance import ClientInstance
+from pyromq.client.fetch import PULL_LITE, PULL_MAY_WAIT, Fetcher, PullTerms
+from pyromq.client.filter_support import FilterSupport
+from pyromq.client.hand_out import HandOut
+from pyromq.client.membership import Membership
 from pyromq.client.offset_store import BrokerOffsets, OffsetStore
 from pyromq.client.periodic import Periodic
 from pyromq.client.process_queue import ProcessQueue
 from pyromq.client.pull_loop import PullLoop
-from pyromq.client.rebalance import Allocate, Rebalance
-from pyromq.client.start_from import Start
+from pyromq.client.running_info import consumer_properties, running_info
+from pyromq.client.sharing import borrow_instance, return_instance
+from pyromq.client.start_from import Start, consume_from_where
+from pyromq.client.subscriptions import Expression, Subscription, subscribe
 from pyromq.clock import Clock
-from pyromq.errors import NoRoute
-from pyromq.protocol.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, SubscriptionData
-from pyromq.protocol.filter import TagFilter
-from pyromq.protocol.message import MessageQueue
+from pyromq.errors import BrokerError
+from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
+from pyromq.protocol.message import MessageExt, MessageQueue
 
-REBALANCE_INTERVAL = 20.0
+logger = logging.getLogger(__name__)
+
+_BROKER_WAIT_MS = 20_000
 
 
 class PullSettings(Struct, frozen=True, kw_only=True):
@@ -32,7 +40,7 @@ class PullSettings(Struct, frozen=True, kw_only=True):
 
     client: ClientConfig
     group: str
-    filters: dict[str, TagFilter]
+    subscriptions: dict[str, Subscription]
     start: Start
     auto_commit: bool
     auto_commit_interval: float
@@ -47,42 +55,41 @@ class PullSession:
 
     def __init__(self, settings: PullSettings, clock: Clock) -> None:
         self.settings = settings
-        self.instance = ClientInstance(settings.client, clock)
-        self.filters = dict(settings.filters)
-        self.version_ms = clock.now_ms()
+        self.instance = borrow_instance(settings.client, clock)
+        self._started_ms = now_ms = clock.now_ms()
+        self.subscriptions = {
+            topic: replace(subscription, version_ms=now_ms) for topic, subscription in settings.subscriptions.items()
+        }
         api, routes = self.instance.api, self.instance.routes
         self.offsets = settings.offset_store or BrokerOffsets(api, routes, settings.group)
         self.commits = Commits(self.offsets)
         self._clock = clock
+        self._beginning = Beginning(api, routes, self.offsets, settings.group, settings.start)
+        self._support = FilterSupport(api, routes, self.instance.client_id, settings.group)
         self._fetcher = Fetcher(
             api=api,
             routes=routes,
-            offsets=self.offsets,
             group=settings.group,
-            filters=self.filters,
-            start=settings.start,
-            pull_batch=settings.pull_batch,
+            subscriptions=self.subscriptions,
+            terms=PullTerms(flags=PULL_MAY_WAIT | PULL_LITE, wait_ms=_BROKER_WAIT_MS, batch=settings.pull_batch),
             namespace=settings.client.namespace,
+            support=self._support,
         )
+        self.handing_out = HandOut()
         self.assignment = Assignment(self._new_loop, self._release)
-        self._rebalance = Rebalance(
-            api=api,
-            routes=routes,
-            heartbeats=self.instance.heartbeats,
-            group=settings.group,
-            client_id=self.instance.client_id,
-            topics=lambda: settings.filters,
+        self._membership = Membership(
+            self.instance,
+            settings.group,
+            topics=lambda: settings.subscriptions,
             assign=self._assign_topic,
             allocate=settings.allocate,
         )
-        self._rebalancing = Periodic("rebalance", clock, REBALANCE_INTERVAL, self._rebalance.run)
         self._committing = Periodic("auto-commit", clock, settings.auto_commit_interval, self._commit_settled)
-        routes.on_change.append(self._route_changed)
 
     @property
     def subscribed(self) -> bool:
         """Whether the group shares out the queues; otherwise the caller assigns them."""
-        return bool(self.settings.filters)
+        return bool(self.settings.subscriptions)
 
     async def start(self) -> None:
         """Begin; join the group and take a first share of the queues if there are subscriptions."""
@@ -91,28 +98,21 @@ class PullSession:
             self._committing.start()
         if not self.subscribed:
             return
-        for topic in self.settings.filters:
-            await self._look_up(topic)
-        await self.instance.add_consumer(self.settings.group, self)
-        shared_out = await self._rebalance.run()
-        self._rebalancing.start()
-        if not shared_out:
-            self._rebalancing.wake()
+        await self._support.ensure_everywhere(self.subscriptions.values())
+        await self._membership.join(self)
 
     async def close(self, *, commit_all: bool) -> None:
         """Stop pulling, commit, leave the group, close the connections."""
-        await self._rebalancing.stop()
+        await self._membership.stop()
         await self._committing.stop()
+        self.handing_out.stop()
         await self.assignment.stop()
         if self.settings.auto_commit:
             if commit_all:
-                self.assignment.settle()
+                self.handing_out.settle()
             await self._commit_settled()
-        await self.instance.close()
-
-    async def _look_up(self, topic: str) -> None:
-        with suppress(NoRoute):  # rebalancing asks again until somebody creates it
-            await self.instance.routes.refresh(topic)
+        await self._membership.leave()
+        await return_instance(self.instance)
 
     # --- as a member of the group ------------------------------------------------------------------------------------
 
@@ -121,60 +121,62 @@ class PullSession:
         return ConsumerData(
             group_name=self.settings.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
-            consume_from_where=_consume_from_where(self.settings.start),
-            subscription_data_set=[self._subscription(topic) for topic in self.settings.filters],
-        )
-
-    def _subscription(self, topic: str) -> SubscriptionData:
-        wanted = self.settings.filters[topic]
-        return SubscriptionData(
-            topic=topic,
-            sub_string=wanted.expression,
-            tags_set=list(wanted.tags),
-            code_set=sorted(wanted.codes),
-            sub_version=self.version_ms,
+            consume_from_where=consume_from_where(self.settings.start),
+            subscription_data_set=[self.subscriptions[topic].data() for topic in self.settings.subscriptions],
         )
 
     def members_changed(self) -> None:
         """Hear that someone joined or left the group."""
-        self._rebalancing.wake()
+        self._membership.wake()
 
-    def _route_changed(self, topic: str) -> None:
-        if topic in self.settings.filters:
-            self._rebalancing.wake()
+    def progress(self, topic: str) -> dict[MessageQueue, int]:
+        """Return the offsets that the caller has come back from."""
+        return {held.queue: held.settled or 0 for held in self.assignment if held.queue.topic == topic}
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Return what goes on inside."""
+        name_servers = self.instance.api.name_servers.addresses
+        properties = consumer_properties(name_servers, ConsumeType.CONSUME_ACTIVELY, self._started_ms)
+        return running_info(properties, self.subscriptions, self.assignment, None, self._clock.now())
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on as before: where to read is the caller's own decision, by seek()."""
+        logger.info("a reset of offsets was left to the caller of poll() group=%s", self.settings.group)
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """Refuse: there is no listener to give a message to."""
+        raise BrokerError(f"the consumer of group {self.settings.group} polls and has no listener")
 
     # --- queues ------------------------------------------------------------------------------------------------------
 
-    async def assign(self, queues: Iterable[MessageQueue], wanted: TagFilter) -> None:
+    async def assign(self, queues: Iterable[MessageQueue], expression: Expression) -> None:
         """Read these queues, and no others, whatever the group does."""
         queues = list(queues)
-        self.filters.update({queue.topic: wanted for queue in queues})
+        now_ms = self._clock.now_ms()
+        wanted = {topic: subscribe(topic, expression, now_ms) for topic in {queue.topic for queue in queues}}
+        await self._support.ensure_everywhere(wanted.values())
+        self.subscriptions.update(wanted)
         await self.assignment.replace(queues)
 
-    async def _assign_topic(self, topic: str, queues: list[MessageQueue]) -> None:
+    async def _assign_topic(self, topic: str, queues: list[MessageQueue]) -> bool:
         await self.assignment.replace(queues, topic)
+        return True
 
-    def _new_loop(self, held: ProcessQueue) -> PullLoop:
+    def _new_loop(self, queue: MessageQueue) -> PullLoop[ProcessQueue]:
         return PullLoop(
-            held,
+            ProcessQueue(queue),
             self._fetcher,
             self.settings.flow_control,
             self._clock,
-            on_messages=self.assignment.note_messages,
+            begin=self._beginning.begin,
+            on_messages=self.handing_out.note_messages,
             on_failure=self.instance.refresh_soon,
         )
 
     async def _release(self, held: ProcessQueue) -> None:
+        self.handing_out.forget(held)
         if self.settings.auto_commit:
             await self.commits.release(held)
 
     async def _commit_settled(self) -> bool:
         return await self.commits.settled(self.assignment)
-
-
-def _consume_from_where(start: Start) -> ConsumeFromWhere:
-    if start == "latest":
-        return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-    if start == "earliest":
-        return ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-    return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP

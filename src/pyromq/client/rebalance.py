@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
 
+from pyromq.client.allocation import Allocate, utf16
 from pyromq.client.api import BrokerApi
 from pyromq.client.failure_log import FailureLog
 from pyromq.client.heartbeats import Heartbeats
@@ -13,25 +14,16 @@ from pyromq.client.routes import Routes, read_queues
 from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.names import RETRY_PREFIX
 
 logger = logging.getLogger(__name__)
 
-Allocate = Callable[[list[MessageQueue], list[str], str], list[MessageQueue]]
-"""Takes sorted queues, sorted member ids and the own id; returns the own share."""
-
-
-def allocate_averagely(queues: list[MessageQueue], members: list[str], me: str) -> list[MessageQueue]:
-    """Give each member a run of neighbouring queues, the first ones one more where it does not divide evenly."""
-    if me not in members:
-        return []
-    share, extra = divmod(len(queues), len(members))
-    index = members.index(me)
-    start = index * share + min(index, extra)
-    return queues[start : start + share + (index < extra)]
-
 
 class Rebalance:
-    """Finds this member's share of each topic and hands it to `assign`."""
+    """Finds this member's share of each topic and hands it to `assign`; without `allocate` it is all of them.
+
+    `orphans` are queues whose last owner has left the group: nobody will give them back any more.
+    """
 
     def __init__(
         self,
@@ -42,9 +34,10 @@ class Rebalance:
         group: str,
         client_id: str,
         topics: Callable[[], Iterable[str]],
-        assign: Callable[[str, list[MessageQueue]], Awaitable[None]],
-        allocate: Allocate = allocate_averagely,
+        assign: Callable[[str, list[MessageQueue]], Awaitable[bool]],
+        allocate: Allocate | None,
     ) -> None:
+        self.orphans: set[MessageQueue] = set()
         self._api = api
         self._routes = routes
         self._heartbeats = heartbeats
@@ -53,6 +46,8 @@ class Rebalance:
         self._topics = topics
         self._assign = assign
         self._allocate = allocate
+        self._members_before: dict[str, list[str]] = {}
+        self._idle_topics: set[str] = set()
         self._log = FailureLog(logger, f"sharing out the queues of group {group}")
 
     async def run(self) -> bool:
@@ -66,18 +61,44 @@ class Rebalance:
     async def _share_out(self, topic: str) -> bool:
         try:
             route = self._routes.known(topic) or await self._routes.refresh(topic)
-            members = await self._members(route)
+            members = await self._members(route) if self._allocate else []
         except NoRoute:
             logger.debug("no route yet for topic=%s", topic)
             return False
         except PyroMQError as error:
             self._log.failed(error)
             return False
-        self._log.worked()
+        queues = read_queues(topic, route)
+        if self._allocate is None:
+            return await self._assign(topic, queues)
         if self._client_id not in members:
             return False
-        await self._assign(topic, self._allocate(read_queues(topic, route), members, self._client_id))
-        return True
+        try:
+            self._note_orphans(topic, queues, members, self._allocate)
+            mine = self._allocate(queues, members, self._client_id)
+        except Exception as error:  # the user's own function, or a machine room that nobody knows
+            self._log.failed(repr(error))
+            return False
+        self._log.worked()
+        self._say_if_idle(topic, mine, len(queues), len(members))
+        return await self._assign(topic, mine)
+
+    def _note_orphans(self, topic: str, queues: list[MessageQueue], members: list[str], allocate: Allocate) -> None:
+        before = self._members_before.get(topic, members)
+        self._members_before[topic] = members
+        self.orphans = {queue for queue in self.orphans if queue.topic != topic}
+        for gone in set(before) - set(members):
+            self.orphans.update(allocate(queues, before, gone))
+
+    def _say_if_idle(self, topic: str, mine: list[MessageQueue], queues: int, members: int) -> None:
+        if mine or topic.startswith(RETRY_PREFIX):
+            self._idle_topics.discard(topic)
+        elif topic not in self._idle_topics:
+            self._idle_topics.add(topic)
+            logger.warning(
+                "this member of group=%s has nothing to do: topic=%s has %d queues for %d members",
+                self._group, topic, queues, members,
+            )  # fmt: skip
 
     async def _members(self, route: TopicRouteData) -> list[str]:
         # A broker that was restarted does not know us yet: without a heartbeat the others would take our queues.
@@ -85,7 +106,7 @@ class Rebalance:
         if self._client_id not in members:
             await self._heartbeats.beat()
             members = await self._ask_members(route)
-        return sorted(members, key=_utf16)
+        return sorted(members, key=utf16)
 
     async def _ask_members(self, route: TopicRouteData) -> list[str]:
         """Ask any broker that has the topic, the next one if it cannot be reached."""
@@ -101,7 +122,3 @@ class Rebalance:
             except RemotingError as error:
                 failure = error
         raise failure
-
-
-def _utf16(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")  # the order of Java's strings

@@ -8,6 +8,7 @@ from typing import Literal
 from pyromq.client.api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.errors import ClientError
+from pyromq.protocol.bodies import ConsumeFromWhere
 from pyromq.protocol.filter import EVERYTHING, TAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.record import decode_messages
@@ -38,6 +39,15 @@ def check_start_from(start_from: StartFrom) -> Start:
 def to_ms(time: datetime) -> int:
     """Return milliseconds since the epoch; a datetime without a zone is local time, as everywhere in Python."""
     return int(time.timestamp() * 1000)
+
+
+def consume_from_where(start: Start) -> ConsumeFromWhere:
+    """Return RocketMQ's name for it, which heartbeats tell."""
+    if start == "latest":
+        return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    if start == "earliest":
+        return ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    return ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
 
 
 async def start_offset(api: BrokerApi, address: str, group: str, topic: str, queue_id: int, start: Start) -> int:

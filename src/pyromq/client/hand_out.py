@@ -1,0 +1,51 @@
+"""Handing out what the loops pulled to a caller who asks: in order within a queue, in turn among queues."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pyromq.client.line import Line
+from pyromq.client.process_queue import ProcessQueue
+from pyromq.protocol.message import MessageExt
+
+
+class HandOut:
+    """The caller's side of the assigned queues."""
+
+    def __init__(self) -> None:
+        self.arrival = asyncio.Event()
+        """Set while there is something to take."""
+        self._line: Line[ProcessQueue] = Line()
+        self._handed_out: dict[ProcessQueue, None] = {}
+
+    def note_messages(self, held: ProcessQueue) -> None:
+        """Hear that a queue has something to hand out."""
+        if self._line.join(held):
+            self.arrival.set()
+
+    def take(self, most: int) -> list[MessageExt]:
+        """Hand out up to so many messages of the queues whose turn it is."""
+        messages: list[MessageExt] = []
+        while len(messages) < most and (held := self._line.next()):
+            messages += held.take(most - len(messages))
+            self._handed_out[held] = None
+            held.room.set()
+            self._line.join(held)
+        if not self._line:
+            self.arrival.clear()
+        return messages
+
+    def settle(self) -> None:
+        """Note that the caller is done with all that was handed out."""
+        for held in self._handed_out:
+            held.settle()
+        self._handed_out.clear()
+
+    def forget(self, held: ProcessQueue) -> None:
+        """Count no more on a queue that was given up."""
+        self._handed_out.pop(held, None)
+
+    def stop(self) -> None:
+        """Hand out nothing more, and wake whoever waits for messages."""
+        self._line.clear()
+        self.arrival.set()

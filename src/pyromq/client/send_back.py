@@ -1,0 +1,69 @@
+"""Sending a message back: the broker keeps it for the group's retry topic, or among its dead letters."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+
+from pyromq.client.api import BrokerApi
+from pyromq.client.outcomes import Action, Verdict
+from pyromq.client.routes import Routes
+from pyromq.errors import PyroMQError
+from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.names import with_namespace
+
+logger = logging.getLogger(__name__)
+
+SEND_BACK_TIMEOUT = 5.0
+TO_DEAD_LETTERS = -1
+BY_RECONSUME_TIMES = 0  # the broker decides: level 3 for the first time, then one more each time
+
+# The delay levels of a broker that was not told otherwise, in seconds; the first level is number 1.
+_LEVELS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+
+def delay_level(delay: float | None) -> int:
+    """Return the level whose delay is at least so many seconds: what a broker without free delays can do."""
+    if delay is None:
+        return BY_RECONSUME_TIMES
+    return min(bisect_left(_LEVELS, delay) + 1, len(_LEVELS))
+
+
+class SendBack:
+    """Sends back what one group's listener did not take."""
+
+    def __init__(
+        self, api: BrokerApi, routes: Routes, group: str, *, max_reconsume: int | None, namespace: str | None
+    ) -> None:
+        self._api = api
+        self._routes = routes
+        self._group = group
+        self._max_reconsume = max_reconsume
+        self._namespace = namespace
+
+    async def send(self, message: MessageExt, queue: MessageQueue, verdict: Verdict) -> bool:
+        """Send one message back to the broker it came from; log why and return False if that could not be done."""
+        try:
+            address = await self._routes.find_master(queue)
+            await self._api.send_back(address, self._header(message, verdict), timeout=SEND_BACK_TIMEOUT)
+        except PyroMQError as error:
+            logger.warning(
+                "message=%s of group=%s could not be sent back, it comes again from memory: %s",
+                message.message_id, self._group, error,
+            )  # fmt: skip
+            return False
+        return True
+
+    def _header(self, message: MessageExt, verdict: Verdict) -> ConsumerSendMsgBackRequestHeader:
+        give_up = verdict.action is Action.GIVE_UP
+        return ConsumerSendMsgBackRequestHeader(
+            offset=message.physical_offset,
+            group=self._group,
+            delay_level=TO_DEAD_LETTERS if give_up else delay_level(verdict.delay),
+            origin_msg_id=message.message_id,
+            origin_topic=with_namespace(message.topic, self._namespace),
+            max_reconsume_times=self._max_reconsume,
+            pyromq_cause=verdict.cause or None,
+            pyromq_delay_ms=None if give_up or verdict.delay is None else int(verdict.delay * 1000),
+        )

@@ -1,0 +1,93 @@
+"""Threads for plain listeners: as many as are at work at once, and none that keeps the process from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from queue import SimpleQueue
+from typing import Any
+
+from msgspec import Struct
+
+_Work = tuple[asyncio.Future[object], Callable[[Any], Any], object]
+
+
+class ListenerThreads:
+    """Runs plain functions off the loop; the caller bounds how many.
+
+    A thread whose function never returns is left behind: the next call gets another one. They are daemons, unlike those
+    of concurrent.futures, so that such a one does not hold up the end of the process.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context  # every call sees a copy of it
+        self._loop = asyncio.get_running_loop()
+        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._threads = 0
+        self._unclaimed = 0
+        self._lock = threading.Lock()
+        self._idle = 0
+
+    async def run(self, function: Callable[[Any], Any], argument: object) -> object:
+        """Return what `function(argument)` does on a thread; if this is cancelled, it goes on there unheard."""
+        future: asyncio.Future[object] = self._loop.create_future()
+        with self._lock:
+            self._unclaimed += 1
+            short = self._unclaimed > self._idle
+        self._work.put((future, function, argument))
+        if short:
+            self._threads += 1
+            threading.Thread(target=self._serve, name=f"pyromq listener {self._threads}", daemon=True).start()
+        outcome = await future
+        if isinstance(outcome, _Raised):
+            raise outcome.error
+        return outcome
+
+    def close(self) -> None:
+        """Let every thread end once its function returns."""
+        for _ in range(self._threads):
+            self._work.put(None)
+
+    def _serve(self) -> None:
+        with self._lock:
+            self._idle += 1
+        while True:
+            work = self._work.get()
+            if work is None:
+                return
+            with self._lock:
+                self._idle -= 1
+                self._unclaimed -= 1
+            self._call(*work)
+            with self._lock:
+                self._idle += 1
+
+    def _call(self, future: asyncio.Future[object], function: Callable[[Any], Any], argument: object) -> None:
+        if future.cancelled():  # given up before its turn came
+            return
+        outcome = self._context.copy().run(_outcome, function, argument)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(_settle, future, outcome)
+
+
+class _Raised(Struct, frozen=True):
+    """What a function raised; no future takes every exception as such."""
+
+    error: Exception
+
+
+def _outcome(function: Callable[[Any], Any], argument: object) -> object:
+    try:
+        return function(argument)
+    except Exception as error:
+        return _Raised(error)
+    except BaseException as error:  # sys.exit() on a thread ends nothing but the thread
+        return _Raised(RuntimeError(f"the listener raised {error!r}"))
+
+
+def _settle(future: asyncio.Future[object], outcome: object) -> None:
+    if not future.done():
+        future.set_result(outcome)

@@ -1,0 +1,149 @@
+"""Workers: so many jobs at a time, over all queues that have something to hand out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import Context
+from time import perf_counter
+
+from msgspec import Struct
+
+from pyromq.client.line import Line
+from pyromq.client.pace import Pace
+from pyromq.client.push_queue import PushQueue
+from pyromq.clock import Clock, wait_for
+from pyromq.protocol.message import MessageExt
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_STRETCH = 0.005  # seconds: a listener that never waits must not keep pulls and heartbeats from the loop
+
+
+class Job(Struct, eq=False):
+    """Some messages of one queue, on their way through the listener."""
+
+    held: PushQueue
+    messages: list[MessageExt]
+    started: float
+    listening: bool = False
+    """The listener has them now."""
+    overdue: bool = False
+    timed_out: bool = False
+    """It was overdue and is cancelled."""
+
+
+class Workers:
+    """Tasks that take messages in turn from the queues and have them consumed; there is one only while it has work."""
+
+    def __init__(
+        self,
+        consume: Callable[[Job], Awaitable[None]],
+        clock: Clock,
+        context: Context,
+        *,
+        concurrency: int,
+        batch_size: int,
+        rate: float | None = None,
+    ) -> None:
+        self._consume = consume
+        self._clock = clock
+        self._context = context
+        self._concurrency = concurrency
+        self._batch_size = batch_size
+        self._pace = Pace(rate, clock) if rate else None
+        self._pacing = asyncio.Lock()
+        self._line: Line[PushQueue] = Line()
+        self._jobs: dict[asyncio.Task[None], Job] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def offer(self, held: PushQueue) -> None:
+        """Hear that a queue may have something to hand out."""
+        if self._line.join(held):
+            self._start()
+
+    def _start(self) -> None:
+        if len(self._line) and len(self._tasks) < self._concurrency and not self._closed:
+            context = self._context.copy()
+            self._tasks.add(asyncio.create_task(self._run(), name="pyromq listener", context=context))
+
+    async def _run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        since = perf_counter()
+        try:
+            while job := self._take() if self._pace is None else await self._take_at(self._pace):
+                self._start()  # another one, if there is more to do
+                self._jobs[task] = job
+                await self._work(job)
+                del self._jobs[task]
+                if perf_counter() - since > _LONGEST_STRETCH:
+                    await self._clock.sleep(0)
+                    since = perf_counter()
+        finally:
+            self._jobs.pop(task, None)
+            self._tasks.discard(task)
+
+    def _take(self) -> Job | None:
+        held = None if self._closed else self._line.next()
+        if held is None:
+            return None
+        messages = held.take(self._batch_size)
+        self._line.join(held)
+        return Job(held, messages, self._clock.now())
+
+    async def _take_at(self, pace: Pace) -> Job | None:
+        async with self._pacing:
+            await pace.turn()
+            job = self._take()
+            if job is not None:
+                pace.passed(len(job.messages))
+            return job
+
+    async def _work(self, job: Job) -> None:
+        try:
+            await self._consume(job)
+        except Exception:
+            # Not the listener's doing. The messages stay unfinished: they are not committed, and come again.
+            logger.exception("consuming from %s failed unexpectedly", job.held.queue)
+        finally:
+            job.held.end_job()
+            self._line.join(job.held)
+
+    def expire(self, age: float, *, cancel: bool) -> None:
+        """Look for listeners that have been at work for longer than `age` seconds; log them, or cancel them."""
+        now = self._clock.now()
+        for task, job in list(self._jobs.items()):
+            if not job.listening or job.overdue or now - job.started <= age:
+                continue
+            job.overdue = True
+            if cancel:
+                job.timed_out = True
+                task.cancel()
+            else:
+                logger.warning("a listener has had a message of %s for %g s", job.held.queue, now - job.started)
+
+    def stop(self) -> None:
+        """Hand out nothing more."""
+        self._closed = True
+        self._line.clear()
+        for task in self._tasks - self._jobs.keys():
+            task.cancel()  # it waits for its turn
+
+    async def close(self, patience: float) -> None:
+        """Wait for what is in hand; what takes longer than `patience` is cancelled."""
+        self.stop()
+        at_work = list(self._tasks)
+        if not at_work:
+            return
+        done = asyncio.gather(*at_work, return_exceptions=True)
+        with suppress(TimeoutError):
+            await wait_for(self._clock, asyncio.shield(done), patience)
+            return
+        logger.warning("listeners still at work after %g s are cancelled: their messages come again", patience)
+        for task in at_work:
+            task.cancel()
+        await done
