@@ -104,13 +104,36 @@ def test_garbage_on_either_port(servers: Servers, garbage: bytes) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("send", "t", "x", "--delay", "10s"), ("send", "t", "x", "--at", "12:00"), ("tail", "t", "--sql", "a > 1")],
+    [("send", "t", "x", "--delay", "10s"), ("send", "t", "x", "--at", "12:00")],
 )
 def test_what_comes_later_says_so(servers: Servers, command: tuple[str, ...]) -> None:
     assert "not part of this release yet" in one_line_error(pyromq(*command, "-n", servers.namesrv))
 
 
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("a >", "SQL92: expected a property, a literal or `(` at character 4, found the end"),
+        ("a > 'x'", "has no place in an order"),
+        ("a = 1 b = 2", "brokers do not read 'b = 2'"),
+        (" ", "expected tags such as"),
+    ],
+)
+def test_a_wrong_sql_expression(servers: Servers, expression: str, reason: str) -> None:
+    still_works(servers)
+    assert reason in one_line_error(pyromq("tail", "alive", "--sql", expression, "-n", servers.namesrv))
+
+
+def test_a_broker_that_does_not_filter_by_sql(tmp_path: Path) -> None:
+    servers = start_up(tmp_path, "--set", "enablePropertyFilter=false")
+    still_works(servers)
+    line = one_line_error(pyromq("tail", "alive", "--sql", "a > 1", "-n", servers.namesrv))
+    assert "enablePropertyFilter=true" in line
+    assert stop(servers) == 0
+
+
 def test_wrong_usage_is_exit_code_two(servers: Servers) -> None:
+    assert pyromq("tail", "t", "--tag", "a", "--sql", "a > 1", "-n", servers.namesrv).returncode == 2
     assert pyromq("send", "t", "-n", servers.namesrv).returncode == 2
     assert pyromq("up", "--set", "nonsense").returncode == 2
     assert pyromq("no-such-verb").returncode == 2

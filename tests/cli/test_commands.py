@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import urllib.request
 
+import pytest
+
 from tests.cli.conftest import Servers, pyromq
 
 
@@ -63,6 +65,18 @@ def test_tail_filters_by_tag(servers: Servers) -> None:
         "tail", "tagged", "-n", servers.namesrv, "--tag", "a", "--from", "earliest", "--count", "2", "--json"
     )
     assert [json.loads(line)["tags"] for line in tailed.stdout.splitlines()] == ["a", "a"]
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "sql-readers")])
+def test_tail_filters_by_sql(servers: Servers, group: tuple[str, ...]) -> None:
+    topic = f"priced-{len(group)}"
+    for amount in ("5", "15", "25", "much"):
+        sent = pyromq("send", topic, amount, "--property", f"amount={amount}", "-n", servers.namesrv, "--queue", "0")
+        assert sent.returncode == 0, sent.stderr
+    options = ("--sql", "amount > 10", "--from", "earliest", "--count", "2", "--json", *group)
+    tailed = pyromq("tail", topic, "-n", servers.namesrv, *options)
+    assert tailed.returncode == 0, tailed.stderr
+    assert [json.loads(line)["body"] for line in tailed.stdout.splitlines()] == ["15", "25"]
 
 
 def test_a_group_continues_where_its_last_tail_ended(servers: Servers) -> None:

@@ -24,6 +24,7 @@ VERBS = {
     "send": "messages",
     "tail": "messages",
     "bench": "bench",
+    "store": "store",
 }
 
 

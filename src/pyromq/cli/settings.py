@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -59,3 +61,12 @@ def start_logging(debug: bool = False) -> None:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         datefmt="%H:%M:%S",
     )
+
+
+def stop_signals() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set, from the start on: a stop while starting is a clean stop too."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    return stopped

@@ -24,7 +24,9 @@ from pyromq.client.publish import Select
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.results import SendResult
 from pyromq.client.start_from import StartFrom
+from pyromq.client.subscriptions import Expression, Sql
 from pyromq.errors import ClientError, NoRoute, NotSupported, TopicNotFound
+from pyromq.protocol.filter import EVERYTHING
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from pyromq.remoting.loop import run
@@ -135,19 +137,20 @@ def _result_as_line(result: SendResult) -> str:
 def tail(
     topic: Annotated[str, typer.Argument(help="Topic to follow.")],
     namesrv: Namesrv = None,
-    tag: Annotated[str, typer.Option(help="Tags to keep: 'a || b'.")] = "*",
-    sql: Annotated[str | None, typer.Option(help="A SQL92 filter; comes later.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Tags to keep: 'a || b'.", show_default="*")] = None,
+    sql: Annotated[str | None, typer.Option(help='Properties to keep, in SQL92: "amount > 10".')] = None,
     start: Annotated[str, typer.Option("--from", help="earliest, latest, or a time (ISO 8601).")] = "latest",
     group: Annotated[str | None, typer.Option(help="Continue, and keep, this group's offsets.")] = None,
     count: Annotated[int, typer.Option(min=0, help="Stop after so many messages (0: never).")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Follow a topic, by default without any group's offsets."""
-    if sql is not None:
-        raise NotSupported("--sql: SQL92 filters are not part of this release yet")
+    if tag is not None and sql is not None:
+        raise typer.BadParameter("give --tag or --sql, one of them")
+    wanted = Sql(sql) if sql is not None else tag or EVERYTHING
     show = message_as_json if as_json else message_as_line
     with suppress(KeyboardInterrupt):
-        run(_tail(namesrv_addresses(namesrv), topic, tag, parse_start(start), group, count, show))
+        run(_tail(namesrv_addresses(namesrv), topic, wanted, parse_start(start), group, count, show))
 
 
 def parse_start(text: str) -> StartFrom:
@@ -166,7 +169,7 @@ def parse_start(text: str) -> StartFrom:
 async def _tail(
     namesrv: str,
     topic: str,
-    tag: str,
+    wanted: Expression,
     start: StartFrom,
     group: str | None,
     count: int,
@@ -177,10 +180,10 @@ async def _tail(
             await api.route(topic)  # a consumer would wait for a topic that does not exist; here it is a mistake
         except NoRoute:
             raise TopicNotFound(f"no broker has the topic {topic!r}") from None
-    consumer = _member(namesrv, topic, tag, start, group) if group else _onlooker(namesrv, start)
+    consumer = _member(namesrv, topic, wanted, start, group) if group else _onlooker(namesrv, start)
     async with consumer:
         if group is None:
-            await consumer.assign(await consumer.queues(topic), tag)
+            await consumer.assign(await consumer.queues(topic), wanted)
         seen = 0
         async for message in consumer:
             print(show(message), flush=True)
@@ -189,8 +192,8 @@ async def _tail(
                 return
 
 
-def _member(namesrv: str, topic: str, tag: str, start: StartFrom, group: str) -> LitePullConsumer:
-    return LitePullConsumer(group=group, namesrv=namesrv, subscriptions={topic: tag}, start_from=start)
+def _member(namesrv: str, topic: str, wanted: Expression, start: StartFrom, group: str) -> LitePullConsumer:
+    return LitePullConsumer(group=group, namesrv=namesrv, subscriptions={topic: wanted}, start_from=start)
 
 
 def _onlooker(namesrv: str, start: StartFrom) -> LitePullConsumer:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import signal
 import string
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -16,7 +14,7 @@ import typer
 
 from pyromq.broker.config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker, settle_memory
-from pyromq.cli.settings import namesrv_addresses, read_settings, start_logging, store_root
+from pyromq.cli.settings import namesrv_addresses, read_settings, start_logging, stop_signals, store_root
 from pyromq.clock import SystemClock
 from pyromq.console.health import health_app, serve
 from pyromq.errors import ConfigError
@@ -55,6 +53,7 @@ def up(
         raise ConfigError("--slaves: replication is not part of this release yet")
     start_logging()
     settings, by_set = read_settings(config, assignments or ())
+    settings.setdefault("enablePropertyFilter", "true")  # to try things out; a broker on its own keeps RocketMQ's
     if brokers > 1 and (
         named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]
     ):
@@ -62,7 +61,7 @@ def up(
     store_root(settings, data)
 
     async def start() -> None:
-        stopped = _stop_signals()
+        stopped = stop_signals()
         async with AsyncExitStack() as stack:
             clock = SystemClock()
             namesrv_data = (data or Path("pyromq-data")) / "namesrv"
@@ -98,7 +97,7 @@ def namesrv(
     start_logging()
 
     async def start() -> None:
-        stopped = _stop_signals()
+        stopped = stop_signals()
         async with AsyncExitStack() as stack:
             server = NameServer(host=host, port=port, clock=SystemClock(), data_dir=data)
             await stack.enter_async_context(server)
@@ -135,7 +134,7 @@ def broker(
     made = _configured(_broker_settings(settings, 0, data, port, settings["namesrvAddr"]), by_set, lenient, host)
 
     async def start() -> None:
-        stopped = _stop_signals()
+        stopped = stop_signals()
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(Broker(made, SystemClock()))
             extra = ""
@@ -171,15 +170,6 @@ def _configured(settings: Mapping[str, str], by_set: set[str], lenient: bool, ho
     if config.without_effect:
         logger.warning("without effect here: %s", ", ".join(config.without_effect))
     return config
-
-
-def _stop_signals() -> asyncio.Event:
-    """Return an event that SIGINT and SIGTERM set, from the start on: a stop while starting is a clean stop too."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    return stopped
 
 
 def _problems(brokers: list[Broker]) -> dict[str, str]:

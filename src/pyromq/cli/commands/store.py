@@ -1,0 +1,201 @@
+"""`pyromq store`: a store's directory looked at, checked, mended or served, without its broker."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from pyromq.broker.config import BrokerConfig, broker_config
+from pyromq.broker.config_keys import addresses
+from pyromq.broker.read_only import ReadOnlyBroker
+from pyromq.cli.output import iso_time
+from pyromq.cli.settings import read_settings, start_logging, stop_signals
+from pyromq.clock import SystemClock
+from pyromq.errors import ConfigError
+from pyromq.namesrv.server import NameServer
+from pyromq.protocol.codes import PERM_READ
+from pyromq.remoting.loop import run
+from pyromq.store.config import StoreConfig
+from pyromq.store.findings import Finding, Severity
+from pyromq.store.inspect import Inspection
+from pyromq.store.reader import StoreReader
+from pyromq.store.repair import Repair
+from pyromq.store.verify import StoreCheck
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Holds commitlog/, or its store/ does.")]
+CommitLog = Annotated[
+    list[Path] | None, typer.Option("--commit-log", help="Where the log is if not in DIR; may be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
+
+app = typer.Typer(help="A store directory: check it, look at it, mend it, serve it.", no_args_is_help=True)
+
+
+@app.command()
+def verify(directory: Directory, commit_log: CommitLog = None, as_json: AsJson = False) -> None:
+    """Check every record, queue entry, index entry and table; exit 0 if all is well, 1 if not.
+
+    Nothing is changed, and a broker may be at work meanwhile; what it writes is then not judged.
+    """
+    _, findings = _checked(directory, commit_log, as_json)
+    if _problems(findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def repair(
+    directory: Directory,
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="The broker.conf of its broker.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+) -> None:
+    """Put right what `verify` finds: nothing that it can read is lost, and what is replaced goes to quarantine/."""
+    settings, _ = read_settings(config, ())
+    check, findings = _checked(directory, None, as_json=False)
+    plan = Repair(check, findings, broker_config(settings, lenient=True).store, SystemClock().now_ms)
+    if not plan.steps:
+        print("nothing to repair")
+        return
+    for step in plan.steps:
+        print(f"to do: {step.text}")
+    if dry_run:
+        return
+    if not yes:
+        typer.confirm(f"Repair {check.root}?", abort=True)
+    plan.run()
+    print("checking again")
+    _, findings = _checked(directory, None, as_json=False)
+    if _problems(findings):
+        raise typer.Exit(1)
+
+
+def _checked(directory: Path, commit_log: list[Path] | None, as_json: bool) -> tuple[StoreCheck, list[Finding]]:
+    """Check a directory and show what is found as it is found."""
+    findings = []
+    with _progress() as progress:
+        task = progress.add_task("checking the log", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        check = StoreCheck(directory, commit_log=commit_log or (), on_progress=show)
+        for finding in check.run():
+            findings.append(finding)
+            print(msgspec.json.encode(finding).decode() if as_json else finding, flush=True)
+    if not as_json:
+        count = _problems(findings) or "no"
+        print(f"{check.root}: {check.records} messages, {check.bytes_read} bytes of log, {count} problems")
+    return check, findings
+
+
+def _problems(findings: list[Finding]) -> int:
+    return sum(finding.severity is Severity.PROBLEM for finding in findings)
+
+
+@app.command()
+def inspect(directory: Directory, commit_log: CommitLog = None, as_json: AsJson = False) -> None:
+    """Show what a directory holds: messages, times, committed offsets, what waits for its time."""
+    with StoreReader(directory, commit_log=commit_log or ()) as reader:
+        found = Inspection(reader)
+        if as_json:
+            for kind, values in (("store", [found.summary()]), ("queue", found.queues), ("offset", found.offsets())):
+                for value in values:
+                    print(json.dumps({"kind": kind} | _with_times(msgspec.to_builtins(value))))
+        else:
+            _show(found)
+
+
+def _show(found: Inspection) -> None:
+    console = Console()
+    summary = Table("what", "value", title="store")
+    for name, value in _with_times(msgspec.to_builtins(found.summary(), str_keys=True)).items():
+        summary.add_row(name, str(value))
+    queues = Table("topic", "queue", "min", "max", "messages", "last stored", title="queues")
+    for queue in found.queues:
+        last = iso_time(queue.last_store_timestamp_ms) if queue.messages else ""
+        queues.add_row(
+            queue.topic, str(queue.queue_id), str(queue.min_offset), str(queue.max_offset), str(queue.messages), last
+        )
+    offsets = Table("group", "topic", "queue", "committed", "lag", title="committed offsets")
+    for one in found.offsets():
+        offsets.add_row(one.group, one.topic, str(one.queue_id), str(one.committed_offset), str(one.lag))
+    for table in (summary, queues, offsets):
+        console.print(table)
+
+
+def _with_times(values: dict[str, Any]) -> dict[str, Any]:
+    """Write times as people and Spark do, and leave out those that are none."""
+    shown: dict[str, Any] = {}
+    for name, value in values.items():
+        if name.endswith("_timestamp_ms"):
+            shown[name.removesuffix("_ms")] = iso_time(value) if value > 0 else None
+        else:
+            shown[name] = value
+    return shown
+
+
+def _progress() -> Progress:
+    """Return a bar on stderr, for people only."""
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+@app.command()
+def serve(
+    directory: Directory,
+    namesrv: Annotated[
+        str | None, typer.Option("-n", "--namesrv", help="Register there; without it, a name server of its own.")
+    ] = None,
+    namesrv_port: Annotated[int, typer.Option(help="Port of its own name server.")] = 9876,
+    port: Annotated[int, typer.Option(help="Port of the broker.")] = 10911,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    name: Annotated[str, typer.Option(help="Name of the broker.")] = "broker-a",
+    commit_log: CommitLog = None,
+) -> None:
+    """Offer a directory or a backup, read-only, to any 4.x client.
+
+    Committed offsets begin at those of the directory; commits are taken and forgotten when this ends.
+    """
+    start_logging()
+    reader = StoreReader(directory, commit_log=commit_log or ())
+
+    async def start() -> None:
+        stopped = stop_signals()
+        async with AsyncExitStack() as stack:
+            clock = SystemClock()
+            address = namesrv
+            if address is None:
+                server = NameServer(host=host, port=namesrv_port, clock=clock, data_dir=None)
+                address = (await stack.enter_async_context(server)).address
+            config = _read_only_config(reader, host, port, name, address)
+            broker = await stack.enter_async_context(ReadOnlyBroker(config, clock, reader))
+            typer.echo(f"PyroMQ store ready: namesrv {address} broker {broker.address} read-only {reader.root}")
+            await stopped.wait()
+
+    run(start())
+
+
+def _read_only_config(reader: StoreReader, host: str, port: int, name: str, namesrv: str) -> BrokerConfig:
+    try:
+        name_servers = addresses(namesrv)
+    except ValueError as error:
+        raise ConfigError(f"--namesrv {error}") from None
+    return BrokerConfig(
+        store=StoreConfig(root=reader.root),
+        host=host,
+        port=port,
+        name=name,
+        namesrv=name_servers,
+        permission=PERM_READ,
+        auto_create_topics=False,
+        max_topics=1 << 31,  # all that the directory has
+        property_filter=True,
+    )
