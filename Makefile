@@ -34,13 +34,16 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
 
+torture: $(STAMP)
+	$(BIN)/python -m tests.faults.power_cut --cuts 50
+	$(BIN)/python -m tests.faults.power_cut --cuts 5 --lying
+	$(BIN)/python -m tests.faults.kill_loop --kills 100
+
 # Targets of the contract whose part is not built yet.
 docs:
 	@echo "make docs: comes with a later release; read docs/*.md" >&2; exit 1
 interop:
 	@echo "make interop: comes with a later release" >&2; exit 1
-torture:
-	@echo "make torture: comes with a later release" >&2; exit 1
 bench-peers:
 	@echo "make bench-peers: comes with a later release" >&2; exit 1
 

@@ -1,0 +1,136 @@
+"""Many topics with one queue each: how long a broker takes to make, open and recover them, and what they cost.
+
+    python bench/many_topics.py --topics 10000
+
+Absolute times are the machine's; memory, open files and disk are the broker's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pyromq import Message, Producer
+from pyromq.client.api import BrokerApi
+
+
+class Cost(NamedTuple):
+    """What a broker process holds."""
+
+    anonymous_mib: float
+    open_files: int
+    maps: int
+
+    def __str__(self) -> str:
+        return f"{self.anonymous_mib:.0f} MiB of memory, {self.open_files} open files, {self.maps} maps of store files"
+
+
+class Server:
+    """`pyromq up` on a directory, in a process of its own."""
+
+    def __init__(self, data: Path) -> None:
+        begun = time.perf_counter()
+        ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
+        command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data), *ports]
+        with (data.parent / "server.log").open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self._process.stdout is not None
+        found = re.search(r"namesrv (\S+) broker (\S+)", self._process.stdout.readline())
+        if found is None:
+            raise SystemExit((data.parent / "server.log").read_text()[-3000:])
+        self.namesrv, self.address = found[1], found[2]
+        self.start_seconds = time.perf_counter() - begun
+
+    def cost(self) -> Cost:
+        """Look what the process holds now."""
+        process = Path(f"/proc/{self._process.pid}")
+        status = re.search(r"RssAnon:\s+(\d+) kB", (process / "status").read_text())
+        maps = [line for line in (process / "maps").read_text().splitlines() if "/store/" in line]
+        return Cost(int(status[1]) / 1024 if status else 0.0, len(list((process / "fd").iterdir())), len(maps))
+
+    def stop(self, number: int = signal.SIGTERM) -> float:
+        """End it; return how long that took."""
+        begun = time.perf_counter()
+        self._process.send_signal(number)
+        self._process.wait(300)
+        return time.perf_counter() - begun
+
+
+def name(number: int) -> str:
+    return f"topic-{number:06d}"
+
+
+async def send(namesrv: str, numbers: range, round_number: int, together: int) -> float:
+    """Send one message to each topic, so many at a time; return the seconds it took."""
+    waiting = iter(numbers)
+    begun = time.perf_counter()
+    async with Producer(group="many", namesrv=namesrv, topic_queues=1, send_timeout=60) as producer:
+
+        async def work() -> None:
+            for number in waiting:
+                await producer.send(Message(topic=name(number), body=b"%d" % round_number))
+
+        await asyncio.gather(*(work() for _ in range(together)))
+    return time.perf_counter() - begun
+
+
+async def check(server: Server, numbers: range, expected: int) -> None:
+    """Every queue has as many messages as were sent to it."""
+    async with await BrokerApi.connect(server.namesrv) as api:
+        for number in numbers:
+            found = await api.max_offset(server.address, name(number), 0)
+            if found != expected:
+                raise SystemExit(f"{name(number)} has {found} messages and not {expected}")
+
+
+def disk_mib(root: Path) -> float:
+    """Return what the files occupy, holes not counted."""
+    return sum(path.stat().st_blocks for path in root.rglob("*")) * 512 / (1 << 20)
+
+
+def run(topics: int, together: int = 200) -> dict[str, object]:
+    """Make so many topics, restart twice, and return all figures."""
+    figures: dict[str, object] = {}
+    with tempfile.TemporaryDirectory(prefix="pyromq-topics-") as directory:
+        data = Path(directory) / "data"
+        server = Server(data)
+        figures["start, empty, s"] = round(server.start_seconds, 2)
+        figures["empty"] = server.cost()
+        figures["first message of each topic, s"] = round(
+            asyncio.run(send(server.namesrv, range(topics), 0, together)), 1
+        )
+        figures["second message of each topic, s"] = round(
+            asyncio.run(send(server.namesrv, range(topics), 1, together)), 1
+        )
+        figures["full"] = server.cost()
+        figures["disk, MiB"] = round(disk_mib(data / "store"))
+        figures["stop, s"] = round(server.stop(), 2)
+        for number, how in enumerate(("after a clean stop", "after kill -9")):
+            server = Server(data)
+            figures[f"start {how}, s"] = round(server.start_seconds, 2)
+            asyncio.run(check(server, range(topics), 2 + number))
+            asyncio.run(send(server.namesrv, range(topics), 2 + number, together))
+            figures[f"memory {how}"] = server.cost()
+            server.stop(signal.SIGKILL)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topics", type=int, default=10_000)
+    options = parser.parse_args()
+    print(f"{options.topics} topics with one queue each")
+    for what, figure in run(options.topics).items():
+        print(f"{what:<34} {figure}")
+
+
+if __name__ == "__main__":
+    main()

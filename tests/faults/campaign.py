@@ -1,0 +1,163 @@
+"""What the campaigns share: a broker process, a load that remembers every acknowledgement, and the reckoning after."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from pyromq import Message, Producer, PyroMQError
+from pyromq.client.api import BrokerApi
+from pyromq.client.results import PullStatus
+from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
+from pyromq.errors import NoRoute
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.record import decode_messages
+
+# As eatmydata does it, for machines without it: every way to make bytes durable returns at once.
+LYING = """
+import os
+from pyromq.store.files import OsFiles
+for name in ("fdatasync", "fsync", "sync_file_system", "fsync_directory"):
+    if hasattr(OsFiles, name):
+        setattr(OsFiles, name, lambda self, *rest: None)
+os.fsync = os.fdatasync = lambda descriptor: None
+os.sync = lambda: None
+from pyromq.cli.main import main
+main()
+"""
+
+Place = tuple[str, int, int]
+
+
+class Server:
+    """`pyromq up` in a process of its own."""
+
+    def __init__(self, data: Path, log: Path, *, flush: str = "SYNC_FLUSH", lying: bool = False) -> None:
+        eatmydata = shutil.which("eatmydata") if lying else None
+        start = ["-c", LYING] if lying and not eatmydata else ["-m", "pyromq.cli.main"]
+        ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
+        command = [sys.executable, *start, "up", "--data", str(data), *ports, "--set", f"flushDiskType={flush}"]
+        if eatmydata:
+            command = [eatmydata, *command]
+        with log.open("a") as errors:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert self._process.stdout is not None
+        words = self._process.stdout.readline().split()
+        if "namesrv" not in words:
+            self._process.wait()
+            raise RuntimeError(f"the broker did not start:\n{log.read_text()[-4000:]}")
+        self.namesrv = words[words.index("namesrv") + 1]
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class History(Struct):
+    """What was sent, and what was acknowledged where."""
+
+    acknowledged: dict[Place, bytes] = field(default_factory=dict)
+    sent: set[bytes] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+
+
+class Verdict(Struct):
+    """What the reads after the cuts found."""
+
+    cuts: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    wrong: int = 0
+    invented: int = 0
+    forgotten_topics: int = 0
+
+    @property
+    def good(self) -> bool:
+        return not (self.lost or self.wrong or self.invented or self.forgotten_topics)
+
+
+async def load(namesrv: str, history: History, topics: list[str], cut: asyncio.Event, tasks: int = 32) -> None:
+    """Send until the power goes, remembering every acknowledgement."""
+    async with Producer(group="power", namesrv=namesrv, send_timeout=2.0, retries=0) as producer:
+
+        async def send_on(number: int) -> None:
+            while not cut.is_set():
+                topic = random.choice(topics)
+                body = os.urandom(random.choice((20, 200, 1000, 5000)))
+                history.sent.add(_digest(body))
+                try:
+                    result = await producer.send(Message(topic=topic, body=body, tags=f"t{number}"))
+                except PyroMQError:
+                    continue  # unknown, or refused: both allowed
+                history.topics.add(topic)
+                history.acknowledged[topic, result.queue.queue_id, result.queue_offset] = _digest(body)
+
+        await asyncio.gather(*(send_on(number) for number in range(tasks)))
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+async def read_everything(namesrv: str, topics: set[str]) -> tuple[dict[Place, bytes], set[str]]:
+    """Return every message of the topics by its place, and the topics that have no route."""
+    found: dict[Place, bytes] = {}
+    forgotten: set[str] = set()
+    async with await BrokerApi.connect(namesrv) as api:
+        for topic in topics:
+            try:
+                route = await api.route(topic)
+            except NoRoute:
+                forgotten.add(topic)
+                continue
+            address = route.broker_datas[0].broker_addrs[0]
+            for queue_id in range(route.queue_datas[0].read_queue_nums):
+                await _read_queue(api, address, topic, queue_id, found)
+    return found, forgotten
+
+
+async def _read_queue(api: BrokerApi, address: str, topic: str, queue_id: int, found: dict[Place, bytes]) -> None:
+    offset = await api.min_offset(address, topic, queue_id)
+    end = await api.max_offset(address, topic, queue_id)
+    while offset < end:
+        header = PullMessageRequestHeader(
+            consumer_group="TOOLS_CONSUMER",
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=offset,
+            max_msg_nums=1000,
+            sys_flag=PULL_WITH_SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+            pyromq_max_bytes=4 << 20,
+        )
+        answer = await api.pull(address, header, timeout=10)
+        if answer.status is PullStatus.FOUND:
+            for message in decode_messages(answer.body):
+                found[topic, queue_id, message.queue_offset] = _digest(message.body)
+        offset = max(answer.next_offset, offset + 1)
+
+
+def check(history: History, found: dict[Place, bytes], forgotten: set[str]) -> Verdict:
+    """Compare what is there with all that was ever promised."""
+    promised = history.acknowledged
+    return Verdict(
+        acknowledged=len(promised),
+        lost=sum(place not in found for place in promised),
+        wrong=sum(found.get(place, digest) != digest for place, digest in promised.items()),
+        invented=sum(digest not in history.sent for digest in found.values()),
+        forgotten_topics=len(forgotten),
+    )
