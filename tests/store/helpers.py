@@ -8,6 +8,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,20 @@ def log_files(root: Path) -> list[Path]:
 def queue_files(root: Path, topic: str = "orders", queue_id: int = 0) -> list[Path]:
     """Return the files of a queue in order."""
     return sorted((root / "consumequeue" / topic / str(queue_id)).iterdir())
+
+
+def open_files(root: Path) -> int:
+    """Count the descriptors that this process has of files below a directory."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            count += os.readlink(descriptor).startswith(f"{root}/")
+    return count
+
+
+def maps(root: Path) -> int:
+    """Count the maps that this process has of files below a directory."""
+    return Path("/proc/self/maps").read_text().count(f"{root}/")
 
 
 class FaultyFiles(OsFiles):
