@@ -18,8 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -34,6 +35,7 @@ from tests.store.helpers import HOST, FakeTime, QuickFiles, small_config
 
 TOPICS: Final = ("orders", "payments", "%RETRY%billing")
 QUEUES: Final = 2
+FLUSH_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
 TABLE: Final = "config/topics.json"
 
 Place = tuple[str, int, int]
@@ -196,7 +198,7 @@ class Life:
         self.files.remark(Saved(self._version))
 
 
-def config_of(root: Path, **changes: object) -> StoreConfig:
+def config_of(root: Path, **changes: Any) -> StoreConfig:
     """Return the settings of a store with files of a few messages."""
     return small_config(root, max_hash_slots=8, max_index_entries=40, **changes)
 
@@ -295,18 +297,28 @@ class Check:
 # --- images
 
 
-def images(events: list[Event], chance: random.Random, each: int) -> Iterator[tuple[int, Tree, History, bool]]:
-    """Yield what crashes at every point may leave: some trees each, with what is known there; the last is a kill."""
-    disk, history = Disk(), History()
+class Image(NamedTuple):
+    """What a crash left."""
+
+    event: int
+    tree: Tree
+    killed: bool
+    """Whether only the process died: then all that was acknowledged is there."""
+
+
+def images(events: list[Event], history: History, chance: random.Random, each: int, share: float) -> Iterator[Image]:
+    """Yield what crashes may leave after a share of the events, some trees for each; the history keeps step."""
+    disk = Disk()
     for number, event in enumerate(events):
         if isinstance(event, Remark):
             history.learn(event.value)
             continue
         disk.apply(event)
-        yield number, disk.nothing(), history, False
-        for _ in range(each):
-            yield number, disk.something(chance), history, False
-        yield number, disk.everything(), history, True
+        if chance.random() < share:
+            yield Image(number, disk.nothing(), killed=False)
+            for _ in range(each):
+                yield Image(number, disk.something(chance), killed=False)
+            yield Image(number, disk.everything(), killed=True)
 
 
 class Report(Struct):
@@ -317,35 +329,36 @@ class Report(Struct):
     problems: list[str] = field(default_factory=list)
 
 
-def campaign(count: int, seed: int, *, scratch: Path, restarts: int = 3, steps: int = 25, each: int = 2) -> Report:
+def campaign(
+    count: int, seed: int, scratch: Path, *, restarts: int = 3, steps: int = 25, each: int = 2, share: float = 1.0
+) -> Report:
     """Check so many images, of as many lives as that takes."""
     report = Report()
     chance = random.Random(seed)
     while report.images < count:
-        flush = ("SYNC_FLUSH", "ASYNC_FLUSH")[chance.randrange(2)]
+        flush = FLUSH_TYPES[chance.randrange(2)]
         life_seed = chance.randrange(1 << 30)
         root = scratch / f"life-{life_seed}"
         life = Life(root, flush, life_seed)
         life.live(restarts, steps)
         shutil.rmtree(root)
-        for number, tree, history, killed in images(life.files.events, chance, each):
-            if report.images >= count:
-                break
-            _check_image(report, scratch, tree, history, killed, f"{flush} life {life_seed} event {number}")
+        history = History()
+        for image in islice(images(life.files.events, history, chance, each, share), count - report.images):
+            name = f"{flush} life {life_seed} event {image.event} {'kill' if image.killed else 'power cut'}"
+            _check_image(report, scratch / "image", image, history, name)
     return report
 
 
-def _check_image(report: Report, scratch: Path, tree: Tree, history: History, killed: bool, name: str) -> None:
-    root = scratch / "image"
+def _check_image(report: Report, root: Path, image: Image, history: History, name: str) -> None:
     shutil.rmtree(root, ignore_errors=True)
-    build(tree, root)
-    required = history.acknowledged if killed else history.durable
+    build(image.tree, root)
+    required = history.acknowledged if image.killed else history.durable
     report.images += 1
     report.required += len(required)
     try:
         Check(root, history, required).run()
     except Exception as error:
-        report.problems.append(f"{name} {'kill' if killed else 'power cut'}: {type(error).__name__}: {error}")
+        report.problems.append(f"{name}: {type(error).__name__}: {error}")
 
 
 def scratch_directory() -> tempfile.TemporaryDirectory[str]:

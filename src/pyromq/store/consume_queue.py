@@ -127,6 +127,16 @@ class ConsumeQueue:
         """Replace an entry that is damaged."""
         self.segments.pwrite(offset * ENTRY_SIZE, entry)
 
+    def fill_front(self, offset: int) -> None:
+        """Fill holes before the first message that the log still has: what stood there has expired with its records."""
+        if self.segments.start == self.segments.stop:
+            return
+        while self.segments.stop < offset * ENTRY_SIZE:
+            self.segments.add(_FIRST_RESERVE)
+        first = self.segments.start // ENTRY_SIZE
+        if len(_written_ones(self._read_all(first, (offset - first) * ENTRY_SIZE))) < offset - first:
+            self.segments.pwrite(first * ENTRY_SIZE, PRE_BLANK * (offset - first))
+
     def extend(self, end: int) -> None:
         """Let the queue end later, behind entries that name no record: what stood there is lost."""
         self._fill_gap(end, PRE_BLANK)
@@ -170,6 +180,12 @@ class ConsumeQueue:
         """Return the first offset of the file behind the one that holds an offset."""
         per_file = self.segments.file_size // ENTRY_SIZE
         return (offset // per_file + 1) * per_file
+
+    def find_offset(self, physical_offset: int) -> int | None:
+        """Return the offset of the entry that names a place in the log, visible or not; None if none does."""
+        offsets = range(self.segments.start // ENTRY_SIZE, self.find_end())
+        found = offsets.start + bisect_left(offsets, physical_offset, key=lambda offset: self.entry(offset)[0])
+        return found if found in offsets and self.entry(found).physical_offset == physical_offset else None
 
     # --- where a queue begins and ends, by binary search: no file is read as a whole
 

@@ -45,6 +45,10 @@ class Deletions:
         """Forget the deletions that the log has moved past."""
         self._ends = {topic: end for topic, end in self._ends.items() if end > log_start}
 
+    def stay_within(self, log_end: int) -> None:
+        """Follow a log that ends earlier now: what is written there from now on is not what was deleted."""
+        self._ends = {topic: min(end, log_end) for topic, end in self._ends.items()}
+
     def save(self) -> None:
         """Make the list durable, if it changed; raises OSError if that fails. It waits for the disk."""
         with self._saving:

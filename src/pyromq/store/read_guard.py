@@ -58,9 +58,10 @@ class ReadGuard:
             return physical, size
         if self._fences.is_left_out(queue.topic, queue.queue_id, offset):
             return None
-        if has_traces(data, size, place):
+        found = self._record_at(physical, queue, offset)
+        if found is None and has_traces(data, size, place):
             self._fence(physical, physical + size)
-        elif (found := self._find_record(queue, offset)) is not None:
+        elif found is not None or (found := self._find_record(queue, offset)) is not None:
             return self._mend(queue, offset, found)
         self._fences.left_out(queue.topic, queue.queue_id, offset)
         return None
@@ -85,6 +86,13 @@ class ReadGuard:
 
     # --- entries that name no record
 
+    def _record_at(self, physical: int, queue: ConsumeQueue, offset: int) -> Walked | None:
+        """Return the record of a queue offset if it is there but for its size."""
+        if not self._log.start <= physical < self._log.end:
+            return None
+        record = LogWalk(self._log.segments, physical).check_here()
+        return record if record is not None and _is_of(record, queue, offset) else None
+
     def _find_record(self, queue: ConsumeQueue, offset: int) -> Walked | None:
         """Return the record of a queue offset, looked for between those of its neighbours."""
         start, stop = self._bounds(queue, offset)
@@ -94,7 +102,7 @@ class ReadGuard:
         walk = LogWalk(self._log.segments, start)
         while walk.position < stop:
             for record in walk.records(stop):
-                if (record[6], record[2], record[3]) == (queue.topic_name, queue.queue_id, offset):
+                if _is_of(record, queue, offset):
                     return record
             if walk.position < stop:
                 walk.find_next(stop)
@@ -118,3 +126,7 @@ class ReadGuard:
         logger.warning("mended a damaged entry topic=%s queue=%d offset=%d", queue.topic, queue.queue_id, offset)
         queue.rewrite(offset, ENTRY.pack(physical, size, code))
         return physical, size
+
+
+def _is_of(record: Walked, queue: ConsumeQueue, offset: int) -> bool:
+    return (record[6], record[2], record[3]) == (queue.topic_name, queue.queue_id, offset)

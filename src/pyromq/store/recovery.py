@@ -106,7 +106,7 @@ class Recovery:
     # --- what is gone, and what is lost
 
     def _forget_deleted(self) -> None:
-        for queue in self._queues:
+        for queue in [queue for queue in self._queues if self._deletions.covers(queue.topic, 0)]:
             last = queue.entry(queue.find_end() - 1)
             if last.is_message and self._deletions.covers(queue.topic, last.physical_offset):
                 self._queues.remove(queue)
@@ -167,9 +167,8 @@ class Recovery:
 
     def _walk(self) -> Replay:
         replay = Replay(
-            *(self._queues, self._index, self._deletions, self._fences),
-            delay_levels_ms=self._delay_levels_ms,
-            any_offset=bool(self._lost) or self._stop.position is None,
+            *(self._queues, self._index, self._deletions, self._fences, self._delay_levels_ms),
+            is_whole=self._start <= self._log.start,
         )
         walk = LogWalk(self._segments, self._start)
         self._walk_flushed_part(walk, replay)
@@ -210,6 +209,8 @@ class Recovery:
     def _end_log(self) -> int:
         """Remove what stands behind the end, for good: nothing stale is ever read again; return how many bytes."""
         self._fences.save()
+        self._deletions.stay_within(self._end)
+        self._deletions.save()
         cut = self._quarantine.keep(self._segments, self._end)
         if cut:
             logger.warning("cut off the log's tail, which is in quarantine now end=%d bytes=%d", self._end, cut)

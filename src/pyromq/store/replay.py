@@ -49,11 +49,11 @@ class Replay:
         index: MessageIndex,
         deletions: Deletions,
         fences: Fences,
-        *,
         delay_levels_ms: tuple[int, ...],
-        any_offset: bool,
+        *,
+        is_whole: bool,
     ) -> None:
-        """`any_offset` lets a queue without files begin anywhere: it was lost, or is of another broker's making."""
+        """`is_whole` if all of the log comes: what a queue has before the first record that is met has expired."""
         self.records = 0
         self.last_timestamp_ms = 0
         self.rejected: list[tuple[int, int]] = []
@@ -63,8 +63,8 @@ class Replay:
         self._deletions = deletions
         self._fences = fences
         self._levels_ms = delay_levels_ms
-        self._any_offset = any_offset
         self._met: dict[tuple[bytes, int], _Met] = {}
+        self._is_whole = is_whole
         self._buffered = 0
 
     def add(self, record: Walked) -> None:
@@ -126,18 +126,19 @@ class Replay:
         except StoreError as error:
             logger.warning("no queue for a record physical_offset=%d: %s", physical, error)
             return None
-        is_new = queue.segments.start == queue.segments.stop
-        if is_new and queue_offset and not (self._any_offset or self._fences):
+        if _is_elsewhere(queue, record):
             self._reject(record)
             return None
+        if self._is_whole:
+            queue.fill_front(queue_offset)
         met = self._met[topic, queue_id] = _Met(queue, queue_offset)
         return met
 
     def _jumps(self, met: _Met, record: Walked) -> bool:
         """Tell whether a record may have an offset that does not follow: after damage, or in a topic made again."""
         physical, _, _, queue_offset, *_ = record
-        begins_anew = queue_offset == 0 and self._any_offset
-        if not _is_plausible(queue_offset, physical) or (queue_offset < met.next_offset and not begins_anew):
+        is_wrong = not _is_plausible(queue_offset, physical) or 0 < queue_offset < met.next_offset
+        if is_wrong or _is_elsewhere(met.queue, record):
             self._reject(record)
             return False
         logger.warning(
@@ -151,6 +152,14 @@ class Replay:
 
     def _reject(self, record: Walked) -> None:
         self.rejected.append((record[0], record[0] + record[1]))
+
+
+def _is_elsewhere(queue: ConsumeQueue, record: Walked) -> bool:
+    """Tell whether its queue has a record at another offset than it says: then the record is damaged."""
+    physical, _, _, queue_offset, *_ = record
+    if queue.entry(queue_offset).physical_offset == physical:
+        return False
+    return queue.find_offset(physical) is not None
 
 
 def _is_plausible(queue_offset: int, physical_offset: int) -> bool:
