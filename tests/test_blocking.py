@@ -7,19 +7,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 
 import pyromq
-from pyromq import Message, blocking
-from pyromq.blocking import LitePullConsumer, Portal, Producer
+from pyromq import Message, MessageExt, blocking
+from pyromq.blocking import LitePullConsumer, Portal, Producer, PushConsumer
 from pyromq.client.api import BrokerApi
-from pyromq.client.config import LitePullConsumerOptions, ProducerOptions
+from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
 from pyromq.client.producer import Producer as AsyncProducer
 from pyromq.client.pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from pyromq.client.push_consumer import PushConsumer as AsyncPushConsumer
 from pyromq.errors import ClientError, ConnectFailed, NoRoute
 from pyromq.testing import LocalCluster
 
@@ -87,6 +88,40 @@ def test_queues_are_steered_from_the_callers_thread(cluster: LocalCluster, topic
         consumer.seek_to_begin(queue)
         assert consumer.poll(timeout=5.0)[0].queue_offset == 0
         consumer.seek_to_end(queue)
+
+
+def test_a_plain_listener_is_called_and_may_use_other_clients(cluster: LocalCluster, topic: str) -> None:
+    sent = fill(cluster, topic, 20)
+    found: list[bytes] = []
+    copied = f"{topic}-copied"
+    with Producer("copying", cluster.namesrv) as producer:
+
+        def copy(message: MessageExt) -> None:
+            producer.send(Message(topic=copied, body=message.body))
+            found.append(message.body)
+
+        with PushConsumer("pushed", cluster.namesrv, {topic: "*"}, copy, start_from="earliest") as consumer:
+            running = threading.Thread(target=consumer.run)
+            running.start()
+            wait_until(lambda: len(found) == 20)
+            assert len(consumer.assignment) == 4
+            consumer.pause()
+            consumer.resume()
+            consumer.commit()
+            consumer.unsubscribe(topic)
+            assert consumer.assignment == []
+            consumer.subscribe(topic, "some || tags")
+        running.join(10)
+        assert not running.is_alive()
+        assert producer.find(copied, "0" * 32) is None
+    assert sorted(found) == sorted(sent)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_errors_come_through_as_they_are(topic: str) -> None:
@@ -200,7 +235,7 @@ async def test_an_async_client_raises_after_a_fork(cluster: LocalCluster, topic:
 
 LEFT_OPEN = """
 import sys
-from pyromq import Message, blocking
+from pyromq import Message, MessageExt, blocking
 consumer = blocking.LitePullConsumer("left-open", sys.argv[1], {sys.argv[2]: "*"}, start_from="earliest")
 consumer.start()
 producer = blocking.Producer("left-open", sys.argv[1])
@@ -222,7 +257,11 @@ def test_a_script_that_closes_nothing_still_ends(cluster: LocalCluster, topic: s
 
 @pytest.mark.parametrize(
     ("wrapped", "wrapper", "options"),
-    [(AsyncProducer, Producer, ProducerOptions), (AsyncLitePullConsumer, LitePullConsumer, LitePullConsumerOptions)],
+    [
+        (AsyncProducer, Producer, ProducerOptions),
+        (AsyncLitePullConsumer, LitePullConsumer, LitePullConsumerOptions),
+        (AsyncPushConsumer, PushConsumer, PushConsumerOptions),
+    ],
 )
 def test_both_faces_have_the_same_names(wrapped: type, wrapper: type, options: type) -> None:
     public = {name for name in dir(wrapped) if not name.startswith("_")}
@@ -234,7 +273,8 @@ def test_both_faces_have_the_same_names(wrapped: type, wrapper: type, options: t
 
 def test_public_names_are_found_on_first_use_and_unknown_ones_are_not() -> None:
     for name in pyromq.__all__:
-        assert getattr(pyromq, name).__name__ == name
+        value = getattr(pyromq, name)
+        assert name in (getattr(value, "__name__", ""), getattr(value, "name", ""))
     assert set(pyromq.__all__) <= set(dir(pyromq))
     assert blocking.Producer is Producer
     assert isinstance(pyromq.__version__, str)

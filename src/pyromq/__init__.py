@@ -10,11 +10,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyromq.client.allocation import allocate_averagely as allocate_averagely
+    from pyromq.client.allocation import allocate_by_circle as allocate_by_circle
+    from pyromq.client.allocation import allocate_by_config as allocate_by_config
+    from pyromq.client.allocation import allocate_by_consistent_hash as allocate_by_consistent_hash
+    from pyromq.client.allocation import allocate_by_machine_room as allocate_by_machine_room
+    from pyromq.client.allocation import allocate_nearby as allocate_nearby
+    from pyromq.client.allocation import allocate_sticky as allocate_sticky
     from pyromq.client.config import FlowControl as FlowControl
+    from pyromq.client.hooks import ConsumeContext as ConsumeContext
+    from pyromq.client.hooks import ConsumeHook as ConsumeHook
+    from pyromq.client.hooks import SendContext as SendContext
+    from pyromq.client.hooks import SendHook as SendHook
+    from pyromq.client.local_offsets import LocalOffsets as LocalOffsets
+    from pyromq.client.outcomes import COMMIT as COMMIT
+    from pyromq.client.outcomes import ROLLBACK as ROLLBACK
+    from pyromq.client.outcomes import Ack as Ack
+    from pyromq.client.outcomes import DeadLetter as DeadLetter
+    from pyromq.client.outcomes import RetryLater as RetryLater
+    from pyromq.client.outcomes import Suspend as Suspend
     from pyromq.client.producer import Producer as Producer
     from pyromq.client.pull_consumer import LitePullConsumer as LitePullConsumer
+    from pyromq.client.push_consumer import PushConsumer as PushConsumer
     from pyromq.client.results import SendResult as SendResult
     from pyromq.client.results import SendStatus as SendStatus
+    from pyromq.client.subscriptions import Function as Function
     from pyromq.client.subscriptions import Sql as Sql
     from pyromq.errors import BrokerError as BrokerError
     from pyromq.errors import ClientError as ClientError
@@ -31,16 +50,35 @@ if TYPE_CHECKING:
     from pyromq.protocol.message import MessageQueue as MessageQueue
 
 _HOMES = {
+    "Ack": "client.outcomes",
+    "allocate_averagely": "client.allocation",
+    "allocate_by_circle": "client.allocation",
+    "allocate_by_config": "client.allocation",
+    "allocate_by_consistent_hash": "client.allocation",
+    "allocate_by_machine_room": "client.allocation",
+    "allocate_nearby": "client.allocation",
+    "allocate_sticky": "client.allocation",
+    "COMMIT": "client.outcomes",
+    "ConsumeContext": "client.hooks",
+    "ConsumeHook": "client.hooks",
+    "DeadLetter": "client.outcomes",
     "FlowControl": "client.config",
+    "Function": "client.subscriptions",
     "LitePullConsumer": "client.pull_consumer",
+    "LocalOffsets": "client.local_offsets",
     "Message": "protocol.message",
     "MessageExt": "protocol.message",
     "MessageQueue": "protocol.message",
     "Producer": "client.producer",
+    "PushConsumer": "client.push_consumer",
+    "RetryLater": "client.outcomes",
+    "ROLLBACK": "client.outcomes",
+    "SendContext": "client.hooks",
+    "SendHook": "client.hooks",
     "SendResult": "client.results",
     "SendStatus": "client.results",
     "Sql": "client.subscriptions",
-    "allocate_averagely": "client.allocation",
+    "Suspend": "client.outcomes",
     "BrokerError": "errors",
     "ClientError": "errors",
     "ConnectFailed": "errors",

@@ -21,8 +21,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from pyromq.client import producer as producer_module
 from pyromq.client import pull_consumer as pull_consumer_module
+from pyromq.client import push_consumer as push_consumer_module
 from pyromq.client.address import DEFAULT_NAMESRV
-from pyromq.client.config import LitePullConsumerOptions, ProducerOptions
+from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
+from pyromq.client.listener import Listener
 from pyromq.client.subscriptions import Expression
 from pyromq.errors import ClientError
 from pyromq.protocol.message import MessageExt, MessageQueue
@@ -127,7 +129,7 @@ def _waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Cal
 class _Client:
     """What the clients here share: a portal, a wrapped client, and opening and closing it."""
 
-    _client: producer_module.Producer | pull_consumer_module.LitePullConsumer
+    _client: producer_module.Producer | pull_consumer_module.LitePullConsumer | push_consumer_module.PushConsumer
 
     def __init__(self) -> None:
         self._portal = Portal.shared()
@@ -172,7 +174,53 @@ class Producer(_Client):
     send = _waits(producer_module.Producer.send)
     send_oneway = _waits(producer_module.Producer.send_oneway)
     send_batch = _waits(producer_module.Producer.send_batch)
+    request = _waits(producer_module.Producer.request)
+    find = _waits(producer_module.Producer.find)
     queues = _waits(producer_module.Producer.queues)
+
+
+class PushConsumer(_Client):
+    """Calls a listener with every message; `pyromq.PushConsumer` without `await`.
+
+    >>> def bill(message: MessageExt) -> None: ...
+    >>> with PushConsumer("billing", "127.0.0.1:9876", {"orders": "created || paid"}, bill) as consumer:
+    ...     consumer.run()
+
+    Plain listeners run on threads and may use the other clients of this module; an async one runs on the background
+    thread, where it must not block.
+    """
+
+    _client: push_consumer_module.PushConsumer
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        subscriptions: Mapping[str, Expression] | None = None,
+        listener: Listener | None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None:
+        super().__init__()
+        self._client = push_consumer_module.PushConsumer(group, namesrv, subscriptions, listener, **options)
+        self.group = self._client.group
+
+    run = _waits(push_consumer_module.PushConsumer.run)
+    commit = _waits(push_consumer_module.PushConsumer.commit)
+    subscribe = _waits(push_consumer_module.PushConsumer.subscribe)
+    unsubscribe = _waits(push_consumer_module.PushConsumer.unsubscribe)
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that this consumer has now, without those that messages come again from."""
+        return self._portal.call(_on_the_loop(lambda: self._client.assignment))
+
+    def pause(self) -> None:
+        """Give the listener nothing more, and pull nothing, until it is resumed; its queues stay its own."""
+        self._portal.call(_on_the_loop(self._client.pause))
+
+    def resume(self) -> None:
+        """Go on where it was paused."""
+        self._portal.call(_on_the_loop(self._client.resume))
 
 
 class LitePullConsumer(_Client):

@@ -42,6 +42,8 @@ class RemotingError(PyroMQError):
     """The network did not carry a request or its answer."""
 
     retriable = True
+    message_id = ""
+    """Of the message whose send ended so: `Producer.find` tells whether it was stored."""
 
 
 class ConnectFailed(RemotingError):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyromq.clock import Clock
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData, encode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
@@ -17,7 +18,6 @@ from pyromq.protocol.message import MessageExt
 from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
-from pyromq.testing import TestClock
 
 PATIENCE = 30.0
 
@@ -98,7 +98,7 @@ def heartbeat(
 class Peer:
     """A producer, consumer or administrator, as a broker sees it."""
 
-    def __init__(self, address: str, clock: TestClock) -> None:
+    def __init__(self, address: str, clock: Clock) -> None:
         self.address = address
         self.received: list[RemotingCommand] = []
         self.remoting = RemotingClient(clock, handlers={RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note})

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from pyromq.errors import ClientError
 
@@ -14,6 +15,16 @@ DEFAULT_NAMESRV = "127.0.0.1:9876"
 
 _NOWHERE = ("192.0.2.1", 9)  # reserved for documentation: only the way there is asked for, nothing is sent
 _instances = itertools.count(random.getrandbits(40))  # containers may share address and process id
+
+
+def discovery_url(namesrv: str | Sequence[str]) -> str | None:
+    """Return the URL under which the addresses are found, such as `http://host:8080/rocketmq/nsaddr`, if it is one.
+
+    `http://host:port` without a path is an address, as for Java's clients.
+    """
+    if not isinstance(namesrv, str) or not namesrv.startswith(("http://", "https://")):
+        return None
+    return namesrv if urlsplit(namesrv).path.strip("/") else None
 
 
 def parse_addresses(namesrv: str | Sequence[str]) -> tuple[str, ...]:

@@ -6,34 +6,22 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from pyromq.client.address import parse_addresses
+from pyromq.client.calls import CALL_TIMEOUT, broker_error
+from pyromq.client.group_calls import GroupCalls
 from pyromq.client.name_servers import NameServers
-from pyromq.client.results import SEND_STATUSES, BrokerHello, PullAnswer, PullStatus, SendAnswer
+from pyromq.client.results import SEND_STATUSES, PullAnswer, PullStatus, SendAnswer
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import BrokerError, NoRoute, QueryNotFound, TopicNotFound
 from pyromq.protocol.bodies import (
-    CheckClientRequestBody,
     ClusterInfo,
-    GetConsumerListByGroupResponseBody,
-    HeartbeatData,
-    LockBatchRequestBody,
-    LockBatchResponseBody,
-    SubscriptionData,
     TopicList,
     TopicRouteData,
-    UnlockBatchRequestBody,
     decode,
-    encode,
 )
 from pyromq.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers import Header
 from pyromq.protocol.headers.admin import UpdateAndCreateTopicRequestHeader
-from pyromq.protocol.headers.clients import (
-    GetConsumerListByGroupRequestHeader,
-    HeartBeatResponseHeader,
-    UnregisterClientRequestHeader,
-)
 from pyromq.protocol.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
@@ -41,35 +29,30 @@ from pyromq.protocol.headers.offsets import (
     GetMaxOffsetResponseHeader,
     GetMinOffsetRequestHeader,
     GetMinOffsetResponseHeader,
-    QueryConsumerOffsetRequestHeader,
-    QueryConsumerOffsetResponseHeader,
     SearchOffsetByTimestampRequestHeader,
     SearchOffsetByTimestampResponseHeader,
-    UpdateConsumerOffsetRequestHeader,
 )
-from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.pull import (
+    PullMessageRequestHeader,
+    PullMessageResponseHeader,
+    QueryMessageRequestHeader,
+    ViewMessageByIdRequestHeader,
+)
 from pyromq.protocol.headers.routes import GetRouteInfoByTopicRequestHeader
 from pyromq.protocol.headers.send import (
-    ConsumerSendMsgBackRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.message import MessageExt
 from pyromq.protocol.names import TBW102
+from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 
-CALL_TIMEOUT = 3.0
-LOCK_TIMEOUT = 1.0
-
-_ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__()}
+QUERY_TIMEOUT = 18.0
+_FOR_EVER_MS = 2**63 - 1
 
 
-def broker_error(code: int, remark: str | None) -> BrokerError:
-    """Return the exception that stands for an answer's code."""
-    return _ERRORS.get(code, BrokerError)(remark or "", code)
-
-
-class BrokerApi:
+class BrokerApi(GroupCalls):
     """Typed calls to brokers and name servers over kept connections.
 
     >>> async with await BrokerApi.connect("127.0.0.1:9876") as api:
@@ -77,14 +60,14 @@ class BrokerApi:
     """
 
     def __init__(self, remoting: RemotingClient, name_servers: NameServers) -> None:
-        self.remoting = remoting
+        super().__init__(remoting)
         self.name_servers = name_servers
 
     @classmethod
     async def connect(cls, namesrv: str | Sequence[str], *, clock: Clock | None = None) -> Self:
         """Return calls over connections of their own, made as they are needed; close it, or use it in `async with`."""
         remoting = RemotingClient(clock or SystemClock())
-        return cls(remoting, NameServers(remoting, parse_addresses(namesrv)))
+        return cls(remoting, NameServers.of(remoting, namesrv))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -97,20 +80,6 @@ class BrokerApi:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    # --- any request ----------------------------------------------------------------------------------------
-
-    async def call(self, address: str, command: RemotingCommand, timeout: float = CALL_TIMEOUT) -> RemotingCommand:
-        """Return a broker's answer, whatever its code."""
-        return await self.remoting.request(address, command, timeout)
-
-    async def _ask(
-        self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"", *, timeout: float
-    ) -> RemotingCommand:
-        answer = await self.call(address, request(code, header, body), timeout)
-        if answer.code != ResponseCode.SUCCESS:
-            raise broker_error(answer.code, answer.remark)
-        return answer
 
     # --- name servers ------------------------------------------------------------------------------------------------
 
@@ -204,82 +173,43 @@ class BrokerApi:
         timestamp_ms = answer.header(GetEarliestMsgStoretimeResponseHeader).timestamp
         return None if timestamp_ms < 0 else timestamp_ms
 
-    # --- consumer groups ---------------------------------------------------------------------------------------------
-
-    async def query_offset(
-        self, address: str, group: str, topic: str, queue_id: int, *, timeout: float = CALL_TIMEOUT
-    ) -> int | None:
-        """Return what the group committed, None if nothing; a broker answers 0 for a young queue without a commit."""
-        header = QueryConsumerOffsetRequestHeader(consumer_group=group, topic=topic, queue_id=queue_id)
-        try:
-            answer = await self._ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=timeout)
-        except QueryNotFound:
-            return None
-        return answer.header(QueryConsumerOffsetResponseHeader).offset
-
-    async def commit_offset(
-        self, address: str, group: str, topic: str, queue_id: int, offset: int, *, timeout: float = CALL_TIMEOUT
-    ) -> None:
-        """Commit an offset, and wait until the broker has it."""
-        header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
-        )
-        await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=timeout)
-
-    async def heartbeat(self, address: str, data: HeartbeatData, *, timeout: float = CALL_TIMEOUT) -> BrokerHello:
-        """Tell a broker who lives here; return who it is."""
-        answer = await self._ask(address, RequestCode.HEART_BEAT, body=encode(data), timeout=timeout)
-        return BrokerHello(answer.version, answer.header(HeartBeatResponseHeader).pyromq)
-
-    async def unregister(
+    async def query(
         self,
         address: str,
-        client_id: str,
+        topic: str,
+        key: str,
         *,
-        producer_group: str | None = None,
-        consumer_group: str | None = None,
-        timeout: float = CALL_TIMEOUT,
-    ) -> None:
-        """Tell a broker that a group's member leaves."""
-        header = UnregisterClientRequestHeader(
-            client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
+        unique: bool = False,
+        most: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = _FOR_EVER_MS,
+        timeout: float = QUERY_TIMEOUT,
+    ) -> list[MessageExt]:
+        """Return messages by key, or by the client's id if `unique`; others with the same hash may be among them."""
+        header = QueryMessageRequestHeader(
+            topic=topic,
+            key=key,
+            max_num=most,
+            begin_timestamp=begin_ms,
+            end_timestamp=end_ms,
+            unique_key_query=unique,
         )
-        await self._ask(address, RequestCode.UNREGISTER_CLIENT, header, timeout=timeout)
+        try:
+            answer = await self._ask(address, RequestCode.QUERY_MESSAGE, header, timeout=timeout)
+        except QueryNotFound:
+            return []
+        return decode_messages(answer.body)
 
-    async def consumer_list(self, address: str, group: str, *, timeout: float = CALL_TIMEOUT) -> list[str]:
-        """Return the client ids of the group's members; raises BrokerError if the broker knows none."""
-        header = GetConsumerListByGroupRequestHeader(consumer_group=group)
-        answer = await self._ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, timeout=timeout)
-        return decode(GetConsumerListByGroupResponseBody, answer.body).consumer_id_list
-
-    async def send_back(
-        self, address: str, header: ConsumerSendMsgBackRequestHeader, *, timeout: float = CALL_TIMEOUT
-    ) -> None:
-        """Have a broker keep a message that was not consumed for later, or among the dead letters."""
-        await self._ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=timeout)
-
-    async def lock(
-        self, address: str, group: str, client_id: str, queues: Sequence[MessageQueue], *, timeout: float = LOCK_TIMEOUT
-    ) -> list[MessageQueue]:
-        """Take or renew queue locks; return the queues that this client may consume now."""
-        body = LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
-        answer = await self._ask(address, RequestCode.LOCK_BATCH_MQ, body=encode(body), timeout=timeout)
-        return decode(LockBatchResponseBody, answer.body).lock_ok_mq_set
-
-    async def unlock(
-        self, address: str, group: str, client_id: str, queues: Sequence[MessageQueue], *, timeout: float = LOCK_TIMEOUT
-    ) -> None:
-        """Return queue locks."""
-        body = UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
-        await self._ask(address, RequestCode.UNLOCK_BATCH_MQ, body=encode(body), timeout=timeout)
-
-    async def check_subscription(
-        self, address: str, client_id: str, group: str, subscription: SubscriptionData, *, timeout: float = CALL_TIMEOUT
-    ) -> int:
-        """Return a broker's version if it can filter like this; raises BrokerError with its reason if it cannot."""
-        body = CheckClientRequestBody(client_id=client_id, group=group, subscription_data=subscription)
-        answer = await self._ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode(body), timeout=timeout)
-        return answer.version
+    async def view(self, address: str, physical_offset: int, *, timeout: float = CALL_TIMEOUT) -> MessageExt | None:
+        """Return the message at a place of a broker's log, None if there is none."""
+        header = ViewMessageByIdRequestHeader(offset=physical_offset)
+        try:
+            answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header, timeout=timeout)
+        except BrokerError as error:
+            if error.code == ResponseCode.SYSTEM_ERROR:
+                return None
+            raise
+        return next(iter(decode_messages(answer.body)), None)
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TypedDict
 
 from msgspec import Struct
 
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.allocation import Allocate
+from pyromq.client.hooks import ConsumeHook, SendHook
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.start_from import StartFrom
 from pyromq.clock import Clock
@@ -49,10 +51,13 @@ class ProducerOptions(TypedDict, total=False):
     send_timeout: float
     retries: int
     retry_other_broker_when_not_stored: bool
+    latency_fault_tolerance: bool
     compress_over: int
     topic_queues: int
     max_message_size: int
     max_in_flight: int
+    linger: float | None
+    hooks: Sequence[SendHook]
     namespace: str | None
     instance_name: str | None
     clock: Clock | None
@@ -66,8 +71,30 @@ class LitePullConsumerOptions(TypedDict, total=False):
     auto_commit_interval: float
     pull_batch: int
     poll_timeout: float
-    flow_control: FlowControl
+    flow_control: FlowControl | None
     allocate: Allocate
+    offset_store: OffsetStore | None
+    namespace: str | None
+    instance_name: str | None
+    clock: Clock | None
+
+
+class PushConsumerOptions(TypedDict, total=False):
+    """The options of a PushConsumer, for those that pass them on."""
+
+    orderly: bool
+    broadcasting: bool
+    start_from: StartFrom
+    concurrency: int
+    batch_size: int
+    pull_batch: int
+    pull_interval: float
+    rate: float | None
+    max_reconsume: int | None
+    consume_timeout: timedelta | float
+    flow_control: FlowControl | None
+    allocate: Allocate
+    hooks: Sequence[ConsumeHook]
     offset_store: OffsetStore | None
     namespace: str | None
     instance_name: str | None

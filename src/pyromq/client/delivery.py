@@ -7,11 +7,13 @@ from copy import copy
 
 from msgspec import Struct
 
+from pyromq.client.faults import Faults
+from pyromq.client.hooks import SendContext, SendHook, run_hooks
 from pyromq.client.instance import ClientInstance
 from pyromq.client.outgoing import Outgoing
 from pyromq.client.publish import PublishInfo, Select, queue_by_choice, queue_for_key
 from pyromq.client.results import SendResult, SendStatus
-from pyromq.errors import BrokerError, ClientError, InvalidMessage, PyroMQError, RequestTimeout
+from pyromq.errors import BrokerError, ClientError, InvalidMessage, PyroMQError, RemotingError, RequestTimeout
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.message import Message, MessageQueue
@@ -40,6 +42,9 @@ class DeliveryRules(Struct, frozen=True, kw_only=True):
     retries: int
     retry_not_stored: bool
     """Try another broker also when one has stored the message, but not as safely as it should."""
+    hooks: Sequence[SendHook] = ()
+    avoid_slow: bool = False
+    """Keep away for a while from brokers that failed or answered slowly."""
 
 
 class Delivery:
@@ -52,6 +57,8 @@ class Delivery:
         self._clock = instance.clock
         self._rules = rules
         self._namespace = rules.namespace
+        self._hooks = rules.hooks
+        self._faults = Faults(instance.clock) if rules.avoid_slow else None
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that a topic's messages go to, as the caller knows them."""
@@ -80,22 +87,29 @@ class Delivery:
             return queue_by_choice(self._bare_queues(info), message, select)._replace(topic=topic)
         return info.next()
 
+    async def be_known(self, topic: str) -> None:
+        """Have every broker that may get a message of this topic know this producer, so that it can push replies."""
+        await self._routes.find_queues(topic)
+        known = self.instance.heartbeats.brokers
+        if any(address not in known for address in self._routes.addresses(slaves=False)):
+            await self.instance.heartbeats.beat()
+
     async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
         """Send to the next queue in turn; if that fails, to other brokers, all within `timeout`."""
         deadline = self._clock.now() + timeout
         info = self._routes.publish_info(outgoing.topic) or await self._routes.find_queues(outgoing.topic)
-        queue = info.next()
         tried: list[str] = []
         stored: SendResult | None = None
         while True:
+            queue = self._next(info, tried)
             tried.append(queue.broker_name)
             try:
-                result = await self.send_to(queue, outgoing, min(timeout, deadline - self._clock.now()))
+                result = await self._send_to(queue, outgoing, min(timeout, deadline - self._clock.now()))
             except PyroMQError as error:
                 if not _may_work_elsewhere(error) or self._is_last(tried, deadline):
                     if stored is not None:
                         return stored
-                    raise with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}") from error.__cause__
+                    raise await self._explained(error, outgoing, tried) from error.__cause__
                 self.instance.refresh_soon()
             else:
                 if result.status is _SEND_OK or not self._rules.retry_not_stored:
@@ -103,25 +117,82 @@ class Delivery:
                 stored = result
                 if self._is_last(tried, deadline):
                     return stored
-            queue = info.next_elsewhere(queue.broker_name)
+
+    def _next(self, info: PublishInfo, tried: Sequence[str]) -> MessageQueue:
+        if self._faults is not None:
+            return self._faults.choose(info)
+        return info.next_elsewhere(tried[-1]) if tried else info.next()
 
     def _is_last(self, tried: Sequence[str], deadline: float) -> bool:
         return len(tried) > self._rules.retries or self._clock.now() >= deadline
 
     async def send_to(self, queue: MessageQueue, outgoing: Outgoing, timeout: float) -> SendResult:
         """Send to one queue, once."""
+        try:
+            return await self._send_to(queue, outgoing, timeout)
+        except RemotingError as error:
+            self.instance.refresh_soon()
+            raise await self._explained(error, outgoing, [queue.broker_name]) from error.__cause__
+
+    async def _send_to(self, queue: MessageQueue, outgoing: Outgoing, timeout: float) -> SendResult:
         if timeout <= 0:
             raise RequestTimeout("no time is left to send the message; it was not sent")
         address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
+        if self._hooks or self._faults is not None:
+            return await self._send_watched(queue, address, outgoing, timeout)
+        return await self._send(queue, address, outgoing, timeout)
+
+    async def _send(self, queue: MessageQueue, address: str, outgoing: Outgoing, timeout: float) -> SendResult:
         answer = await self._api.send(address, self._header(outgoing, queue), outgoing.body, timeout=timeout)
         if answer.queue_id != queue.queue_id or self._namespace:
             queue = self._bare(queue)._replace(queue_id=answer.queue_id)
         return SendResult(answer.status, outgoing.message_id, answer.offset_message_id, queue, answer.queue_offset)
 
+    async def _send_watched(self, queue: MessageQueue, address: str, outgoing: Outgoing, timeout: float) -> SendResult:
+        context = self._before(queue, address, outgoing)
+        started = self._clock.now()
+        try:
+            context.result = await self._send(queue, address, outgoing, timeout)
+        except BaseException as error:
+            context.error = error
+            if self._faults is not None and isinstance(error, PyroMQError):
+                self._faults.note(queue.broker_name, self._clock.now() - started, failed=True)
+            raise
+        else:
+            if self._faults is not None:
+                self._faults.note(queue.broker_name, self._clock.now() - started)
+            return context.result
+        finally:
+            run_hooks([hook.after for hook in self._hooks], context)
+
+    def _before(self, queue: MessageQueue, address: str, outgoing: Outgoing, *, oneway: bool = False) -> SendContext:
+        context = SendContext(
+            group=self._rules.group,
+            message=outgoing.source,
+            message_id=outgoing.message_id,
+            queue=self._bare(queue),
+            address=address,
+            oneway=oneway,
+        )
+        for hook in self._hooks:
+            hook.check(context)
+        run_hooks([hook.before for hook in self._hooks], context)
+        return context
+
+    async def _explained(self, error: PyroMQError, outgoing: Outgoing, tried: Sequence[str]) -> PyroMQError:
+        """Return the error with what is wrong on the way to the topic, if it was the way, and with who was tried."""
+        if isinstance(error, RemotingError):
+            error = type(error)(f"{error}; {await self.instance.explain(outgoing.topic)}")
+            error.message_id = outgoing.message_id
+        return with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}")
+
     async def send_oneway(self, queue: MessageQueue, outgoing: Outgoing) -> None:
         """Send to one queue and hear nothing of it."""
         address = await self._routes.find_master(queue)
+        context = self._before(queue, address, outgoing, oneway=True) if self._hooks else None
         await self._api.send_oneway(address, self._header(outgoing, queue), outgoing.body)
+        if context is not None:
+            run_hooks([hook.after for hook in self._hooks], context)
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(

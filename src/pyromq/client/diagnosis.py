@@ -1,15 +1,17 @@
-"""The walk that finds out why a topic cannot be used: name server → route → broker address → port.
+"""The walk that finds out why a topic cannot be used: name server → route → permission → broker address → port.
 
-Its text goes into NoRoute, so that the exception says which step failed, for which address, and what to do.
+Its text goes into NoRoute and time-outs: the exception says which step failed, for which address, and what to do.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 from pyromq.client.api import BrokerApi
 from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import BrokerData, TopicRouteData
+from pyromq.protocol.codes import PERM_READ, PERM_WRITE
 from pyromq.protocol.names import TBW102
 
 _STEP_TIMEOUT = 1.0
@@ -31,7 +33,8 @@ async def diagnose(api: BrokerApi, topic: str) -> list[Step]:
         route, step = await _route(api, topic)
         steps.append(step)
         if route is not None:
-            steps += [await _broker(api, broker) for broker in route.broker_datas]
+            steps += _permissions(topic, route)
+            steps += await asyncio.gather(*[_broker(api, topic, broker) for broker in route.broker_datas])
     return steps
 
 
@@ -81,7 +84,18 @@ async def _broker_names(api: BrokerApi) -> list[str]:
     return sorted(cluster.broker_addr_table)
 
 
-async def _broker(api: BrokerApi, broker: BrokerData) -> Step:
+def _permissions(topic: str, route: TopicRouteData) -> list[Step]:
+    """Return a step for each broker where the topic may not be both read and written."""
+    steps = []
+    for data in route.queue_datas:
+        missing = [word for bit, word in ((PERM_WRITE, "written"), (PERM_READ, "read")) if not data.perm & bit]
+        if missing:
+            seen = f"{topic} may not be {' or '.join(missing)} on {data.broker_name} (perm {data.perm})"
+            steps.append(Step("permission", False, seen, "set the topic's perm to 6"))
+    return steps
+
+
+async def _broker(api: BrokerApi, topic: str, broker: BrokerData) -> Step:
     name = f"broker {broker.broker_name}"
     address = broker.broker_addrs.get(0)
     if address is None:
@@ -91,4 +105,15 @@ async def _broker(api: BrokerApi, broker: BrokerData) -> Step:
     except RemotingError as error:
         advice = "is the broker running, and is brokerIP1 an address that this machine can reach?"
         return Step(name, False, str(error), advice)
-    return Step(name, True, f"{address} accepts connections")
+    try:
+        await api.max_offset(address, topic, 0, timeout=_STEP_TIMEOUT)
+    except RemotingError as error:
+        return Step(
+            name,
+            False,
+            f"{address} accepts connections, but there is {error}",
+            "is it overloaded, or no broker at all?",
+        )
+    except BrokerError:
+        pass  # an answer all the same
+    return Step(name, True, f"{address} answers")

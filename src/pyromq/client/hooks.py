@@ -80,6 +80,12 @@ class ConsumeHook:
         """Called after it."""
 
 
+def accepted_by(hooks: Sequence[ConsumeHook]) -> Callable[[MessageExt], bool] | None:
+    """Return what every hook must agree to; None where no hook has a say."""
+    deciding = [hook.accept for hook in hooks if type(hook).accept is not ConsumeHook.accept]
+    return (lambda message: all(accept(message) for accept in deciding)) if deciding else None
+
+
 def run_hooks(calls: Sequence[Callable[[T], None]], context: T) -> None:
     """Call hooks one after the other; none keeps the others, or the message, from going on."""
     for call in calls:

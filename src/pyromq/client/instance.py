@@ -7,23 +7,25 @@ import logging
 import os
 import weakref
 
-from pyromq.client.address import new_client_id, parse_addresses
+from pyromq.client.address import new_client_id
 from pyromq.client.api import BrokerApi
 from pyromq.client.config import ClientConfig
 from pyromq.client.diagnosis import diagnose, explain
 from pyromq.client.heartbeats import Heartbeats
-from pyromq.client.name_servers import NameServers
+from pyromq.client.name_servers import DISCOVERY_INTERVAL, NameServers
 from pyromq.client.periodic import Periodic
 from pyromq.client.replies import Replies
 from pyromq.client.requests import ClientRequests, GroupMember
 from pyromq.client.routes import Routes
-from pyromq.clock import Clock
+from pyromq.clock import Clock, wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData, ProducerData
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
+
+_LONGEST_WALK = 2.0
 
 
 class ClientInstance:
@@ -40,12 +42,15 @@ class ClientInstance:
         self._consumers: dict[str, GroupMember] = {}
         requests = ClientRequests(self._consumers, self.replies, clock)
         self._remoting = RemotingClient(clock, handlers=requests.handlers(), on_disconnect=self._disconnected)
-        self.api = BrokerApi(self._remoting, NameServers(self._remoting, parse_addresses(config.namesrv)))
-        self.routes = Routes(self.api, self._explain, config.topic_queues)
+        self.name_servers = NameServers.of(self._remoting, config.namesrv)
+        self.api = BrokerApi(self._remoting, self.name_servers)
+        self.routes = Routes(self.api, self.explain, config.topic_queues)
         self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data)
+        self._walks: dict[str, asyncio.Future[str]] = {}
         self._started = False
         self._refreshed_at = 0.0
         self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
+        self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
         self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
         self.routes.on_change.append(lambda topic: self._beating.wake())  # it may have named a new broker
         _open_instances.add(self)
@@ -56,9 +61,12 @@ class ClientInstance:
             self._started = True
             self._refreshing.start()
             self._beating.start()
+            if self.name_servers.url is not None:
+                self._discovering.start()
 
     async def close(self) -> None:
         """Leave all groups and close all connections; brokers that cannot be told will notice by themselves."""
+        await self._discovering.stop()
         await self._refreshing.stop()
         await self._beating.stop()
         for group in list(self._producers):
@@ -123,8 +131,24 @@ class ClientInstance:
         await self.routes.refresh_all()
         return True
 
-    async def _explain(self, topic: str) -> str:
-        return explain(await diagnose(self.api, topic))
+    async def explain(self, topic: str) -> str:
+        """Return what was found on the way to a topic: which step fails, and what to do; within 2 s.
+
+        All who ask for one topic at a time share one walk.
+        """
+        walk = self._walks.get(topic)
+        if walk is None:
+            walk = self._walks[topic] = asyncio.ensure_future(self._walk(topic))
+            walk.add_done_callback(lambda done: self._walks.pop(topic, None))
+        return await asyncio.shield(walk)
+
+    async def _walk(self, topic: str) -> str:
+        try:
+            return explain(await wait_for(self.clock, diagnose(self.api, topic), _LONGEST_WALK))
+        except TimeoutError:
+            return f"why could not be found out within {_LONGEST_WALK:g} s"
+        except PyroMQError as error:  # closed meanwhile
+            return f"why could not be found out: {error}"
 
     def _disconnected(self, connection: Connection) -> None:
         # The broker has forgotten us with the connection: tell it again as soon as it is back.

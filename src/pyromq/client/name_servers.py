@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Self
+from urllib.request import urlopen
 
-from pyromq.errors import ConnectFailed, RemotingError
+from pyromq.client.address import discovery_url, parse_addresses
+from pyromq.errors import ClientError, ConnectFailed, RemotingError
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.client import RemotingClient
 
 logger = logging.getLogger(__name__)
 
+DISCOVERY_INTERVAL = 120.0
+_DISCOVERY_TIMEOUT = 3.0
+_MOST_BYTES = 64 * 1024
+
 
 class NameServers:
-    """Any of these addresses: all hold the same routes, and none knows of the others."""
+    """Any of these addresses: all hold the same routes, and none knows of the others.
 
-    def __init__(self, remoting: RemotingClient, addresses: Sequence[str]) -> None:
+    With a `url` the addresses are asked for by HTTP: the first line of what is there, `host:port;host:port`.
+    """
+
+    def __init__(self, remoting: RemotingClient, addresses: Sequence[str], url: str | None = None) -> None:
         self.addresses = tuple(addresses)
+        self.url = url
         self._remoting = remoting
-        self._chosen = random.randrange(len(self.addresses))  # clients spread over the servers
+        self._chosen = random.randrange(max(len(self.addresses), 1))  # clients spread over the servers
+
+    @classmethod
+    def of(cls, remoting: RemotingClient, namesrv: str | Sequence[str]) -> Self:
+        """Return those that a user named, by their addresses or by a URL; raises ClientError for what is neither."""
+        url = discovery_url(namesrv)
+        return cls(remoting, () if url else parse_addresses(namesrv), url)
 
     async def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """Return the first answer; each server gets `timeout` seconds. Raises ConnectFailed if none answers."""
+        if not self.addresses:
+            await self.discover()
         failures = []
         for _ in self.addresses:
-            address = self.addresses[self._chosen]
+            address = self.addresses[self._chosen % len(self.addresses)]
             try:
                 return await self._remoting.request(address, command, timeout)
             except RemotingError as error:
                 failures.append(f"{address} ({error})")
-                self._chosen = (self._chosen + 1) % len(self.addresses)
+                self._chosen += 1
         logger.warning("no name server answers: %s", ", ".join(failures))
         raise ConnectFailed(f"no name server answers: {', '.join(failures)}; is one running there?")
+
+    async def discover(self) -> bool:
+        """Ask for the addresses by HTTP, if that is how they are found; raises ConnectFailed if that does not work."""
+        if self.url is None:
+            return True
+        try:
+            text = await asyncio.to_thread(_fetch, self.url)
+            found = parse_addresses(text.partition("\n")[0])
+        except (OSError, HTTPException, ValueError, ClientError) as error:
+            raise ConnectFailed(f"no name server's address at {self.url}: {error}") from error
+        if set(found) != set(self.addresses):
+            logger.info("name servers by %s: %s", self.url, ", ".join(found))
+            self.addresses = found
+        return True
+
+
+def _fetch(url: str) -> str:
+    with urlopen(url, timeout=_DISCOVERY_TIMEOUT) as answer:  # noqa: S310 (discovery_url lets http and https pass only)
+        body: bytes = answer.read(_MOST_BYTES)
+    return body.decode()

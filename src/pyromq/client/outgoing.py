@@ -23,12 +23,15 @@ from pyromq.protocol.properties import encode_properties
 
 _COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
 _MAX_PLAIN = 1000
-_Element = tuple[str, BatchElement]
+Element = tuple[str, BatchElement]
+"""A message of a batch, with its id."""
 
 
 class Outgoing(Struct, gc=False):
     """A message, or a batch of them, ready for any broker."""
 
+    source: Message
+    """The message as its sender gave it; of a batch, the first."""
     topic: str
     body: bytes
     properties: str
@@ -71,10 +74,10 @@ class Outbox:
             if plain is not None and 0 < len(message.body) <= self._max_message_size:
                 message_id = self._ids.next(now_ms)
                 properties = plain.properties + message_id
-                return Outgoing(plain.topic, message.body, properties, message_id, now_ms, message.flag)
+                return Outgoing(message, plain.topic, message.body, properties, message_id, now_ms, message.flag)
         self._check(message)
         message_id, properties = self._properties(message, now_ms, order_key, system)
-        outgoing = Outgoing(self._topic(message), message.body, properties, message_id, now_ms, message.flag)
+        outgoing = Outgoing(message, self._topic(message), message.body, properties, message_id, now_ms, message.flag)
         if order_key is None and system is None:
             self._remember(message, outgoing)
         return outgoing
@@ -99,21 +102,30 @@ class Outbox:
         """Check messages that go together and cut them into batches that the size limit allows."""
         self._check_batch(messages)
         now_ms = self._clock.now_ms()
-        shared = encode_properties({names.WAIT: "true" if messages[0].wait else "false"})
-        for chunk in _chunks(self._elements(messages, now_ms), self._max_message_size):
-            yield Outgoing(
-                topic=self._topic(messages[0]),
-                body=encode_batch(element for _, element in chunk),
-                properties=shared,
-                message_id=",".join(message_id for message_id, _ in chunk),
-                born_timestamp_ms=now_ms,
-                batch=True,
-            )
+        elements = (self._element(message, now_ms) for message in messages)
+        for chunk in _chunks(elements, self._max_message_size):
+            yield self.batch(messages[0], chunk)
 
-    def _elements(self, messages: Sequence[Message], now_ms: int) -> Iterator[_Element]:
-        for message in messages:
-            message_id, properties = self._properties(message, now_ms)
-            yield message_id, BatchElement(message.flag, message.body, properties.encode())
+    def element(self, message: Message, order_key: str | None) -> Element:
+        """Check a message and make it ready to be part of a batch."""
+        self._check_batch([message])
+        return self._element(message, self._clock.now_ms(), order_key)
+
+    def _element(self, message: Message, now_ms: int, order_key: str | None = None) -> Element:
+        message_id, properties = self._properties(message, now_ms, order_key)
+        return message_id, BatchElement(message.flag, message.body, properties.encode())
+
+    def batch(self, first: Message, elements: Sequence[Element]) -> Outgoing:
+        """Put elements together."""
+        return Outgoing(
+            source=first,
+            topic=self._topic(first),
+            body=encode_batch(element for _, element in elements),
+            properties=encode_properties({names.WAIT: "true" if first.wait else "false"}),
+            message_id=",".join(message_id for message_id, _ in elements),
+            born_timestamp_ms=self._clock.now_ms(),
+            batch=True,
+        )
 
     def _check(self, message: Message) -> None:
         message.check(self._max_message_size)
@@ -152,14 +164,19 @@ class Outbox:
         return with_namespace(message.topic, self._namespace) if self._namespace else message.topic
 
 
-def _chunks(elements: Iterable[_Element], limit: int) -> Iterator[list[_Element]]:
-    chunk: list[_Element] = []
+def _chunks(elements: Iterable[Element], limit: int) -> Iterator[list[Element]]:
+    chunk: list[Element] = []
     size = 0
     for message_id, element in elements:
-        added = element_size(len(element.body), len(element.properties))
+        added = size_in_batch(element)
         if chunk and size + added > limit:
             yield chunk
             chunk, size = [], 0
         chunk.append((message_id, element))
         size += added
     yield chunk
+
+
+def size_in_batch(element: BatchElement) -> int:
+    """Return the bytes that an element takes in a batch."""
+    return element_size(len(element.body), len(element.properties))

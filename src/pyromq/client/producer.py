@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.config import MAX_MESSAGE_SIZE, ClientConfig
 from pyromq.client.delivery import Delivery, DeliveryRules, with_note
+from pyromq.client.hooks import SendHook
+from pyromq.client.linger import Linger
+from pyromq.client.lookup import find_message
 from pyromq.client.outgoing import Outbox, Outgoing
 from pyromq.client.publish import Select
+from pyromq.client.requesting import ask
 from pyromq.client.results import SendResult
 from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError, NotSupported, PyroMQError
-from pyromq.protocol.message import Message, MessageQueue
-from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace
+from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
 
 _MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
@@ -31,7 +36,9 @@ class Producer:
     ...     result = await producer.send(Message(topic="orders", body=b"...", tags="created", keys=["o-1"]))
 
     `retries` counts further attempts on other brokers, all within `send_timeout`. At most `max_in_flight` sends are
-    under way at a time; further calls wait their turn, and that waiting does not count as time spent sending.
+    under way at a time; further calls wait their turn, and that waiting does not count as time spent sending. With
+    `linger` seconds small messages that are sent together travel together. `latency_fault_tolerance` keeps away, for a
+    while, from brokers that failed or answered slowly.
     """
 
     def __init__(
@@ -42,10 +49,13 @@ class Producer:
         send_timeout: float = 3.0,
         retries: int = 2,
         retry_other_broker_when_not_stored: bool = False,
+        latency_fault_tolerance: bool = False,
         compress_over: int = 4096,
         topic_queues: int = 4,
         max_message_size: int = MAX_MESSAGE_SIZE,
         max_in_flight: int = 1024,
+        linger: float | None = None,
+        hooks: Sequence[SendHook] = (),
         namespace: str | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
@@ -63,6 +73,8 @@ class Producer:
             topic_queues=topic_queues,
             retries=retries,
             retry_not_stored=retry_other_broker_when_not_stored,
+            hooks=tuple(hooks),
+            avoid_slow=latency_fault_tolerance,
         )
         self._clock = clock or SystemClock()
         self._send_timeout = send_timeout
@@ -71,6 +83,8 @@ class Producer:
             self._clock, max_message_size=max_message_size, compress_over=compress_over, namespace=namespace
         )
         self._window = Window(max_in_flight, _MAX_BYTES_IN_FLIGHT)
+        self._linger_time = linger
+        self._linger: Linger | None = None
         self._opened: Delivery | None = None
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -86,13 +100,18 @@ class Producer:
             await return_instance(instance)
             raise
         instance.start()
-        self._opened = Delivery(instance, self._rules)
+        delivery = self._opened = Delivery(instance, self._rules)
+        if self._linger_time is not None:
+            send = partial(_send_batch, delivery, self._send_timeout)
+            self._linger = Linger(self._linger_time, self._outbox, self._clock, send)
 
     async def close(self) -> None:
         """Wait for the sends that are under way, take no more, and leave."""
         delivery, self._opened = self._opened, None
         if delivery is None or delivery.instance.forked:
             return
+        if self._linger is not None:
+            self._linger.flush()
         with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
             await wait_for(self._clock, self._window.idle(), self._send_timeout)
         await delivery.instance.remove_producer(self.group)
@@ -141,16 +160,19 @@ class Producer:
         send, or one to a given `queue` or with a `select` function, is tried once; others up to `retries` more times.
 
         Raises if nothing was stored, or, after a time-out or a lost connection, if that is unknown: InvalidMessage,
-        NoRoute, BrokerError with the broker's code, or RemotingError. A cancelled send may have been stored.
+        NoRoute, BrokerError with the broker's code, or RemotingError, whose text says what is wrong on the way to the
+        broker (up to 2 s more are spent on finding out). A cancelled send may have been stored.
         """
         if delay is not None or at is not None or level is not None:
             raise NotSupported("delayed messages are not there yet: delay=, at= and level= come with a later version")
         delivery = self._delivery
-        timeout = self._send_timeout if timeout is None else timeout
         size = len(message.body)
         if not self._window.try_enter(size):
             await self._window.enter(size)
         try:
+            if self._linger is not None and timeout is None and size < self._compress_over:
+                return await self._send_with_others(self._linger, message, order_key, queue, select)
+            timeout = self._send_timeout if timeout is None else timeout
             outgoing = self._outbox.prepare(message, order_key)
             if size >= self._compress_over:
                 await self._outbox.compress(outgoing)
@@ -160,6 +182,20 @@ class Producer:
             return await delivery.send_to(chosen, outgoing, timeout)
         finally:
             self._window.leave(size)
+
+    async def _send_with_others(
+        self,
+        linger: Linger,
+        message: Message,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+    ) -> SendResult:
+        chosen: MessageQueue | None = None
+        if order_key is not None or queue is not None or select is not None:
+            topic = with_namespace(message.topic, self._config.namespace)
+            chosen = await self._delivery.choose(message, topic, order_key=order_key, queue=queue, select=select)
+        return await linger.send(message, chosen, order_key)
 
     async def send_oneway(
         self,
@@ -196,7 +232,8 @@ class Producer:
             size = len(outgoing.body)
             await self._window.enter(size)
             try:
-                results.append(await _send_batch(delivery, messages[0], outgoing, queue, timeout))
+                chosen = queue and await delivery.choose(messages[0], outgoing.topic, queue=queue)
+                results.append(await _send_batch(delivery, timeout, outgoing, chosen))
             except PyroMQError as error:
                 stored = sum(result.message_id.count(",") + 1 for result in results)
                 note = f"{stored} of {len(messages)} messages of the batch were stored before this"
@@ -205,14 +242,52 @@ class Producer:
                 self._window.leave(size)
         return results
 
+    async def request(
+        self,
+        message: Message,
+        timeout: float = 3.0,
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        select: Select | None = None,
+    ) -> MessageExt:
+        """Send a message that asks for a reply, and return the reply; a consumer gives it by `message.reply(body)`.
+
+        Raises RequestTimeout if the request was stored and no reply came in time, otherwise what `send` does.
+        """
+        delivery = self._delivery
+
+        async def send(asking: Mapping[str, str], left: float) -> SendResult:
+            outgoing = self._outbox.prepare(message, order_key, asking)
+            await self._outbox.compress(outgoing)
+            await delivery.be_known(outgoing.topic)
+            if order_key is None and queue is None and select is None:
+                return await delivery.send_anywhere(outgoing, left)
+            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
+            return await delivery.send_to(chosen, outgoing, left)
+
+        return await ask(delivery.instance, timeout, send)
+
+    async def find(self, topic: str, message_id: str) -> MessageExt | None:
+        """Return a stored message by its id, None if no broker of the topic has it: to be asked after a time-out.
+
+        Raises if a broker could not be asked and the others do not have it. A send that is still on its way may be
+        stored later; its id is `message_id` of the exception.
+        """
+        delivery = self._delivery
+        topic = with_namespace(topic, self._config.namespace)
+        instance = delivery.instance
+        found = await find_message(instance.api, instance.routes, topic, message_id, self._clock.now_ms())
+        if found is not None:
+            found.topic = without_namespace(found.topic, self._config.namespace)
+        return found
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that this topic's messages go to."""
         return await self._delivery.queues(topic)
 
 
-async def _send_batch(
-    delivery: Delivery, first: Message, outgoing: Outgoing, queue: MessageQueue | None, timeout: float
-) -> SendResult:
+async def _send_batch(delivery: Delivery, timeout: float, outgoing: Outgoing, queue: MessageQueue | None) -> SendResult:
     if queue is None:
         return await delivery.send_anywhere(outgoing, timeout)
-    return await delivery.send_to(await delivery.choose(first, outgoing.topic, queue=queue), outgoing, timeout)
+    return await delivery.send_to(queue, outgoing, timeout)

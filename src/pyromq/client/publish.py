@@ -58,11 +58,21 @@ class PublishInfo:
 
     def next_elsewhere(self, broker_name: str) -> MessageQueue:
         """Return the next queue of another broker; where there is no other broker, just the next queue."""
+        return self.next_where(lambda name: name != broker_name) or self.next()
+
+    def next_where(self, accept: Callable[[str], bool]) -> MessageQueue | None:
+        """Return the next queue whose broker is accepted, None if no broker is."""
         for _ in self.queues:
             queue = self.next()
-            if queue.broker_name != broker_name:
+            if accept(queue.broker_name):
                 return queue
-        return self.next()
+        return None
+
+    def next_of(self, broker_name: str) -> MessageQueue | None:
+        """Return one of a broker's queues, another one each time; None if it has none."""
+        queues = [queue for queue in self.queues if queue.broker_name == broker_name]
+        self._index += 1
+        return queues[self._index % len(queues)] if queues else None
 
 
 def queue_for_key(queues: Sequence[MessageQueue], order_key: str) -> MessageQueue:

@@ -14,7 +14,8 @@ from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.listener import Listener, takes_batches
 from pyromq.client.offset_store import OffsetStore
-from pyromq.client.push_session import PushSession, PushSettings
+from pyromq.client.push_session import PushSession
+from pyromq.client.push_settings import PushSettings
 from pyromq.client.start_from import StartFrom, check_start_from
 from pyromq.client.subscriptions import Expression, subscribe, subscribe_all
 from pyromq.clock import Clock, SystemClock

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import copy_context
 from time import perf_counter
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from pyromq.client.allocation import Allocate
 from pyromq.client.assignment import Assignment
 from pyromq.client.beginning import Beginning
 from pyromq.client.commits import Commits
-from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume import ConcurrentConsumption, ConsumeSettings, Consumption, OrderlyConsumption
 from pyromq.client.consume_stats import SAMPLE_INTERVAL, ConsumerStats
 from pyromq.client.direct import direct_result
 from pyromq.client.fetch import PULL_MAY_WAIT, Fetcher, PullTerms
 from pyromq.client.filter_support import FilterSupport
-from pyromq.client.hooks import ConsumeHook
-from pyromq.client.listener import Listener, bind
+from pyromq.client.hooks import accepted_by
+from pyromq.client.listener import bind
 from pyromq.client.local_offsets import LocalOffsets, default_path
 from pyromq.client.membership import Membership
 from pyromq.client.offset_store import BrokerOffsets, OffsetStore
@@ -30,12 +27,13 @@ from pyromq.client.ownership import Ownership
 from pyromq.client.periodic import Periodic
 from pyromq.client.pull_loop import PullLoop
 from pyromq.client.push_queue import PushQueue
+from pyromq.client.push_settings import PushSettings
 from pyromq.client.queue_locks import RENEWAL_INTERVAL, QueueLocks
 from pyromq.client.replying import Replier
 from pyromq.client.running_info import consumer_properties, running_info
 from pyromq.client.send_back import SendBack
 from pyromq.client.sharing import borrow_instance, return_instance
-from pyromq.client.start_from import Start, consume_from_where
+from pyromq.client.start_from import consume_from_where
 from pyromq.client.subscriptions import Subscription
 from pyromq.client.threads import ListenerThreads
 from pyromq.client.workers import Job, Workers
@@ -57,29 +55,6 @@ COMMIT_INTERVAL = 5.0
 CLOSE_PATIENCE = 30.0
 _BROKER_WAIT_MS = 15_000
 _LONGEST_TIMEOUT_CHECK = 60.0
-
-
-class PushSettings(Struct, frozen=True, kw_only=True):
-    """What a PushConsumer was told, checked."""
-
-    client: ClientConfig
-    group: str
-    subscriptions: dict[str, Subscription]
-    listener: Listener
-    start: Start
-    orderly: bool
-    broadcasting: bool
-    concurrency: int
-    batch_size: int
-    pull_batch: int
-    pull_interval: float
-    rate: float | None
-    max_reconsume: int | None
-    consume_timeout: float
-    flow_control: FlowControl
-    allocate: Allocate
-    hooks: Sequence[ConsumeHook]
-    offset_store: OffsetStore | None
 
 
 class PushSession:
@@ -136,7 +111,7 @@ class PushSession:
                 own_filters=False,
             ),
             namespace=settings.client.namespace,
-            accept=_accept_by(settings.hooks),
+            accept=accepted_by(settings.hooks),
             support=self.support,
             observe=self.stats.count_pull,
         )
@@ -346,9 +321,3 @@ class PushSession:
 
     def _timeout_check_interval(self) -> float:
         return min(self.settings.consume_timeout / 4, _LONGEST_TIMEOUT_CHECK)
-
-
-def _accept_by(hooks: Sequence[ConsumeHook]) -> Callable[[MessageExt], bool] | None:
-    """Return what every hook must agree to; None where no hook has a say."""
-    deciding = [hook.accept for hook in hooks if type(hook).accept is not ConsumeHook.accept]
-    return (lambda message: all(accept(message) for accept in deciding)) if deciding else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
-from pyromq.client.address import parse_addresses
+from pyromq.client.address import discovery_url, parse_addresses
 from pyromq.client.config import ClientConfig
 from pyromq.client.instance import ClientInstance
 from pyromq.clock import Clock, SystemClock
@@ -30,7 +30,8 @@ def borrow_instance(config: ClientConfig, clock: Clock) -> ClientInstance:
 def _named_instance(config: ClientConfig, name: str, clock: Clock) -> ClientInstance:
     instances = _shared.setdefault(asyncio.get_running_loop(), {})
     time = 0 if isinstance(clock, SystemClock) else id(clock)
-    key = (name, tuple(sorted(parse_addresses(config.namesrv))), time)
+    url = discovery_url(config.namesrv)
+    key = (name, (url,) if url else tuple(sorted(parse_addresses(config.namesrv))), time)
     instance = instances.get(key)
     if instance is None or instance.forked:
         instance = instances[key] = ClientInstance(config, clock)

@@ -19,6 +19,7 @@ from pyromq.protocol.message import MessageExt
 
 logger = logging.getLogger(__name__)
 
+_AFTER_A_FAULT = 5.0
 _LONGEST_STRETCH = 0.005  # seconds: a listener that never waits must not keep pulls and heartbeats from the loop
 
 
@@ -107,11 +108,16 @@ class Workers:
         try:
             await self._consume(job)
         except Exception:
-            # Not the listener's doing. The messages stay unfinished: they are not committed, and come again.
+            # Not the listener's doing. What of the messages is unfinished is not committed, and comes again.
             logger.exception("consuming from %s failed unexpectedly", job.held.queue)
+            self._clock.call_later(_AFTER_A_FAULT, self._again, job)
         finally:
             job.held.end_job()
             self._line.join(job.held)
+
+    def _again(self, job: Job) -> None:
+        job.held.put_back(job.messages)
+        self.offer(job.held)
 
     def expire(self, age: float, *, cancel: bool) -> None:
         """Look for listeners that have been at work for longer than `age` seconds; log them, or cancel them."""

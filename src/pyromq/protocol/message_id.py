@@ -15,6 +15,7 @@ from pyromq.errors import LocalProtocolError, MalformedHeader
 from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host, encode_ip
 
 _OFFSET = struct.Struct(">q")
+_DAY_MS = 24 * 3600 * 1000
 _OFFSET_ID_LENGTHS = {2 * (IPV4_HOST_LENGTH + _OFFSET.size), 2 * (IPV6_HOST_LENGTH + _OFFSET.size)}
 
 
@@ -41,6 +42,23 @@ def _month_around(now_ms: int) -> range:
     begin = datetime(now.year, now.month, 1)
     end = datetime(now.year + now.month // 12, now.month % 12 + 1, 1)
     return range(int(begin.timestamp() * 1000), int(end.timestamp() * 1000))
+
+
+def near_time_ms(message_id: str, now_ms: int) -> int | None:
+    """Return about when a client made this id, if that was within a month; None if it is no such id.
+
+    The id counts from the beginning of the month at its maker's place, which may be some hours from ours.
+    """
+    if len(message_id) not in (32, 56):
+        return None
+    try:
+        since_ms = int(message_id[-12:-4], 16)
+    except ValueError:
+        return None
+    month = _month_around(now_ms)
+    if month.start + since_ms > now_ms + _DAY_MS:
+        month = _month_around(month.start - 1)
+    return month.start + since_ms
 
 
 def encode_offset_id(host: bytes, physical_offset: int) -> str:
