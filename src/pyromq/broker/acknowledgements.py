@@ -4,13 +4,14 @@ A send joins the store's open group. At the end of the loop's round the group is
 then the answers leave. A flush that takes too long is answered with FLUSH_DISK_TIMEOUT: the message may become durable
 yet. Whoever sends with WAIT=false is answered after the write. If a topic was created meanwhile its table must be on
 disk as well: a message in a topic that a crash makes unknown would be a lost one. If any of that fails, every waiting
-send is told so, and none hears "stored".
+send is told so, and none hears "stored". Parts of the broker that put messages themselves are told the same way.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pyromq.broker.saver import Saver
@@ -26,6 +27,9 @@ from pyromq.store.message_store import MessageStore
 
 Group = list[tuple[Connection, RemotingCommand, bytes]]
 """Who waits, for which request, and what it will hear."""
+
+Told = Callable[[bool], None]
+"""What a part of the broker does once its message is stored (True) or could not be (False)."""
 
 FRAME_PREFIX = 4
 _TICKS = 10  # of a flush's time-out
@@ -56,6 +60,8 @@ class Acknowledgements:
         self._waits_for_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self._group: Group = []
         self._impatient: Group = []
+        self._told: list[Told] = []
+        self._telling: deque[tuple[int, list[Told]]] = deque()
         self._flushing: deque[_Flushing] = deque()
         self._ticker = Ticker(clock, flush_timeout / _TICKS, self._time_out)
         self._saving = 0
@@ -72,6 +78,11 @@ class Acknowledgements:
             self._round.schedule()
         group.append((connection, request, answer))
 
+    def then(self, told: Told) -> None:
+        """Call back when what was put into the open group just now is stored for good, or is not; late, never early."""
+        self._told.append(told)
+        self._round.schedule()
+
     def expect_group(self) -> None:
         """Have the open group written although nobody may wait for an answer."""
         self._round.schedule()
@@ -82,14 +93,18 @@ class Acknowledgements:
             return
         group, self._group = self._group, []
         impatient, self._impatient = self._impatient, []
+        told, self._told = self._told, []
         try:
             self._store.commit()
         except StoreError as error:
             _refuse(group + impatient, public_reason(error))
+            _tell(told, False)
             return
         if not self._waits_for_flush:
-            self._stored(group)
+            self._stored(group, told)
             return
+        if told:
+            self._telling.append((self._store.max_physical_offset, told))
         if impatient:
             self._stored(impatient)
         self._flushing.append(_Flushing(self._store.max_physical_offset, group, self._ticker.count))
@@ -105,11 +120,15 @@ class Acknowledgements:
     def _flushed(self, end: int) -> None:
         while self._flushing and self._flushing[0].end <= end:
             self._stored(self._flushing.popleft().group)
+        while self._telling and self._telling[0][0] <= end:
+            self._stored([], self._telling.popleft()[1])
         self._note_idle()
 
     def _failed(self, error: StoreError) -> None:
         while self._flushing:
             _refuse(self._flushing.popleft().group, public_reason(error))
+        while self._telling:
+            _tell(self._telling.popleft()[1], False)
         self._note_idle()
 
     def _time_out(self) -> bool:
@@ -118,26 +137,33 @@ class Acknowledgements:
         self._note_idle()
         return bool(self._flushing)
 
-    def _stored(self, group: Group) -> None:
+    def _stored(self, group: Group, told: Sequence[Told] = ()) -> None:
         if not self._topics.pending:
             _release(group)
+            _tell(told, True)
             return
         self._saving += 1
         self._idle.clear()
         self._topics.retry()  # it may have failed for a moment only
-        self._topics.when_saved(lambda saved: self._saved(group, saved))
+        self._topics.when_saved(lambda saved: self._saved(group, told, saved))
 
-    def _saved(self, group: Group, saved: bool) -> None:
+    def _saved(self, group: Group, told: Sequence[Told], saved: bool) -> None:
         if saved:
             _release(group)
         else:
             _refuse(group, "the table of topics could not be saved")
+        _tell(told, saved)
         self._saving -= 1
         self._note_idle()
 
     def _note_idle(self) -> None:
         if not (self._flushing or self._saving):
             self._idle.set()
+
+
+def _tell(told: Sequence[Told], stored: bool) -> None:
+    for tell in told:
+        tell(stored)
 
 
 def _release(group: Group) -> None:

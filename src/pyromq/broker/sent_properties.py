@@ -7,14 +7,12 @@ text apart and writing it again costs 3 µs).
 
 from __future__ import annotations
 
-from pyromq.errors import MessageIllegal, NoPermission
+from pyromq.broker.placing import has_level, is_prepared, is_timed, may_be_special
+from pyromq.errors import MessageIllegal
 from pyromq.protocol.filter import tag_code
 from pyromq.protocol.properties import (
     CLUSTER,
-    DELAY,
-    START_DELIVER_TIME,
     TAGS,
-    TRANSACTION_PREPARED,
     WAIT,
     decode_properties,
     encode_properties,
@@ -22,8 +20,8 @@ from pyromq.protocol.properties import (
     join_properties,
 )
 
-# RocketMQ 5's properties of a delivery at any time; until timers exist here a message with one is refused.
-TIMER_PROPERTIES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", START_DELIVER_TIME)
+Stored = tuple[bytes, int, dict[str, str] | None]
+"""The text to store, the hash of the tag, and the properties one by one where the message may be a special one."""
 
 
 class PropertyWriter:
@@ -34,11 +32,11 @@ class PropertyWriter:
         self._alone = f"{CLUSTER}\x01{cluster}"
         self._suffix = f"\x02{self._alone}"
 
-    def stored(self, sent: str | None) -> tuple[bytes, int]:
-        """Return the text to store and the hash of the tag; raise BrokerError for a kind of message not known here."""
+    def stored(self, sent: str | None) -> Stored:
+        """Return what becomes of a property text."""
         if not sent:
-            return self._alone.encode(), 0
-        if "DEL" in sent or "TRAN_MSG" in sent or "CLUSTER" in sent:  # perhaps DELAY, TIMER_DELAY_SEC, …
+            return self._alone.encode(), 0, None
+        if may_be_special(sent) or "CLUSTER" in sent:
             return self._stored_after_parsing(sent)
         head, found, tail = sent.partition("\x02WAIT\x01true")
         if found and tail[:1] in ("", "\x02"):
@@ -54,20 +52,19 @@ class PropertyWriter:
             code = tag_code(sent[5:].partition("\x02")[0])
         else:
             code = 0
-        return (sent + self._suffix).encode(), code
+        return (sent + self._suffix).encode(), code, None
 
     def batch_suffix(self, sent: str | None) -> bytes:
         """Return what RocketMQ appends to the properties of every message of a batch."""
         properties = decode_properties(sent or "")
-        refuse_unknown_kinds(properties)
+        _refuse_special(properties)
         return encode_properties({**properties, CLUSTER: self._cluster}).encode()
 
-    def _stored_after_parsing(self, sent: str) -> tuple[bytes, int]:
+    def _stored_after_parsing(self, sent: str) -> Stored:
         properties = decode_properties(sent)
-        refuse_unknown_kinds(properties)
         properties.pop(WAIT, None)
         properties[CLUSTER] = self._cluster
-        return encode_properties(properties).encode(), tag_code(properties.get(TAGS))
+        return encode_properties(properties).encode(), tag_code(properties.get(TAGS)), properties
 
 
 def waits_for_flush(sent: str | None) -> bool:
@@ -80,16 +77,11 @@ def waits_for_flush(sent: str | None) -> bool:
 def stored_in_batch(properties: bytes, suffix: bytes) -> tuple[bytes, int]:
     """Return the text to store for one message of a batch, and the hash of its tag."""
     if b"DEL" in properties or b"TRAN_MSG" in properties:
-        refuse_unknown_kinds(decode_properties(properties))
+        _refuse_special(decode_properties(properties))
     return join_properties(properties, suffix), tag_code(find_property(properties, TAGS))
 
 
-def refuse_unknown_kinds(properties: dict[str, str]) -> None:
-    """Raise for messages that may not become visible now: storing them as plain ones would deliver them too early."""
-    if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
-        raise NoPermission("transactional messages are not supported yet by this broker")
-    if properties.get(DELAY, "0").lstrip("+0"):
-        raise MessageIllegal(f"delayed messages ({DELAY}) are not supported yet by this broker")
-    for name in TIMER_PROPERTIES:
-        if name in properties:
-            raise MessageIllegal(f"delayed messages ({name}) are not supported yet by this broker")
+def _refuse_special(properties: dict[str, str]) -> None:
+    """Raise for messages that may not become visible now: stored in a batch they would be delivered too early."""
+    if is_prepared(properties) or has_level(properties) or is_timed(properties):
+        raise MessageIllegal("a batch cannot hold transactional or delayed messages")

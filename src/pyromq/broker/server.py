@@ -13,6 +13,7 @@ from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.handlers.admin_store import StoreHandlers
 from pyromq.broker.handlers.query import QueryHandler
 from pyromq.broker.handlers.send import SendHandler
+from pyromq.broker.placing import Placing
 from pyromq.broker.read_side import ReadSide
 from pyromq.broker.restoring import restore_tables
 from pyromq.errors import ServiceNotAvailable
@@ -63,12 +64,14 @@ class Broker(ReadSide):
         self._acknowledgements = Acknowledgements(
             self.store, self._round, self.topics.saver, self._clock, self.config.sync_flush_timeout
         )
+        self._placing = Placing()
         self._sends = SendHandler(
             self.config,
             store=self.store,
             topics=self.topics,
             groups=self.groups,
             acknowledgements=self._acknowledgements,
+            placing=self._placing,
         )
         self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
         store_handlers = StoreHandlers(

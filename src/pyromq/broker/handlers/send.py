@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pyromq.broker.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.groups import SubscriptionGroups
+from pyromq.broker.placing import Placing
 from pyromq.broker.sent_properties import PropertyWriter, stored_in_batch, waits_for_flush
 from pyromq.broker.topics import Topic, TopicTable
 from pyromq.errors import (
@@ -60,6 +61,7 @@ class SendHandler:
         topics: TopicTable,
         groups: SubscriptionGroups,
         acknowledgements: Acknowledgements,
+        placing: Placing,
     ) -> None:
         self._put = store.put
         self._put_batch = store.put_batch
@@ -70,6 +72,7 @@ class SendHandler:
         self._acknowledge = acknowledgements.add
         self._expect_group = acknowledgements.expect_group
         self._properties = PropertyWriter(config.cluster)
+        self._place = placing.place
         self._sync_flush = config.store.flush_disk_type == "SYNC_FLUSH"
         self._max_message_size = config.store.max_message_size
         self._broker_writable = bool(config.permission & PERM_WRITE)
@@ -112,7 +115,9 @@ class SendHandler:
                 self._send_batch(header, request, connection, topic, queue_id)
                 return None
             record = self._record(header, request, connection, topic, queue_id)
-            record.properties, record.tags_code = self._properties.stored(header.properties)
+            record.properties, record.tags_code, special = self._properties.stored(header.properties)
+            if special is not None:
+                self._place(record, special)
             result = self._put(record)
         except (BrokerError, StoreError) as error:
             return self._failure(request, error)
