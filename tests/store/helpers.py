@@ -51,8 +51,8 @@ def small_config(root: Path, **changes: Any) -> StoreConfig:
 
 
 def small_store(root: Path, files: OsFiles | None = None, **changes: Any) -> MessageStore:
-    """Return a store with small files, to be opened."""
-    return MessageStore(small_config(root, **changes), FakeTime(), files)
+    """Return a store with small files, to be opened; it flushes nothing unless the files given do."""
+    return MessageStore(small_config(root, **changes), FakeTime(), files or QuickFiles())
 
 
 def message(topic: str = "orders", body: bytes = b"hello", queue_id: int = 0, tag: str | None = None) -> Record:

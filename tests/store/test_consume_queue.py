@@ -13,6 +13,7 @@ from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DescriptorPool, DirtyFiles
 from tests.store.helpers import (
     QUEUE_FILE_SIZE,
+    FaultyFiles,
     FullDisk,
     QuickFiles,
     bodies,
@@ -147,11 +148,19 @@ def test_filler_in_front_is_no_message(queues: ConsumeQueues) -> None:
     assert queue.segments.pread(400, 60) == PRE_BLANK * 3
 
 
-def test_restored_entries_are_written_only_where_they_differ(queues: ConsumeQueues) -> None:
+@pytest.mark.parametrize("first", [0, 5, 10, 23])
+def test_restored_entries_that_are_there_are_not_written(tmp_path: Path, first: int) -> None:
+    files = FaultyFiles(flushes=False)
+    queue = filled(ConsumeQueues(tmp_path, QUEUE_FILE_SIZE, files, DescriptorPool(files, 8), DirtyFiles()), 24)
+    files.calls.clear()
+    queue.restore(first, b"".join(map(entry, range(first, 24))))
+    assert files.calls["pwrite"] == 0
+    queue.restore(first, b"".join(map(entry, range(first, 25))))
+    assert (files.calls["pwrite"] > 0, queue.find_end()) == (True, 25)
+
+
+def test_restored_entries_replace_others(queues: ConsumeQueues) -> None:
     queue = filled(queues, 24)
-    before = queue.segments.pread(200, 200)
-    queue.restore(5, b"".join(map(entry, range(5, 24))))
-    assert queue.segments.pread(200, 200) == before
     queue.restore(9, entry(77) + entry(78))
     assert (queue.entry(9).tags_code, queue.entry(10).tags_code, queue.entry(11).tags_code) == (77, 78, 11)
 

@@ -11,7 +11,7 @@ import pytest
 
 from pyromq.errors import StoreClosed, StoreError
 from pyromq.store.message_store import Arrival, MessageStore
-from tests.store.helpers import FakeTime, FaultyFiles, bodies, message, small_config, small_store
+from tests.store.helpers import FakeTime, FaultyFiles, QuickFiles, bodies, message, small_config, small_store
 
 
 class Loop:
@@ -121,6 +121,29 @@ def test_queues_are_flushed_and_then_the_checkpoint_moves(tmp_path: Path) -> Non
         times = place.store_timestamp_ms.to_bytes(8, "big") * 2
         wait_until(lambda: (tmp_path / "checkpoint").read_bytes()[:16] == times)
         assert position_of(tmp_path) == place.size  # which is written before
+
+
+def test_a_position_is_noted_after_a_checkpoint_that_is_being_written(tmp_path: Path) -> None:
+    class Renaming(QuickFiles):
+        meanwhile: Callable[[], None] | None = None
+        noting: threading.Thread | None = None
+
+        def rename(self, source: str, target: str) -> None:
+            if self.meanwhile is not None:
+                self.noting, self.meanwhile = threading.Thread(target=self.meanwhile), None
+                self.noting.start()
+                self.noting.join(0.1)
+                assert self.noting.is_alive()
+            super().rename(source, target)
+
+    files = Renaming()
+    with small_store(tmp_path, files) as store:
+        store.put(message())
+        store.commit()
+        files.meanwhile = store._flusher.note_position
+        store._flusher.checkpoint()
+        assert files.noting is not None
+        files.noting.join()
 
 
 def test_a_quiet_store_writes_nothing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pyromq.errors import StoreError
 from pyromq.store.message_store import MessageStore
 from tests.store.helpers import FakeTime, FaultyFiles, QuickFiles, small_config
+from tests.store.test_faults import numbers_of
 from tests.store.test_message_index import TINY, found, keyed
 
 
@@ -38,7 +39,7 @@ def live(root: Path, files: FaultyFiles) -> list[str]:
 def test_a_call_that_fails_costs_no_key_of_an_acknowledged_message(tmp_path: Path, call: str, error: int) -> None:
     probe = FaultyFiles(flushes=False)
     assert len(live(tmp_path / "probe", probe)) == 14
-    for number in range(1 + (error == errno.EIO), probe.calls[call] + 1, 2):  # each error at every second call
+    for number in numbers_of(error, probe.calls[call]):
         root = tmp_path / str(number)
         files = FaultyFiles(lambda *now, at=(call, number): error if now == at else None, flushes=False)
         acknowledged = live(root, files)

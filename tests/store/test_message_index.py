@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +243,50 @@ def test_files_whose_messages_are_gone_are_removed_but_never_the_last(tmp_path: 
         assert found(store, "k0") == []
 
 
+def test_sends_go_on_while_an_expired_file_is_removed(tmp_path: Path) -> None:
+    files = _SlowRemoval()
+    with small_store(tmp_path, files, **TINY) as store:
+        for number in range(60):
+            store.put(keyed(f"k{number}"))
+            store.commit()
+        store._flusher.checkpoint()
+        files.meanwhile = lambda: store.query("orders", "k59", 1)
+        store._index.expire(store.max_physical_offset)
+        assert files.waited == [False, False, False]
+
+
+class _SlowRemoval(QuickFiles):
+    """Something else is done while a file is being removed, in another thread; it must not have to wait for that."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.waited: list[bool] = []
+
+    def unlink(self, path: str) -> None:
+        if "/index/" in path:
+            other = threading.Thread(target=self.meanwhile, daemon=True)
+            other.start()
+            other.join(10)
+            self.waited.append(other.is_alive())
+        super().unlink(path)
+
+
+def test_an_expired_file_that_cannot_be_removed_is_tried_again(tmp_path: Path) -> None:
+    files = FaultyFiles(flushes=False)
+    with small_store(tmp_path, files, **TINY) as store:
+        for number in range(60):
+            store.put(keyed(f"k{number}"))
+            store.commit()
+        store._flusher.checkpoint()
+        files.fail = lambda name, _: errno.EIO if name == "unlink" else None
+        with pytest.raises(OSError, match="Input/output"):
+            store._index.expire(store.max_physical_offset)
+        assert len(index_files(tmp_path)) == 4
+        files.fail = lambda name, _: None
+        store._index.expire(store.max_physical_offset)
+        assert len(index_files(tmp_path)) == 1
+
+
 class IndexMachine(RuleBasedStateMachine):
     """Puts, queries, flushes, restarts and kills in any order, against a plain list for each key."""
 
@@ -315,7 +361,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 IndexMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestIndexAgainstAModel = IndexMachine.TestCase
 

@@ -154,6 +154,6 @@ def _check(views: list[bytes | memoryview], expected: list[Stored]) -> None:
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestStoreAgainstAModel = StoreMachine.TestCase

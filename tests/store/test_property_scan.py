@@ -18,12 +18,13 @@ from tests.store.helpers import HOST, small_store
 class Wants:
     """Accepts what has this in its properties, and notes what it was asked about."""
 
-    def __init__(self, needle: bytes = b"", scan_limit: int = 800) -> None:
+    def __init__(self, needle: bytes = b"", scan_limit: int = 800, reads_bodies: bool = False) -> None:
         self.needle = needle
+        self.reads_bodies = reads_bodies
         self.scan_limit = scan_limit
         self.asked: list[bytes] = []
 
-    def accepts(self, properties: bytes) -> bool:
+    def accepts(self, properties: bytes, /) -> bool:
         self.asked.append(properties)
         return self.needle in properties
 
@@ -71,6 +72,16 @@ def test_a_large_body_that_is_not_wanted_is_not_read_from_the_disk(tmp_path: Pat
         assert store.get("orders", 0, 0, 32, wants=wants).next_offset == 2
         assert wants.asked == [b"a\x011", b"a\x012"]
         assert files.read < 10_000
+
+
+@pytest.mark.parametrize("ratio", [0, 40], ids=["from disk", "from memory"])
+def test_a_filter_that_asks_for_them_gets_whole_records(tmp_path: Path, ratio: int) -> None:
+    with small_store(tmp_path, access_message_in_memory_max_ratio=ratio) as store:
+        put(store, b"first", a="1")
+        put(store, b"second", a="2")
+        wants = Wants(b"seco", reads_bodies=True)
+        assert bodies(store, wants) == [b"second"]
+        assert [message.body for message in decode_messages(b"".join(wants.asked))] == [b"first", b"second"]
 
 
 def test_what_does_not_match_is_passed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,7 @@ def test_an_unknown_queue_has_no_message(tmp_path: Path) -> None:
     [
         (-1, GetStatus.OFFSET_TOO_SMALL, 0),
         (5, GetStatus.OFFSET_OVERFLOW_ONE, 5),
-        (6, GetStatus.OFFSET_OVERFLOW_BADLY, 0),
+        (6, GetStatus.OFFSET_OVERFLOW_BADLY, 5),
         (4, GetStatus.FOUND, 5),
     ],
 )
@@ -184,6 +185,18 @@ def test_the_message_nearest_to_a_time_is_found(tmp_path: Path) -> None:
         assert store.offset_at("orders", 7, 200) == 0
         assert store.earliest_time("orders", 0) == 100
         assert store.earliest_time("orders", 7) == -1
+
+
+def test_times_of_files_are_not_looked_at_in_a_search_by_time(tmp_path: Path) -> None:
+    times = [0]
+    with MessageStore(small_config(tmp_path), lambda: times[-1]) as store:
+        for number in range(35):  # ten to a file of the queue
+            times.append(number * 100)
+            store.put(message())
+        store.commit()
+        for path in queue_files(tmp_path):
+            os.utime(path, (0, 0))
+        assert [store.offset_at("orders", 0, number * 100) for number in range(35)] == list(range(35))
 
 
 def test_a_read_of_records_that_are_gone_says_so_and_moves_on(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_it_finds_messages_by_time(tmp_path: Path) -> None:
 
 def test_a_message_is_read_by_its_physical_offset(tmp_path: Path) -> None:
     with filled(tmp_path) as store, StoreReader(tmp_path) as reader:
-        for physical_offset, *_ in ENTRY.iter_unpack(reader.entries("orders", 2, 0, 100)):
+        for physical_offset, *_ in ENTRY.iter_unpack(reader.raw_entries("orders", 2, 0, 100)):
             assert reader.read(physical_offset) == store.read(physical_offset) is not None
             assert reader.read(physical_offset + 1) is None
 
@@ -273,7 +273,7 @@ def test_files_that_go_meanwhile_count_as_removed(tmp_path: Path) -> None:
         assert reader.get("orders", 0, 0, 3).views == []
         assert reader.get("orders", 1, 0, 3).status is GetStatus.OFFSET_FOUND_NULL
         with pytest.raises(OffsetOutOfRange, match="orders queue 1"):
-            reader.entries("orders", 1, 0, 20)
+            reader.raw_entries("orders", 1, 0, 20)
         reader.refresh()
         assert reader.get("orders", 0, 0, 3).status is GetStatus.OFFSET_TOO_SMALL
         shutil.rmtree(tmp_path / "consumequeue")
@@ -283,13 +283,13 @@ def test_files_that_go_meanwhile_count_as_removed(tmp_path: Path) -> None:
 
 def test_entries_come_as_stored_and_as_columns(tmp_path: Path) -> None:
     with filled(tmp_path) as store, StoreReader(tmp_path) as reader:
-        raw = reader.entries("orders", 0, 5, 100)
+        raw = reader.raw_entries("orders", 0, 5, 100)
         assert len(raw) == 15 * ENTRY_SIZE
         columns = reader.entry_array("orders", 0, 5, 100)
         assert columns.dtype.names == ("physical_offset", "size", "tags_code")
         assert store.read(int(columns["physical_offset"][0])) is not None
         assert [int(n) for n in columns["tags_code"][:2]] == [tag_code("odd"), tag_code("even")]
-        assert reader.entries("orders", 9, 0, 5) == b""
+        assert reader.raw_entries("orders", 9, 0, 5) == b""
 
 
 def test_a_directory_without_a_store_is_refused_in_plain_words(tmp_path: Path) -> None:

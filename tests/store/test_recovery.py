@@ -153,6 +153,24 @@ def test_queues_are_made_anew_from_the_log(tmp_path: Path, lost: str) -> None:
         assert [found.queue_offset for found in read_queue(store)] == list(range(35))
 
 
+@pytest.mark.parametrize("lost", ["last entries", "last file", "directory"])
+def test_a_queue_that_lost_something_after_a_clean_stop_is_made_anew(
+    tmp_path: Path, lost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_store(tmp_path) as store:
+        expected = fill(store, 35)
+        store.put(message("others", body=b"other"))
+    if lost == "last entries":
+        overwrite(queue_files(tmp_path)[-1], 0, bytes(200))
+    elif lost == "last file":
+        queue_files(tmp_path)[-1].unlink()
+    else:
+        shutil.rmtree(tmp_path / "consumequeue" / "orders")
+    with small_store(tmp_path) as store:
+        assert (bodies(store), bodies(store, "others")) == (expected, [b"other"])
+    assert "a queue has lost entries and is made anew topic=orders queue=0" in caplog.text
+
+
 def test_holes_that_a_power_cut_left_in_a_queue_are_filled(tmp_path: Path) -> None:
     root, expected = killed_store(tmp_path, 25)
     overwrite(queue_files(root)[0], 60, bytes(80))

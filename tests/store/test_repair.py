@@ -53,6 +53,19 @@ def contents(root: Path) -> dict[int, list[bytes]]:
         }
 
 
+def test_a_log_in_several_directories_is_not_touched_and_that_is_said(tmp_path: Path) -> None:
+    fill(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    log_files(tmp_path)[0].rename(other / log_files(tmp_path)[0].name)
+    flip_body(log_files(tmp_path)[1])
+    check = StoreCheck(tmp_path, commit_log=[other, tmp_path / "commitlog"])
+    findings = list(check.run())
+    assert [one.kind for one in findings if one.severity is Severity.PROBLEM] == ["record"]
+    with pytest.raises(StoreError, match="several directories can be checked and served, but not repaired"):
+        Repair(check, findings, small_config(tmp_path), FakeTime(), QuickFiles())
+
+
 def test_a_sound_store_needs_nothing(tmp_path: Path) -> None:
     fill(tmp_path)
     assert planned(tmp_path).steps == []

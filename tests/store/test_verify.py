@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
+from pyromq.store import message_index
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK
 from pyromq.store.files import OsFiles
 from pyromq.store.findings import Finding, Severity
-from pyromq.store.index_file import HEADER
+from pyromq.store.index_file import HEADER, IndexHeader
 from pyromq.store.message_store import MessageStore
 from pyromq.store.reader import StoreReader
 from pyromq.store.verify import StoreCheck
@@ -115,7 +116,7 @@ FIELDS = {"size": 2, "magic": 5, "crc": 9, "queue id": 15, "queue offset": 27, "
 def test_a_flipped_bit_in_a_record_is_named(tmp_path: Path, field: str, which: int) -> None:
     fill(tmp_path)
     with StoreReader(tmp_path) as reader:
-        entries = ENTRY.unpack_from(reader.entries("orders", which % 3, which // 3, which // 3 + 1))
+        entries = ENTRY.unpack_from(reader.raw_entries("orders", which % 3, which // 3, which // 3 + 1))
     path = log_files(tmp_path)[entries[0] // 4096]
     start = entries[0] % 4096
     flip(path, start + FIELDS[field])
@@ -128,7 +129,7 @@ def test_a_flipped_bit_in_a_record_is_named(tmp_path: Path, field: str, which: i
 def test_a_changed_topic_tag_or_key_is_named(tmp_path: Path, text: bytes) -> None:
     fill(tmp_path)
     with StoreReader(tmp_path) as reader:
-        physical_offset = ENTRY.unpack_from(reader.entries("orders", 1, 2, 3))[0]
+        physical_offset = ENTRY.unpack_from(reader.raw_entries("orders", 1, 2, 3))[0]
     path = log_files(tmp_path)[physical_offset // 4096]
     data = path.read_bytes()
     flip(path, data.index(text, physical_offset % 4096))
@@ -329,6 +330,17 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert f"commitlog/{gone.name}" in {one.file for one in problems(tmp_path) if one.kind == "file"}
 
 
+@pytest.mark.parametrize("field", ["begin_ms", "end_ms", "begin_offset", "end_offset", "next_entry"])
+def test_what_an_index_file_says_of_itself_is_compared(tmp_path: Path, field: str) -> None:
+    fill(tmp_path)
+    file = index_files(tmp_path)[0]
+    with file.open("r+b") as stream:
+        header = IndexHeader.unpack(stream.read(HEADER.size))
+        stream.seek(0)
+        stream.write(HEADER.pack(*header._replace(**{field: getattr(header, field) ^ 1 << 28})))
+    assert f"index/{file.name}" in {one.file for one in problems(tmp_path) if one.kind == "index"}
+
+
 # --- not settled
 
 
@@ -348,6 +360,29 @@ def test_a_live_store_is_said_to_be_one(tmp_path: Path) -> None:
         assert "a broker has this directory open" in found[0].text
         store.put(message())
         store.commit()  # its lock is still held
+
+
+def test_slots_that_a_live_broker_writes_later_are_one_note_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_index, "_PAGES_A_PASS", 1)
+    with small_store(tmp_path, max_hash_slots=20_000, max_index_entries=1_000) as store:
+        put_some(store, 60)
+        store._flusher.checkpoint()
+        behind = [one for one in found_in(tmp_path) if "slots are behind" in one.text]
+        assert [one.severity for one in behind] == [Severity.NOTE]
+        assert problems(tmp_path) == []
+
+
+def test_a_slot_of_a_full_file_is_judged_although_the_store_is_live(tmp_path: Path) -> None:
+    with small_store(tmp_path, max_hash_slots=SLOTS, max_index_entries=80) as store:
+        put_some(store, 60)
+        store._flusher.checkpoint()
+        first = min((tmp_path / "index").iterdir())
+        with first.open("r+b") as stream:
+            stream.seek(HEADER.size)
+            stream.write(bytes([1] * 32))
+        assert any("slot" in one.text and one.file == f"index/{first.name}" for one in problems(tmp_path))
 
 
 def test_a_directory_of_another_broker_without_our_files_is_checked_too(tmp_path: Path) -> None:
@@ -391,7 +426,7 @@ def test_a_bit_flipped_in_any_record_or_entry_is_named(
     queue_id = data.draw(st.integers(0, 2))
     with StoreReader(root) as reader:
         offset = data.draw(st.integers(0, reader.max_offset("orders", queue_id) - 1))
-        physical_offset, _, _ = ENTRY.unpack(reader.entries("orders", queue_id, offset, offset + 1))
+        physical_offset, _, _ = ENTRY.unpack(reader.raw_entries("orders", queue_id, offset, offset + 1))
     bit = data.draw(st.integers(0, 7))
     if data.draw(st.booleans()):
         # Size, magic, checksum, queue id; or the offsets; or the body.

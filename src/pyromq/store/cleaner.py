@@ -45,6 +45,11 @@ class Cleaner:
         self.retention = Retention(config, files, now_ms)
         self.refuses_messages = False
         """Whether the disk is too full to take another message."""
+        self.free_to: Callable[[int], int] = lambda start: start
+        """Asked before files of the log go, up to a place: up to where, at most, nothing in them is needed any more.
+
+        Whoever answers with less has it asked again in the next pass.
+        """
         self._config = config
         self._log = log
         self._queues = queues
@@ -53,6 +58,11 @@ class Cleaner:
         self._expire_index = expire_index
         self._remover = Remover(files)
         self._following: Iterator[ConsumeQueue] = iter(())
+
+    def configure(self, config: StoreConfig) -> None:
+        """Take over other limits; they count from the next pass on."""
+        self._config = config
+        self.retention.configure(config)
 
     def open(self) -> None:
         """Begin with a loaded store: look at the disk, and go on with what was left over."""
@@ -80,6 +90,8 @@ class Cleaner:
         """Make one pass over disk and log; go_on() then takes care of the queues."""
         self.check_disk()
         start = self.retention.log_start(self._log, self._durable_end())
+        if start > self._log.start:
+            start = self._log.segments.file_start(min(start, self.free_to(start)))
         if start > self._log.start:
             self._drop_log(start)
         self._remover.start()

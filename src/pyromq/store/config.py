@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,15 +18,23 @@ LONGEST_FLUSH_INTERVAL_MS: Final = 900
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _ENTRY_SIZE: Final = 20
-_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_DELAY_LEVEL: Final = re.compile(r"[0-9]{1,9}[dhms]")
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Read `messageDelayLevel`, such as `1s 5s 1m`, as milliseconds for level 1, 2, 3 …"""
-    try:
-        return tuple(int(level[:-1]) * _UNITS_MS[level[-1]] for level in text.split(" "))
-    except (KeyError, ValueError, IndexError):
-        raise ConfigError(f"messageDelayLevel: {text!r} is not a list of durations such as '1s 5s 1m 2h'") from None
+    """Read `messageDelayLevel`, such as `1s 5s 1m`, as milliseconds for level 1, 2, 3 …; raises ValueError."""
+    levels = text.split()
+    if not levels or not all(map(_DELAY_LEVEL.fullmatch, levels)):
+        raise ValueError(f"wants durations in d, h, m or s such as '1s 5s 1m 2h', not {text!r}")
+    return tuple(int(level[:-1]) * _UNITS_MS[level[-1]] for level in levels)
+
+
+def show_delay_levels(levels_ms: tuple[int, ...]) -> str:
+    """Write delay levels as `messageDelayLevel` has them, each in the largest unit that fits."""
+    return " ".join(
+        next(f"{level // size}{unit}" for unit, size in _UNITS_MS.items() if level % size == 0) for level in levels_ms
+    )
 
 
 class StoreConfig(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pyromq.errors import StoreError
-from pyromq.store.segments import SegmentedFile
+from pyromq.store.segments import SegmentedFile, is_zero
 
 ENTRY: Final = struct.Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
@@ -51,7 +51,7 @@ _NOTHING: Final = ConsumeQueueEntry(-1, 0, 0)
 
 def _written_ones(data: bytes) -> list[int]:
     """Return which of some entries were written."""
-    if not data.strip(b"\0"):
+    if is_zero(data):
         return []
     return [index for index, (offset, size, _) in enumerate(ENTRY.iter_unpack(data)) if offset >= 0 and size > 0]
 
@@ -115,13 +115,23 @@ class ConsumeQueue:
 
     def restore(self, offset: int, data: bytes) -> None:
         """Write entries at their own offset unless they are there already: for recovery."""
+        if self._has(offset, data):
+            return
         if offset * ENTRY_SIZE < self.segments.start:  # the topic was deleted and made again
             self.segments.cut(self.segments.start)
         self._fill_gap(offset, data[:ENTRY_SIZE])
         while self.segments.stop < offset * ENTRY_SIZE + len(data):
             self.segments.add(_FIRST_RESERVE)
-        if self._read_all(offset, len(data)) != data:
-            self.segments.pwrite(offset * ENTRY_SIZE, data)
+        self.segments.pwrite(offset * ENTRY_SIZE, data)
+
+    def _has(self, offset: int, data: bytes) -> bool:
+        """Tell whether entries are there already, right behind another one or the first of all."""
+        first, stop = self.segments.start // ENTRY_SIZE, self.segments.stop // ENTRY_SIZE
+        if not first <= offset <= stop - len(data) // ENTRY_SIZE:
+            return False
+        start = max(first, offset - 1)
+        found = self._read_all(start, (offset - start) * ENTRY_SIZE + len(data))
+        return found.endswith(data) and (start == offset or bool(_written_ones(found[:ENTRY_SIZE])))
 
     def rewrite(self, offset: int, entry: bytes) -> None:
         """Replace an entry that is damaged."""
@@ -231,18 +241,22 @@ class ConsumeQueue:
         self.segments.cut(end * ENTRY_SIZE)
         self.settle(end)
 
-    def find_start(self, log_start: int) -> None:
-        """Move `min_offset` to the first entry whose record is still in the log, which begins at `log_start`."""
+    def find_start(self, log_start: int, first_entry: ConsumeQueueEntry | None = None) -> None:
+        """Move `min_offset` to the first entry whose record is still in the log, which begins at `log_start`.
 
-        def is_left(offset: int) -> bool:
-            entry = self.entry(offset)
+        `first_entry` is the one at the beginning of the files, for whoever has read it.
+        """
+
+        def is_left(entry: ConsumeQueueEntry) -> bool:
             return (entry.physical_offset >= log_start and entry.is_message) or not entry.is_written  # that is damage
 
-        first = self.segments.start // ENTRY_SIZE
-        offsets = range(first, self.max_offset)
-        is_whole = first < self.max_offset and is_left(first)
-        self.min_offset = first if is_whole else first + bisect_left(offsets, True, key=is_left)
-        self._first_record = self.entry(self.min_offset).physical_offset if self.min_offset < self.max_offset else -1
+        self.min_offset = first = self.segments.start // ENTRY_SIZE
+        entry = first_entry or self.entry(first)
+        if first < self.max_offset and not is_left(entry):
+            offsets = range(first, self.max_offset)
+            self.min_offset += bisect_left(offsets, True, key=lambda offset: is_left(self.entry(offset)))
+            entry = self.entry(self.min_offset)
+        self._first_record = entry.physical_offset if self.min_offset < self.max_offset else -1
 
     def drop_before(self, log_start: int) -> list[str]:
         """Follow a log that begins later now; return the files left over, which are for the caller to remove.

@@ -79,6 +79,7 @@ class Flusher:
         self._written = _Mark(0, 0)
         self._dispatched = _Mark(0, 0)
         self._flushing = threading.Lock()
+        self._noting = threading.Lock()  # for the small files, each of which is replaced by one thread at a time
         self._flushed_timestamp_ms = 0
         self._position: Position | None = None
         self._work = threading.Event()
@@ -158,6 +159,10 @@ class Flusher:
 
     def checkpoint(self) -> None:
         """Flush the log and the consume queues, then say so in the checkpoint."""
+        with self._noting:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
         with self._guard:
             dispatched = self._dispatched
         ends = ends_of(self._queues)
@@ -176,10 +181,10 @@ class Flusher:
 
     def note_position(self) -> None:
         """Say how much of the log is durable by now, between two checkpoints."""
-        if self._position is None or self._position.flushed == self.flushed_offset:
-            return
-        position = Position(self.flushed_offset, self._position.dispatched)
-        with self._unless_full():
+        with self._noting, self._unless_full():
+            if self._position is None or self._position.flushed == self.flushed_offset:
+                return
+            position = Position(self.flushed_offset, self._position.dispatched)
             self._checkpoints.write_position(position)
             self._position = position
 

@@ -27,6 +27,7 @@ NAME_LENGTH: Final = 17
 MAX_SECONDS: Final = 0x7FFFFFFF
 
 _ENTRIES_A_READ: Final = 200
+_ENTRIES_PER_SLOT: Final = 4  # of files as they are usually made
 
 
 class Geometry(NamedTuple):
@@ -52,6 +53,12 @@ class Geometry(NamedTuple):
     def slot_position(self, key_hash: int) -> int:
         """Return where the slot of a key stands."""
         return HEADER.size + SLOT.size * (key_hash % self.slots)
+
+
+def likely_geometry(file_size: int) -> Geometry | None:
+    """Return how a file is laid out if it has as many entries for each slot as usual; None if it does not."""
+    slots, rest = divmod(file_size - HEADER.size, SLOT.size + ENTRY.size * _ENTRIES_PER_SLOT)
+    return Geometry(slots, slots * _ENTRIES_PER_SLOT) if slots > 0 and rest == 0 else None
 
 
 class IndexHeader(NamedTuple):
@@ -96,6 +103,12 @@ def file_number(now_ms: int, last: int) -> int:
     """Return the name of a new file, as a number: the local time, but behind the last one's whatever the clock says."""
     now = datetime.fromtimestamp(now_ms / 1000)
     return max(int(now.strftime("%Y%m%d%H%M%S")) * 1000 + now_ms % 1000, last + 1)
+
+
+def read_slot(files: OsFiles, descriptor: int, geometry: Geometry, key_hash: int) -> int:
+    """Return the number that the slot of a key holds; 0 if the file is short."""
+    data = files.pread(descriptor, SLOT.size, geometry.slot_position(key_hash))
+    return int(SLOT.unpack(data)[0]) if len(data) == SLOT.size else 0
 
 
 def walk_chain(files: OsFiles, descriptor: int, geometry: Geometry, newest: int, count: int) -> Iterator[IndexEntry]:

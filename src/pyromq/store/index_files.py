@@ -103,16 +103,16 @@ class IndexFiles:
         else:
             self._others.pop()
 
-    def expire(self, log_start: int) -> int:
-        """Remove the oldest files whose messages the log has lost, never the last one; return how many."""
-        removed = 0
-        while self._others and self._others[0] != self.last and self._is_expired(self._others[0], log_start):
-            self.directory.remove(self._others.pop(0))
-            removed += 1
-        return removed
+    def oldest_expired(self, log_start: int) -> IndexFile | None:
+        """Return the oldest file if the log has lost all its messages; never the last one, nor one not yet flushed."""
+        oldest = self._others[0] if self._others else None
+        if oldest is None or oldest == self.last or oldest.header.end_offset >= log_start:
+            return None
+        return oldest if all(one.number != oldest.number for one in self.full) else None
 
-    def _is_expired(self, file: IndexFile, log_start: int) -> bool:
-        return file.header.end_offset < log_start and all(one.number != file.number for one in self.full)
+    def forget_oldest(self) -> None:
+        """Go on without the oldest file, which is gone."""
+        del self._others[0]
 
     def close(self) -> None:
         """Close what is open; what was not flushed is left to recovery."""

@@ -6,15 +6,17 @@ Entries know seconds, so a message up to a second before the time asked for is f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from pyromq.protocol.record import read_head
 from pyromq.store.files import OsFiles
-from pyromq.store.index_file import SLOT, Geometry, IndexFile, walk_chain
+from pyromq.store.index_file import Geometry, IndexFile, read_slot, walk_chain
 
 MAX_TIME_MS: Final = (1 << 63) - 1
 
 _SECOND_MS: Final = 999  # what an entry's time lacks at most
+_MAX_ANSWER: Final = 8 << 20  # half of the largest frame
 
 
 class KeyQuery(NamedTuple):
@@ -60,15 +62,10 @@ def _find_in_file(
         return  # expired since
     try:
         if newest is None:
-            newest = _read_slot(files, descriptor, geometry.slot_position(query.key_hash))
+            newest = read_slot(files, descriptor, geometry, query.key_hash)
         _walk(files, descriptor, geometry, file, query, newest, found)
     finally:
         files.close(descriptor)
-
-
-def _read_slot(files: OsFiles, descriptor: int, position: int) -> int:
-    data = files.pread(descriptor, SLOT.size, position)
-    return int(SLOT.unpack(data)[0]) if len(data) == SLOT.size else 0
 
 
 def _walk(
@@ -87,3 +84,20 @@ def _walk(
             return
         if entry.key_hash == query.key_hash and time_ms <= query.end_ms:
             found[entry.physical_offset] = None
+
+
+def read_offsets(
+    read: Callable[[int], bytes | None], offsets: Sequence[int], begin_ms: int, end_ms: int
+) -> list[bytes]:
+    """Return the records of a time in the order of the log; the newest if they are too many bytes for one answer."""
+    records: list[bytes] = []
+    size = 0
+    for offset in offsets:
+        record = read(offset)
+        if record is None or not begin_ms <= read_head(record).store_timestamp_ms <= end_ms:
+            continue
+        size += len(record)
+        if records and size > _MAX_ANSWER:
+            break
+        records.append(record)
+    return records[::-1]

@@ -13,7 +13,7 @@ from pyromq.protocol.bodies import (
     TopicConfigSerializeWrapper,
     decode,
 )
-from pyromq.protocol.names import SCHEDULE_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
+from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
 from pyromq.protocol.record import read_head
 from pyromq.store.checkpoint import Checkpoint, CheckpointFiles
 from pyromq.store.directory import ABORT_NAME
@@ -21,6 +21,7 @@ from pyromq.store.fences import Fences
 from pyromq.store.files import OsFiles, ReadOnlyFiles
 from pyromq.store.json_file import ReadOnlyFile
 from pyromq.store.lock import is_held
+from pyromq.store.pending_count import count_pending
 from pyromq.store.quarantine import QUARANTINE_NAME
 from pyromq.store.reader import StoreReader
 from pyromq.store.verify_tables import CONFIG_NAME, delay_offsets
@@ -72,6 +73,8 @@ class StoreSummary(Struct, frozen=True, kw_only=True):
     last_store_timestamp_ms: int
     pending_delayed: dict[int, int]
     """Messages that wait for their time, by delay level."""
+    pending_timed: int
+    """Messages that wait for a time of their own; what was delivered in the last seconds may be among them."""
     pending_half_messages: int
     """Transactions whose outcome is not known yet; what was ended since the last look is among them."""
     checkpoint: Checkpoint
@@ -140,6 +143,7 @@ class Inspection:
             first_store_timestamp_ms=min(firsts, default=-1),
             last_store_timestamp_ms=max((queue.last_store_timestamp_ms for queue in self.queues), default=-1),
             pending_delayed=self._pending_delayed(),
+            pending_timed=self._pending_timed(),
             pending_half_messages=self._pending(TRANSACTION_HALF_TOPIC, TRANSACTION_GROUP),
             checkpoint=CheckpointFiles(self._root, self._files).read()[0],
             fenced_bytes=self._fenced_bytes(),
@@ -154,6 +158,14 @@ class Inspection:
             if queue.topic == SCHEDULE_TOPIC
         }
         return {level: count for level, count in sorted(pending.items()) if count > 0}
+
+    def _pending_timed(self) -> int:
+        is_live = is_held(self._root, self._files)
+        return sum(
+            count_pending(self._root, queue.min_offset, queue.max_offset, is_live=is_live)
+            for queue in self.queues
+            if queue.topic == TIMER_TOPIC
+        )
 
     def _pending(self, topic: str, group: str) -> int:
         committed = self._offsets.get(topic + _SEPARATOR + group, {})

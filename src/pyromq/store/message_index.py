@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from pyromq.store.files import is_no_space, store_error
 from pyromq.store.index_directory import IndexDirectory
+from pyromq.store.index_file import IndexFile
 from pyromq.store.index_files import IndexFiles
 from pyromq.store.index_mark import IndexMark
 from pyromq.store.index_query import MAX_TIME_MS, KeyQuery, find_offsets
@@ -214,11 +215,17 @@ class MessageIndex:
     # --- retention
 
     def expire(self, log_start: int) -> None:
-        """Remove the oldest files whose messages the log has lost; any thread may call this."""
+        """Remove the oldest files whose messages the log has lost; any one thread may call this. Raises OSError."""
+        while (file := self._oldest_expired(log_start)) is not None:
+            with suppress(FileNotFoundError):
+                self._directory.remove(file)  # with the guard free: it takes a while, and sends go on meanwhile
+            with self._guard:
+                self._files.forget_oldest()
+            logger.info("removed an expired index file name=%d", file.number)
+
+    def _oldest_expired(self, log_start: int) -> IndexFile | None:
         with self._guard:
-            removed = self._files.expire(log_start)
-        if removed:
-            logger.info("removed expired index files count=%d", removed)
+            return self._files.oldest_expired(log_start)
 
 
 class _Outcome:

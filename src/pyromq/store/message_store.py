@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from time import perf_counter
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from pyromq.errors import StoreClosed, StoreError
-from pyromq.protocol.record import Record, read_head
+from pyromq.protocol.record import Record
 from pyromq.store.appender import Appender
 from pyromq.store.cleaner import Cleaner
 from pyromq.store.config import StoreConfig
@@ -26,8 +27,9 @@ from pyromq.store.directory import StoreDirectory
 from pyromq.store.dispatch import Group
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.flush import Flusher
-from pyromq.store.index_query import MAX_TIME_MS
-from pyromq.store.queue_reader import QueueReader, read_limits
+from pyromq.store.index_query import MAX_TIME_MS, read_offsets
+from pyromq.store.log_walk import LogWalk, Walked
+from pyromq.store.queue_reader import QueueReader, read_limits, stored_entries
 from pyromq.store.read_guard import ReadGuard
 from pyromq.store.readable import PropertyFilter
 from pyromq.store.results import Arrival, GetResult, GetStatus, PutResult, PutStatus, QueryResult
@@ -35,8 +37,6 @@ from pyromq.store.results import Arrival, GetResult, GetStatus, PutResult, PutSt
 __all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "PutStatus", "QueryResult"]
 
 logger = logging.getLogger(__name__)
-
-_MAX_QUERIED_BYTES: Final = 8 << 20  # half of the largest frame
 
 
 def _ignore(_: object) -> None:
@@ -91,6 +91,8 @@ class MessageStore:
         """Whether messages can be read."""
         self.found_topics: dict[str, int] = {}
         """Topics that recovery met behind the checkpoint, each with the number of queues it needs at least."""
+        self.last_write = 0.0
+        """Seconds that it took to write the last group."""
         self._failure: StoreError | None = None
         self._waiting: deque[Group] = deque()
         self._directory = StoreDirectory(config, self._files, now_ms)
@@ -216,6 +218,15 @@ class MessageStore:
             raise self.refusal()
         return self._appender.put(record)
 
+    def put_again(self, record: Record) -> PutResult:
+        """Let a copy of a stored message join the open group, also on a disk that is too full for new messages.
+
+        It is for what must outlive its file: until that goes, no room is won.
+        """
+        if not self._can_write:
+            raise self.refusal()
+        return self._appender.put(record)
+
     def put_batch(self, records: Sequence[Record]) -> list[PutResult]:
         """Let messages of one queue join the open group, all or none, side by side in one file."""
         if not self.writable:
@@ -233,11 +244,13 @@ class MessageStore:
         if not self._can_write:
             self._log.drop_group()
             raise self.refusal()
+        began = perf_counter()
         try:
             self._flusher.wrote(self._log.write(), group.end, group.last_timestamp_ms)
         except OSError as error:
             self._log.drop_group()
             raise self._fail("write to", error) from error
+        self.last_write = perf_counter() - began
         self._waiting.append(group)
         if not self._is_sync:
             self._settle(group.end)
@@ -246,11 +259,15 @@ class MessageStore:
         else:
             self._flush_now()
 
-    def _flush_now(self) -> None:
+    def flush(self) -> None:
+        """Make durable what was committed; raises StoreError, and the store stops writing, if that fails."""
         try:
             self._flusher.flush()
         except OSError as error:
             raise self._fail("flush", error) from error
+
+    def _flush_now(self) -> None:
+        self.flush()
         self._durable(self._flusher.flushed_offset)
 
     def _durable(self, end: int) -> None:
@@ -325,10 +342,25 @@ class MessageStore:
         with self._reading:
             return self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes, wants)
 
+    def raw_entries(self, topic: str, queue_id: int, start: int, stop: int) -> bytes:
+        """Return the queue entries of a range, 20 bytes each, as stored; raises OffsetOutOfRange if some are gone."""
+        with self._reading:
+            return stored_entries(self._queues.find(topic, queue_id), start, stop)
+
     def read(self, physical_offset: int) -> bytes | None:
         """Return the record that begins at an offset of the log; None if none does."""
         with self._reading:
             return self._log.read(physical_offset)
+
+    def walk(self, start: int) -> Iterator[Walked]:
+        """Yield the records from an offset of the log on, in its order; what is damaged is passed over."""
+        end = self._log.end
+        walk = LogWalk(self._log.segments, max(start, self._log.start))
+        with self._reading:
+            while walk.position < end:
+                yield from walk.records(end)
+                if walk.position < end:
+                    walk.find_next(end)
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
         """Return the newest messages with a key, in the order of the log; others whose key has its hash are among them.
@@ -345,18 +377,8 @@ class MessageStore:
 
     def read_found(self, offsets: Sequence[int], begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
         """Return the messages that find() found, the newest of them if they are too many bytes for one answer."""
-        records: list[bytes] = []
-        size = 0
         with self._reading:
-            for offset in offsets:
-                record = self._log.read(offset)
-                if record is None or not begin_ms <= read_head(record).store_timestamp_ms <= end_ms:
-                    continue
-                size += len(record)
-                if records and size > _MAX_QUERIED_BYTES:
-                    break
-                records.append(record)
-            return QueryResult(records[::-1], *self._index.last_update)
+            return QueryResult(read_offsets(self._log.read, offsets, begin_ms, end_ms), *self._index.last_update)
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the offset of the message stored nearest to a time; 0 for an empty queue."""

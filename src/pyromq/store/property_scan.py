@@ -1,4 +1,4 @@
-"""Filtering by property: the properties of records are read where they lie, and their bodies are left alone."""
+"""Filtering by property: the properties of records are read where they lie; bodies only if the filter asks for them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ class PropertyReader:
         except MalformedHeader:
             return None
 
+    def read_record(self, position: int, size: int) -> bytes | None:
+        """Return the whole record at a position; None if there is none."""
+        if position < self._start or position + size > self._end or size <= 0:
+            return None
+        is_cold = position < self._cold_before
+        return self._log.pread(position, size) if is_cold else bytes(self._log.view(position, size))
+
     def _read_cold(self, position: int, size: int) -> bytes:
         if size <= _READ_WHOLE:
             return read_properties(self._log.pread(position, size))
@@ -45,7 +52,8 @@ def wanted_entries(
     entries: Iterator[tuple[int, tuple[int, int]]], wants: PropertyFilter, reader: PropertyReader
 ) -> Iterator[tuple[int, tuple[int, int]]]:
     """Give the entries whose records pass a filter, and those without a record: their taker says what became of it."""
+    read = reader.read_record if wants.reads_bodies else reader.read
     for entry in entries:
-        properties = reader.read(*entry[1])
-        if properties is None or wants.accepts(properties):
+        found = read(*entry[1])
+        if found is None or wants.accepts(found):
             yield entry

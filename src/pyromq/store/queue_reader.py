@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
+from pyromq.errors import OffsetOutOfRange
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from pyromq.store.property_scan import PropertyReader, wanted_entries
@@ -67,6 +68,21 @@ class EntryGuard(Protocol):
         """Yield the entries whose records are sound; `offset` is that of index 0."""
 
 
+def stored_entries(queue: ConsumeQueue | None, start: int, stop: int) -> bytes:
+    """Return the entries of a range, 20 bytes each, as stored; raises OffsetOutOfRange if some are gone."""
+    stop = min(stop, queue.max_offset if queue else 0)
+    pieces: list[bytes] = []
+    while queue is not None and start < stop:
+        piece = queue.read(start, stop - start)
+        if len(piece) < ENTRY_SIZE:
+            raise OffsetOutOfRange(
+                f"entries {start} to {stop} of {queue.topic} queue {queue.queue_id} are no longer there"
+            )
+        pieces.append(piece)
+        start += len(piece) // ENTRY_SIZE
+    return b"".join(pieces)
+
+
 class QueueReader:
     """Reads what consumers may see; changes nothing."""
 
@@ -98,7 +114,7 @@ class QueueReader:
         if offset == high:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high, [])
         if offset > high:
-            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, low if low == 0 else high, low, high, [])
+            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high, [])
         return self._scan(queue, offset, max_count, max_bytes, codes, wants)
 
     def _scan(

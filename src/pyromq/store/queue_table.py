@@ -62,12 +62,12 @@ class ConsumeQueues:
     def load(self) -> None:
         """Find the queues of an existing store; their ends are not known yet."""
         for topic in self._files.subdirectories(self.root):
-            directory = os.path.join(self.root, topic)
-            for name in self._files.subdirectories(directory):
+            for name in self._files.subdirectories(f"{self.root}/{topic}"):
+                directory = f"{self.root}/{topic}/{name}"
                 if name.isascii() and name.isdigit() and str(int(name)) == name:
-                    self._load(topic, int(name), os.path.join(directory, name))
+                    self._load(topic, int(name), directory)
                 elif name.endswith(_REMOVED):
-                    self._leftovers.append(os.path.join(directory, name))
+                    self._leftovers.append(directory)
 
     def remove(self, queue: ConsumeQueue) -> None:
         """Forget a queue; its directory gets out of the way of a new one and is left over for removal.

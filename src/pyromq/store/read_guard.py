@@ -22,6 +22,9 @@ from pyromq.store.record_match import has_traces, is_sound, named_record
 logger = logging.getLogger(__name__)
 
 _NEIGHBOURS: Final = 64
+_LARGEST: Final = 64 << 20  # of a record: no request is a quarter of that
+_NEAR: Final = 8 << 10
+_AHEAD: Final = 64 << 10
 _FURTHEST: Final = 256 << 20  # a second at most, once, on the thread that answers
 
 Places = Iterable[tuple[int, tuple[int, int]]]
@@ -43,38 +46,37 @@ class ReadGuard:
     def sound_ones(self, queue: ConsumeQueue, offset: int, entries: Places) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yield the entries whose records are sound; `offset` is that of index 0."""
         seen = False
+        log_start, log_end = self._log.start, self._log.end
+        records = _Records(self._log)
         for index, (physical_offset, size) in entries:
-            if not seen and 0 <= physical_offset < self._log.start and size > 0:
+            if not seen and 0 <= physical_offset < log_start and size > 0:
                 yield index, (physical_offset, size)  # expired: the reader knows what to do
-            elif (place := self._sound_place(queue, offset + index, physical_offset, size)) is not None:
+                continue
+            is_inside = physical_offset >= log_start and 0 < size <= min(log_end - physical_offset, _LARGEST)
+            data, at = records.find(physical_offset, size) if is_inside else (b"", 0)
+            place = (physical_offset, queue, offset + index)
+            if is_sound(data, at, size, place):
                 seen = True
-                yield index, place
+                yield index, (physical_offset, size)
+            elif (found := self._look_closer(data[at : at + size], is_inside, size, place)) is not None:
+                seen = True
+                yield index, found
 
-    def _sound_place(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> tuple[int, int] | None:
-        is_inside = physical >= self._log.start and 0 < size <= self._log.end - physical
-        data = self._read(physical, size) if is_inside else b""
-        place = (physical, queue, offset)
-        if is_sound(data, 0, size, place):
-            return physical, size
+    def _look_closer(
+        self, data: bytes, is_inside: bool, size: int, place: tuple[int, ConsumeQueue, int]
+    ) -> tuple[int, int] | None:
+        """Return the place of the record that a damaged entry should name; None if it is the record that is damaged."""
+        physical, queue, offset = place
         if self._fences.is_left_out(queue.topic, queue.queue_id, offset):
             return None
-        found = self._record_at(physical, queue, offset)
-        if found is None and has_traces(data, size, place):
+        is_unreadable = is_inside and not data
+        found = None if is_unreadable else self._record_at(physical, queue, offset)
+        if is_unreadable or (found is None and has_traces(data, size, place)):
             self._fence(physical, physical + size)
         elif found is not None or (found := self._find_record(queue, offset)) is not None:
             return self._mend(queue, offset, found)
         self._fences.left_out(queue.topic, queue.queue_id, offset)
         return None
-
-    def _read(self, position: int, length: int) -> bytes:
-        for _ in range(2):
-            try:
-                return self._log.pread(position, length)
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
-                logger.error("cannot read the log offset=%d bytes=%d: %s", position, length, error)
-        return b""
 
     def _fence(self, start: int, end: int) -> None:
         segments = self._log.segments
@@ -126,6 +128,38 @@ class ReadGuard:
         logger.warning("mended a damaged entry topic=%s queue=%d offset=%d", queue.topic, queue.queue_id, offset)
         queue.rewrite(offset, ENTRY.pack(physical, size, code))
         return physical, size
+
+
+class _Records:
+    """The records of one answer, read many at a time while they lie near each other: one call for all is cheaper."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self._data = b""
+        self._start = 0
+        self._may_read_ahead = True
+
+    def find(self, position: int, size: int) -> tuple[bytes, int]:
+        """Return bytes that hold a record, and where it begins in them; nothing if the disk cannot read it."""
+        at = position - self._start
+        if at >= 0 and at + size <= len(self._data):
+            return self._data, at
+        is_near = self._may_read_ahead and 0 <= at - len(self._data) < _NEAR
+        self._start = position
+        self._data = self._read(position, max(size, _AHEAD)) if is_near else b""
+        if len(self._data) < size:
+            self._may_read_ahead = not is_near  # one that cannot be read must not take its neighbours along
+            self._data = self._read(position, size)
+        return self._data, 0
+
+    def _read(self, position: int, length: int) -> bytes:
+        try:
+            return self._log.pread(position, length)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            logger.debug("cannot read the log offset=%d bytes=%d: %s", position, length, error)
+            return b""
 
 
 def _is_of(record: Walked, queue: ConsumeQueue, offset: int) -> bool:

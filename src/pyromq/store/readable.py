@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from pyromq.store.results import GetResult
+from pyromq.store.config import StoreConfig
+from pyromq.store.results import GetResult, QueryResult
 from pyromq.store.segments import SegmentedFile
 
 
@@ -34,10 +36,14 @@ class PropertyFilter(Protocol):
     """Picks messages by their properties; `scan_limit` is how many it may be asked about in one read."""
 
     @property
+    def reads_bodies(self) -> bool:
+        """Whether properties are not enough: accepts() then gets the whole record."""
+
+    @property
     def scan_limit(self) -> int:
         """The most messages to look at: a filter may be slow, and the store reads on the caller's thread."""
 
-    def accepts(self, properties: bytes) -> bool:
+    def accepts(self, properties: bytes, /) -> bool:
         """Tell whether a message with these properties, as they are stored, is wanted."""
 
 
@@ -86,6 +92,9 @@ class ReadableStore(Protocol):
     ) -> GetResult:
         """Return messages from a queue offset on, of the given tag codes only, and only what the filter accepts."""
 
+    def raw_entries(self, topic: str, queue_id: int, start: int, stop: int) -> bytes:
+        """Return the queue entries of a range, 20 bytes each, as stored; raises OffsetOutOfRange if some are gone."""
+
     def read(self, physical_offset: int) -> bytes | None:
         """Return the record that begins at an offset of the log; None if none does."""
 
@@ -94,3 +103,17 @@ class ReadableStore(Protocol):
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Return when a queue's first message was stored; -1 if it has none."""
+
+
+class SearchableStore(Protocol):
+    """Messages by key; MessageStore and StoreReader are such."""
+
+    @property
+    def config(self) -> StoreConfig:
+        """The limits of queries, among others."""
+
+    def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
+
+    def read_found(self, offsets: Sequence[int], begin_ms: int, end_ms: int) -> QueryResult:
+        """Return the messages that find() found, the newest of them if they are too many bytes for one answer."""

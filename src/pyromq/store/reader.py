@@ -12,18 +12,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pyromq.errors import OffsetOutOfRange
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import INNER_MULTI_DISPATCH, find_property
 from pyromq.protocol.record import RecordHead, read_tail
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, ConsumeQueueEntry
+from pyromq.store.directory import ABORT_NAME
 from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.files import OsFiles, ReadOnlyFiles, store_error
-from pyromq.store.queue_reader import Place, Places, QueueReader, ReadLimits, read_limits
+from pyromq.store.index_query import MAX_TIME_MS, KeyQuery, read_offsets
+from pyromq.store.index_view import IndexView
+from pyromq.store.key_hash import key_hash
+from pyromq.store.queue_reader import Place, Places, QueueReader, ReadLimits, read_limits, stored_entries
 from pyromq.store.readable import PropertyFilter
 from pyromq.store.record_match import named_record
-from pyromq.store.results import GetResult
+from pyromq.store.results import GetResult, QueryResult
 from pyromq.store.segments import DescriptorPool
 from pyromq.store.view import LOG_NAME, LogView, Segment, SegmentView, find_queues, find_root
 
@@ -130,7 +133,9 @@ class StoreReader:
         self._files = files or ReadOnlyFiles()
         self.root = Path(find_root(str(directory), self._files))
         self._log_directories = [str(path) for path in commit_log] or [str(self.root / LOG_NAME)]
-        self._limits: ReadLimits = read_limits(StoreConfig(root=self.root))
+        self.config = StoreConfig(root=self.root)
+        """The limits of reads and queries, which are the usual ones."""
+        self._limits: ReadLimits = read_limits(self.config)
         self._view = self.scan()
         self._reader = self._reader_of(self._view)
 
@@ -186,6 +191,11 @@ class StoreReader:
         """Return the offset behind a queue's last visible message."""
         queue = self._view.find(topic, queue_id)
         return queue.max_offset if queue else 0
+
+    def has_entry(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Tell whether an entry stands at an offset by now, visible or not: a cheap hint that refresh() may pay."""
+        queue = self._view.find(topic, queue_id)
+        return queue is not None and queue.entry(offset).is_written
 
     @property
     def min_physical_offset(self) -> int:
@@ -244,25 +254,33 @@ class StoreReader:
             return False
         return queue.entry(head.queue_offset).physical_offset == head.physical_offset
 
-    def entries(self, topic: str, queue_id: int, start: int, stop: int) -> bytes:
+    def find(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> list[int]:
+        """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
+        count = min(max_count, self.config.max_query_count)
+        try:
+            return self._index().find(KeyQuery(key_hash(topic, key), count, begin_ms, end_ms, self.min_physical_offset))
+        except OSError as error:
+            raise store_error("read", str(self.root), error) from error
+
+    def read_found(self, offsets: Sequence[int], begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
+        """Return the messages that find() found and that are visible, as MessageStore does."""
+        header = self._index().last_header
+        return QueryResult(read_offsets(self.read, offsets, begin_ms, end_ms), header.end_ms, header.end_offset)
+
+    def _index(self) -> IndexView:
+        is_clean = not self._files.exists(str(self.root / ABORT_NAME))
+        return IndexView(self.root, self._files, is_clean=is_clean)
+
+    def raw_entries(self, topic: str, queue_id: int, start: int, stop: int) -> bytes:
         """Return the queue entries of a range, 20 bytes each, as stored; raises OffsetOutOfRange if some are gone."""
-        queue = self._view.find(topic, queue_id)
-        stop = min(stop, queue.max_offset if queue else 0)
-        pieces: list[bytes] = []
-        while queue is not None and start < stop:
-            piece = queue.read(start, stop - start)
-            if len(piece) < ENTRY_SIZE:
-                raise OffsetOutOfRange(f"entries {start} to {stop} of {topic} queue {queue_id} are no longer there")
-            pieces.append(piece)
-            start += len(piece) // ENTRY_SIZE
-        return b"".join(pieces)
+        return stored_entries(self._view.find(topic, queue_id), start, stop)
 
     def entry_array(self, topic: str, queue_id: int, start: int, stop: int) -> numpy.ndarray[Any, Any]:
         """Return the queue entries of a range as columns: physical_offset, size, tags_code."""
         import numpy
 
         kind = numpy.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-        return numpy.frombuffer(self.entries(topic, queue_id, start, stop), kind)
+        return numpy.frombuffer(self.raw_entries(topic, queue_id, start, stop), kind)
 
     # --- time
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from pyromq.store.checkpoint import Checkpoint, Position
 from pyromq.store.commit_log import CommitLog
-from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
 from pyromq.store.deletions import Deletions
 from pyromq.store.durable_end import find_durable_end
 from pyromq.store.fences import Fences
@@ -28,8 +27,8 @@ from pyromq.store.log_walk import LogWalk
 from pyromq.store.message_index import MessageIndex
 from pyromq.store.quarantine import Quarantine
 from pyromq.store.queue_ends import EndsByTopic
+from pyromq.store.queue_recovery import QueueRecovery
 from pyromq.store.queue_table import ConsumeQueues
-from pyromq.store.record_match import named_record
 from pyromq.store.replay import Replay
 
 logger = logging.getLogger(__name__)
@@ -74,23 +73,23 @@ class Recovery:
         self._stop = stop
         self._deletions = deletions
         self._delay_levels_ms = delay_levels_ms
-        self._lost: list[tuple[str, int]] = []
+        self._queue_passes = QueueRecovery(self._log, self._queues, deletions, stop.position, stop.queue_ends)
         self._durable_end = self._start = self._end = 0
 
     def run(self) -> Recovered:
         """Make all passes; raises StoreError or OSError if one cannot be made."""
         began = perf_counter()
-        self._forget_deleted()
-        self._find_lost_queues()
+        self._queue_passes.forget_deleted()
+        self._queue_passes.find_lost()
         self._find_durable_end()
         self._find_start()
         replay = self._walk()
         cut = self._end_log()
-        self._settle_queues(replay)
+        self._queue_passes.settle(replay, self._start)
         logger.info(
             "recovered the store seconds=%.3f clean=%s from=%d end=%d records=%d cut=%d fenced=%d rebuilt queues=%d",
             *(perf_counter() - began, self._stop.clean, self._start, self._log.end),
-            *(replay.records, cut, len(self._fences), len(self._lost)),
+            *(replay.records, cut, len(self._fences), len(self._queue_passes.lost)),
         )
         return self._recovered(replay)
 
@@ -102,29 +101,6 @@ class Recovery:
             topics = replay.topics_since(0, checkpoint.trusted_timestamp_ms)
         last_timestamp_ms = replay.last_timestamp_ms or checkpoint.log_timestamp_ms
         return Recovered(self._start, self._log.end, last_timestamp_ms, topics)
-
-    # --- what is gone, and what is lost
-
-    def _forget_deleted(self) -> None:
-        for queue in [queue for queue in self._queues if self._deletions.covers(queue.topic, 0)]:
-            last = queue.entry(queue.find_end() - 1)
-            if last.is_message and self._deletions.covers(queue.topic, last.physical_offset):
-                self._queues.remove(queue)
-
-    def _find_lost_queues(self) -> None:
-        self._lost = list(self._queues.unusable)
-        if self._stop.position is None:
-            return
-        for topic, ends in self._stop.queue_ends.items():
-            if self._deletions.covers(topic, self._stop.position.dispatched - 1):
-                continue
-            self._lost += [(topic, queue_id) for queue_id, end in ends.items() if self._has_lost(topic, queue_id, end)]
-        for topic, queue_id in self._lost:
-            logger.warning("a queue has lost entries and is made anew topic=%s queue=%d", topic, queue_id)
-
-    def _has_lost(self, topic: str, queue_id: int, end: int) -> bool:
-        queue = self._queues.find(topic, queue_id)
-        return (topic, queue_id) not in self._lost and (queue is None or queue.find_end() < end)
 
     # --- tail or damage
 
@@ -145,7 +121,7 @@ class Recovery:
     # --- where to begin
 
     def _find_start(self) -> None:
-        self._start = self._log.start if self._lost else self._trusted_start()
+        self._start = self._log.start if self._queue_passes.lost else self._trusted_start()
         if self._index.start is not None:
             self._start = max(min(self._start, self._index.start), self._log.start)
 
@@ -220,40 +196,3 @@ class Recovery:
         self._log.settle(self._end)
         self._index.settle(self._end)
         return cut
-
-    # --- the queues
-
-    def _settle_queues(self, replay: Replay) -> None:
-        for queue in self._queues:
-            self._settle(queue, replay.range_of(queue))
-            self._keep_end(queue)
-            queue.find_start(self._log.start)
-
-    def _settle(self, queue: ConsumeQueue, met: tuple[int, int] | None) -> None:
-        """Let a queue end where the log says; entries behind that, stale or ahead of the log, are removed."""
-        if met is not None:
-            queue.checked_offset, end = met
-        else:
-            first, end = queue.segments.start // ENTRY_SIZE, queue.find_end()
-            while end > first and not self._is_right(queue, end - 1):
-                end -= 1
-            queue.checked_offset = end
-        queue.cut(end)
-
-    def _is_right(self, queue: ConsumeQueue, offset: int) -> bool:
-        """Tell whether an entry of a queue that the walk did not meet names a record of the log."""
-        entry = queue.entry(offset)
-        end = entry.physical_offset + entry.size
-        if not entry.is_message or end > self._log.end:
-            return False
-        if entry.physical_offset < self._log.start or (self._stop.position is not None and end <= self._start):
-            return True  # expired with its record; or flushed
-        return named_record(self._log, queue, offset, entry) is not None
-
-    def _keep_end(self, queue: ConsumeQueue) -> None:
-        """Never give an offset twice: a queue whose last records are damaged ends where it ended before."""
-        if self._stop.position is None or self._deletions.covers(queue.topic, self._stop.position.dispatched - 1):
-            return
-        end = self._stop.queue_ends.get(queue.topic, {}).get(queue.queue_id, 0)
-        if queue.max_offset < end:
-            queue.extend(end)

@@ -59,6 +59,10 @@ class Retention:
         self._manual_passes = 0
         self._steady = _SteadyTime(now_ms)
 
+    def configure(self, config: StoreConfig) -> None:
+        """Take over other limits."""
+        self._config = config
+
     def check_disk(self) -> None:
         """Look how full the disks of log and queues are."""
         try:

@@ -20,6 +20,12 @@ logger = logging.getLogger(__name__)
 
 _NAME_LENGTH: Final = 20
 _CHUNK: Final = 1 << 20
+_ZEROS: Final = bytes(_CHUNK)
+
+
+def is_zero(data: bytes) -> bool:
+    """Tell whether bytes, a chunk at most, are all zero."""
+    return _ZEROS.startswith(data)
 
 
 class DescriptorPool:
@@ -206,10 +212,18 @@ class SegmentedFile:
         for first, end in reversed(self._files.data_ranges(descriptor, position - start)):
             while end > first:
                 chunk = max(first, end - _CHUNK)
-                if kept := len(self._files.pread(descriptor, end - chunk, chunk).rstrip(b"\0")):
-                    return start + chunk + kept
+                data = self._files.pread(descriptor, end - chunk, chunk)
+                if not is_zero(data):
+                    return start + chunk + len(data.rstrip(b"\0"))
                 end = chunk
         return position
+
+    def has_data(self, position: int) -> bool:
+        """Tell whether the file that holds a position may have bytes from there on; no if there is no such file."""
+        if not self.start <= position < self.stop:
+            return False
+        start = self.file_start(position)
+        return self._files.has_data(self._pool.get(self.path(start)), position - start)
 
     def pwrite(self, position: int, data: bytes) -> None:
         """Write into files that are there, across their borders."""

@@ -2,14 +2,14 @@
 
 Entries stand in the order of the log, so what the log says and what the files hold are two sequences that go side by
 side: they are compared in blocks, and entry by entry only where they part. A broker that died may have put the last
-message's keys twice. Slots and chains are compared with what the entries of a file make of them.
+message's keys twice. What a file says of its own entries is compared in verify_index_file.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,20 @@ from numpy.typing import NDArray
 from pyromq.store.dispatch import is_indexed
 from pyromq.store.files import OsFiles, read_file
 from pyromq.store.findings import Finding, Severity, relative
-from pyromq.store.index_file import ENTRY, HEADER, NAME_LENGTH, Geometry, IndexHeader
+from pyromq.store.index_file import HEADER, NAME_LENGTH, Geometry, IndexHeader, likely_geometry
 from pyromq.store.index_mark import MarkFile
 from pyromq.store.key_batch import hash_keys
 from pyromq.store.key_hash import COLUMNS, StoredKeys
 from pyromq.store.log_walk import Walked
+from pyromq.store.verify_index_file import IndexFileCheck, NamedIndexFile, read_entries
 
 INDEX_NAME: Final = "index"
 
-_ENTRY: Final = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 _PAIR: Final = np.dtype([("offset", "i8"), ("hash", "i4")])
 _BATCH: Final = 4096
 _BLOCK: Final = 1 << 16
-_ENTRIES_PER_SLOT: Final = 4  # of files as they are usually made
 
 Pairs = NDArray[np.void]
-
-
-class _File(NamedTuple):
-    path: str
-    header: IndexHeader
-    geometry: Geometry
 
 
 class IndexCheck:
@@ -59,6 +52,7 @@ class IndexCheck:
         self._read_keys = read_keys
         mark = MarkFile(Path(root), files).read()
         self._indexed_end = mark[0].end if mark else 0
+        self._last_number = mark[0].file_number if mark else 0  # files before it are full, and written to the last slot
         self._geometry = mark[1] if mark else None
         self.geometry = self._geometry
         """How files are laid out; None if nothing says so."""
@@ -70,7 +64,7 @@ class IndexCheck:
         self._missing: list[int] = []
         self._has_begun = False
 
-    def _open_all(self) -> Iterator[_File]:
+    def _open_all(self) -> Iterator[NamedIndexFile]:
         directory = f"{self._root}/{INDEX_NAME}"
         names = self._files.listdir(directory) if self._files.exists(directory) else []
         for name in sorted(name for name in names if len(name) == NAME_LENGTH and name.isdecimal()):
@@ -85,13 +79,12 @@ class IndexCheck:
                 text = f"says its next entry is {header.next_entry}, of {geometry.entries} it can hold"
                 self._unjudged.append(self._finding(path, HEADER.size - 4, text))
             else:
-                yield _File(path, header, geometry)
+                yield NamedIndexFile(path, header, geometry)
 
     def _geometry_of(self, size: int) -> Geometry | None:
         if self._geometry is not None and self._geometry.file_size == size:
             return self._geometry
-        slots, rest = divmod(size - HEADER.size, 4 + ENTRY.size * _ENTRIES_PER_SLOT)
-        return Geometry(slots, slots * _ENTRIES_PER_SLOT) if slots > 0 and rest == 0 else None
+        return likely_geometry(size)
 
     def add(self, record: Walked) -> None:
         """Meet a record of the log."""
@@ -163,7 +156,12 @@ class IndexCheck:
         yield from self._behind_the_log(is_settled=is_settled)
         yield from self._not_indexed(is_settled=is_settled)
         for file in self._found:
-            yield from _check_slots(file, self._files, self._root, is_settled=is_settled)
+            check = IndexFileCheck(file, self._files, self._root, self._stored_at)
+            yield from check.run(is_settled=is_settled or file.number < self._last_number)
+
+    def _stored_at(self, offset: int) -> int | None:
+        keys = self._read_keys(offset) if offset >= self._log_start else None
+        return None if keys is None else int(keys[3])
 
     def _behind_the_log(self, *, is_settled: bool) -> Iterator[Finding]:
         if not self._has_begun:
@@ -199,7 +197,7 @@ def keys_of_record(record: Walked) -> StoredKeys:
 class _Held:
     """The entries of all files one after the other, read in blocks."""
 
-    def __init__(self, found: Sequence[_File], files: OsFiles) -> None:
+    def __init__(self, found: Sequence[NamedIndexFile], files: OsFiles) -> None:
         self._found = list(found)
         self._files = files
         self._index = 0
@@ -216,7 +214,7 @@ class _Held:
                 self._block = self._read(file)
         return self._block[:count]
 
-    def _read(self, file: _File) -> Pairs:
+    def _read(self, file: NamedIndexFile) -> Pairs:
         count = min(_BLOCK, file.header.next_entry - self._number)
         entries = read_entries(file, self._files, self._number, count)
         block = np.empty(len(entries), _PAIR)
@@ -240,43 +238,3 @@ class _Held:
         """Return file, number and position of the next entry."""
         file = self._found[self._index]
         return file.path, self._number, file.geometry.entry_position(self._number)
-
-
-def read_entries(file: _File, files: OsFiles, first: int, count: int) -> NDArray[np.void]:
-    """Return entries of a file as columns; fewer if the file is short."""
-    descriptor = files.open(file.path)
-    try:
-        data = files.pread(descriptor, count * ENTRY.size, file.geometry.entry_position(first))
-    finally:
-        files.close(descriptor)
-    entries = np.zeros(count, _ENTRY)
-    entries[: len(data) // ENTRY.size] = np.frombuffer(data[: len(data) // ENTRY.size * ENTRY.size], _ENTRY)
-    return entries
-
-
-def _check_slots(file: _File, files: OsFiles, root: str, *, is_settled: bool) -> Iterator[Finding]:
-    """Compare slots and chains with what the entries say; after a crash a broker makes them anew."""
-    count, geometry = file.header.next_entry, file.geometry
-    entries = read_entries(file, files, 1, count - 1)
-    slots = entries["hash"].astype(np.int64) % geometry.slots
-    numbers = np.arange(1, count, dtype=np.int32)
-    newest = np.zeros(geometry.slots, np.int32)
-    newest[slots] = numbers  # of several the last one stays
-    order = np.argsort(slots, kind="stable")
-    previous = np.zeros(count - 1, np.int32)
-    is_same = slots[order][1:] == slots[order][:-1]
-    previous[order[1:][is_same]] = numbers[order[:-1][is_same]]
-    data = read_file(files, file.path, geometry.entries_start)[HEADER.size :]
-    held = np.frombuffer(data.ljust(4 * geometry.slots, b"\0"), ">i4")
-    for what, wrong, position, size in (
-        ("slot", np.flatnonzero(held != newest), HEADER.size, 4),
-        ("chain of entry", np.flatnonzero(entries["previous"] != previous) + 1, geometry.entries_start, ENTRY.size),
-    ):
-        for number in wrong.tolist():
-            finding = Finding(
-                kind="index",
-                file=relative(file.path, root),
-                offset=position + size * number,
-                text=f"the {what} {number} does not lead where the entries say",
-            )
-            yield finding if is_settled else finding.as_note()
