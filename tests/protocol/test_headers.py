@@ -50,6 +50,10 @@ FIELDS = {
     "GetMinOffsetResponseHeader": "offset:L",
     "GetEarliestMsgStoretimeRequestHeader": "topic:S queueId:I bname:S?",
     "GetEarliestMsgStoretimeResponseHeader": "timestamp:L",
+    "RecallMessageRequestHeader": "producerGroup:S? topic:S recallHandle:S bname:S? pyromqOffsetMsgId:S?",
+    "RecallMessageResponseHeader": "msgId:S",
+    "ListTimedMessagesRequestHeader": "topic:S? afterMs:L? afterOffset:L? maxNum:I?",
+    "ListTimedMessagesResponseHeader": "nextMs:L nextOffset:L isLast:B count:L?",
     "HeartBeatResponseHeader": "pyromq:S?",
     "UnregisterClientRequestHeader": "clientID:S producerGroup:S? consumerGroup:S?",
     "GetConsumerListByGroupRequestHeader": "consumerGroup:S",
@@ -63,6 +67,8 @@ FIELDS = {
     "CheckTransactionStateRequestHeader": "tranStateTableOffset:L commitLogOffset:L msgId:S? transactionId:S?"
     " offsetMsgId:S?",
     "ResumeCheckHalfMessageRequestHeader": "msgId:S?",
+    "ListTransactionsRequestHeader": "givenUp:B offset:L maxNum:I",
+    "ListTransactionsResponseHeader": "nextOffset:L isLast:B",
     "RegisterBrokerRequestHeader": "brokerName:S brokerAddr:S clusterName:S haServerAddr:S brokerId:L compressed:B"
     " bodyCrc32:I?",
     "RegisterBrokerResponseHeader": "haServerAddr:S? masterAddr:S?",

@@ -119,6 +119,11 @@ class RequestCode(IntEnum):
     ADD_WRITE_PERM_OF_BROKER = 327  # name server
     GET_ALL_PRODUCER_INFO = 328  # since 4.9.4
     DELETE_EXPIRED_COMMITLOG = 329  # since 4.9.4
+    RECALL_MESSAGE = 370  # RocketMQ 5
+
+    # PyroMQ's own
+    LIST_TIMED_MESSAGES = 30001
+    LIST_TRANSACTIONS = 30010
 
 
 class ResponseCode(IntEnum):
@@ -166,6 +171,7 @@ class ResponseCode(IntEnum):
     DELETE_ACL_CONFIG_FAILED = 210
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
     FLOW_CONTROL = 215  # known to consumers since 4.9.5; no 4.9 broker sends it
+    ILLEGAL_OPERATION = 604  # RocketMQ 5: what was to be recalled does not wait
 
 
 class LanguageCode(IntEnum):

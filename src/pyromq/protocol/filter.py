@@ -13,6 +13,7 @@ from pyromq.protocol.bodies_clients import SubscriptionData
 EVERYTHING = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
+FUNCTION = "FUNCTION"  # ours: the name of a filter that the broker's operator installed
 
 _BLANKS = "".join(map(chr, range(0x21)))  # what Java's trim() removes
 _NATIVE_UTF16 = "utf-16-le" if byteorder == "little" else "utf-16-be"

@@ -15,6 +15,7 @@ from pyromq.errors import LocalProtocolError, MalformedHeader
 from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host, encode_ip
 
 _OFFSET = struct.Struct(">q")
+_PAIRS = [f"{number:02X}" for number in range(256)]
 _DAY_MS = 24 * 3600 * 1000
 _OFFSET_ID_LENGTHS = {2 * (IPV4_HOST_LENGTH + _OFFSET.size), 2 * (IPV6_HOST_LENGTH + _OFFSET.size)}
 
@@ -27,14 +28,22 @@ class UniqueIds:
         self._prefix = (encode_ip(address) + process).hex().upper()
         self._counter = 0
         self._month_ms = range(0)
+        self._made_ms = -1
+        self._stem = ""
 
     def next(self, now_ms: int) -> str:
         """Return a new id for a message made at this time."""
-        if now_ms not in self._month_ms:
-            self._month_ms = _month_around(now_ms)
+        if now_ms != self._made_ms:  # under load many are made within one millisecond
+            self._stem = self._stem_at(now_ms)
+            self._made_ms = now_ms
         count = self._counter
         self._counter = (count + 1) & 0xFFFF
-        return "%s%08X%04X" % (self._prefix, now_ms - self._month_ms.start, count)  # noqa: UP031 (faster than f"")
+        return self._stem + _PAIRS[count >> 8] + _PAIRS[count & 0xFF]  # a third of the time of a format
+
+    def _stem_at(self, now_ms: int) -> str:
+        if now_ms not in self._month_ms:
+            self._month_ms = _month_around(now_ms)
+        return f"{self._prefix}{now_ms - self._month_ms.start:08X}"
 
 
 def _month_around(now_ms: int) -> range:

@@ -52,8 +52,37 @@ MSG_TYPE = "MSG_TYPE"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 START_DELIVER_TIME = "__STARTDELIVERTIME"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"  # this one and the next seven are RocketMQ 5's
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
+TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
+TIMER_DELETE_UNIQ_KEY = "TIMER_DEL_UNIQKEY"
 TRANSACTION_ID = "__transactionId__"
 SHARDING_KEY = "__SHARDINGKEY"
+
+# Ours: the physical offset of the timed message that a record delivers, cancels or takes the place of.
+TIMER_FROM = "PYROMQ_TIMER_FROM"
+TIMER_NAMES = frozenset(
+    {
+        START_DELIVER_TIME, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_OUT_MS, TIMER_ENQUEUE_MS,
+        TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES, TIMER_DELETE_UNIQ_KEY, TIMER_FROM,
+    }
+)  # fmt: skip
+"""All that a delivery at a time of its own leaves in a message: it must not come along when that is stored again."""
+
+# Ours: why a message was not consumed, and what became of a dead letter that was sent again.
+CAUSE = "PYROMQ_CAUSE"
+ORIGIN_TOPIC = "PYROMQ_ORIGIN_TOPIC"
+ORIGIN_GROUP = "PYROMQ_ORIGIN_GROUP"
+ORIGIN_ID = "PYROMQ_ORIGIN_MESSAGE_ID"
+RESENDS = "PYROMQ_RESENDS"
+
+# Ours: which write of a Spark sink sent a message, and as which of its rows.
+SINK_BATCH = "PYROMQ_BATCH"
+SINK_ROW = "PYROMQ_ROW"
 
 RESERVED_NAMES = frozenset(
     {

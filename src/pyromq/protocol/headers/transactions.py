@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from msgspec import field
 
-from pyromq.protocol.headers import I64, Header
+from pyromq.protocol.headers import I32, I64, Header
 
 
 class TransactionState(IntEnum):
@@ -44,3 +44,18 @@ class ResumeCheckHalfMessageRequestHeader(Header, frozen=True, kw_only=True, gc=
     """RESUME_CHECK_HALF_MESSAGE (323)."""
 
     msg_id: str | None = None
+
+
+class ListTransactionsRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """LIST_TRANSACTIONS (30010): half messages from an offset on, those that are open or those that were given up."""
+
+    given_up: bool = False
+    offset: I64
+    max_num: I32
+
+
+class ListTransactionsResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    """What a broker lists; the body holds the half messages as they are stored."""
+
+    next_offset: I64
+    is_last: bool = False
