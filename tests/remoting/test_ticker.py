@@ -49,7 +49,8 @@ class Waiter:
         self.clock = clock
         self.began = clock.time
         self.waited: float | None = None
-        self.deadline = deadlines.after(self, timeout)
+        deadlines.watch(self)
+        self.deadline = deadlines.after(timeout)
 
     def expire(self, tick: int) -> bool:
         if self.waited is None and tick >= self.deadline:

@@ -69,6 +69,11 @@ class RemotingClient:
             return await connection.request_future(command, timeout)  # a coroutine less for each message sent
         return await connection.request(command, timeout)
 
+    def ready(self, address: str | None) -> Connection | None:
+        """Return the connection to `address` if there is one that takes a request at once."""
+        connection = self._connections.get(address) if address else None
+        return connection if connection is not None and connection.writable and not connection.closed else None
+
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """Send a request that is never answered; return once it is queued and the connection can take more."""
         connection = await self.connection(address)

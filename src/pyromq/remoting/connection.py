@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._throttles = throttles
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
+        self._write_high = limits.write_high
         self._outstanding = Outstanding(deadlines, limits.max_outstanding)
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
@@ -87,7 +88,7 @@ class Connection(asyncio.Protocol):
         self.peer = _address_text(transport.get_extra_info("peername"))
         self.local = _address_text(transport.get_extra_info("sockname"))
         self.address = self._outstanding.address = self.address or self.peer
-        self._transport.set_write_buffer_limits(high=self.limits.write_high)
+        self._transport.set_write_buffer_limits(high=self._write_high)
         self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
@@ -171,13 +172,23 @@ class Connection(asyncio.Protocol):
 
         Raise ConnectionLost if the connection is closed, RemotingError if too many requests are outstanding.
         """
-        if self.closed:
-            raise ConnectionLost(self._lost_text())
-        command.opaque = self._outstanding.next_opaque()
-        frame = command.encode()  # may raise, and then nothing is outstanding
-        future = self._outstanding.add(command, timeout)
+        command.opaque, future = self.open_request(command.code, timeout)
+        try:
+            frame = command.encode()
+        except BaseException:
+            self._outstanding.forget(command.opaque)
+            raise
         self.send(frame)
         return future
+
+    def open_request(self, code: int, timeout: float) -> tuple[int, asyncio.Future[RemotingCommand]]:
+        """Return the opaque of a request, whose frame the caller must `send`, and the future of its answer.
+
+        Raises as `request_future`.
+        """
+        if self.closed:
+            raise ConnectionLost(self._lost_text())
+        return self._outstanding.open(code, timeout)
 
     def oneway(self, command: RemotingCommand) -> None:
         """Send a request that is never answered; raise ConnectionLost if the connection is closed."""
@@ -190,12 +201,12 @@ class Connection(asyncio.Protocol):
     @property
     def writable(self) -> bool:
         """Say whether unsent bytes and outstanding requests are below their limits, so that more may be sent."""
-        return not self._paused and self._queued <= self.limits.write_high and self._outstanding.has_room.is_set()
+        return not (self._paused or self._outstanding.full or self._queued > self._write_high)
 
     async def drain(self) -> None:
         """Wait until `writable`; raise ConnectionLost if the connection closes meanwhile."""
         while not (self.writable or self.closed):
-            if self._queued > self.limits.write_high:
+            if self._queued > self._write_high:
                 self._can_write.clear()  # flush sets it again
             await self._can_write.wait()
             await self._outstanding.has_room.wait()
@@ -252,7 +263,7 @@ class Connection(asyncio.Protocol):
 
     def _take(self, frames: list[bytes]) -> None:
         for index, frame in enumerate(frames):
-            if self._throttles and self._queued > self.limits.write_high:
+            if self._throttles and self._queued > self._write_high:
                 # A few bytes of request can ask for megabytes: the rest of this read waits for its turn.
                 self._backlog = frames[index:]
                 self._transport.pause_reading()

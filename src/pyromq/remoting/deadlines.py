@@ -28,10 +28,13 @@ class Deadlines:
         self._waiting: set[Waiting] = set()
         self._ticker = Ticker(clock, TICK, self._sweep)
 
-    def after(self, waiting: Waiting, timeout: float) -> int:
-        """Return the tick at which `timeout` seconds have surely passed; `waiting.expire` hears of it."""
+    def watch(self, waiting: Waiting) -> None:
+        """Let `waiting` hear of every tick, until it says that it has nothing outstanding."""
         self._waiting.add(waiting)
         self._ticker.start()
+
+    def after(self, timeout: float) -> int:
+        """Return the tick at which `timeout` seconds have surely passed."""
         return self._ticker.count + math.ceil(timeout / TICK) + 1
 
     def stop(self) -> None:

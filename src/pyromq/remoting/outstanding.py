@@ -28,6 +28,7 @@ class Outstanding:
 
     def __init__(self, deadlines: Deadlines, limit: int) -> None:
         self.address = ""
+        self.full = False
         self.has_room = asyncio.Event()
         self.has_room.set()
         self._deadlines = deadlines
@@ -39,19 +40,28 @@ class Outstanding:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, command: RemotingCommand, timeout: float) -> asyncio.Future[RemotingCommand]:
-        """Return the future of the answer to `command`; raise RemotingError if too many wait already."""
-        if not self.has_room.is_set():
-            raise RemotingError(f"{len(self._requests)} requests to {self.address} are outstanding already")
+    def open(self, code: int, timeout: float) -> tuple[int, asyncio.Future[RemotingCommand]]:
+        """Return the opaque of a new request and the future of its answer; raise RemotingError if too many wait."""
+        requests = self._requests
+        if self.full:
+            raise RemotingError(f"{len(requests)} requests to {self.address} are outstanding already")
+        if not requests:
+            self._deadlines.watch(self)
+        self._opaque = opaque = (self._opaque + 1) & OPAQUE_MASK
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
-        deadline = self._deadlines.after(self, timeout)
-        self._requests[command.opaque] = _Request(future, deadline, command.code, timeout)
-        if len(self._requests) >= self._limit:
+        requests[opaque] = _Request(future, self._deadlines.after(timeout), code, timeout)
+        if len(requests) >= self._limit:
+            self.full = True
             self.has_room.clear()
-        return future
+        return opaque, future
+
+    def forget(self, opaque: int) -> None:
+        """Take back a request that was not sent."""
+        del self._requests[opaque]
+        self._make_room()
 
     def next_opaque(self) -> int:
-        """Return the number that pairs the next request with its answer."""
+        """Return a number for a request that is not answered."""
         self._opaque = opaque = (self._opaque + 1) & OPAQUE_MASK
         return opaque
 
@@ -62,7 +72,7 @@ class Outstanding:
             logger.debug("dropped an answer from %s that nobody waits for opaque=%d", self.address, answer.opaque)
         elif not request.future.done():
             request.future.set_result(answer)
-        if not self.has_room.is_set():
+        if self.full:
             self._make_room()
 
     def expire(self, tick: int) -> bool:
@@ -87,4 +97,5 @@ class Outstanding:
     def _make_room(self) -> None:
         # Only at half: a crowd of waiting senders is woken once for many free places, not once for each.
         if len(self._requests) <= self._limit // 2:
+            self.full = False
             self.has_room.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from time import perf_counter
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
@@ -26,6 +27,9 @@ class Round:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.hooks: list[Callable[[], None]] = []
+        self.began = 0.0
+        """When the round began that ends, for its hooks, by perf_counter()."""
+        self._scheduled_at = 0.0
         self._loop = loop
         self._members: list[Member] = []
         self._scheduled = False
@@ -35,6 +39,7 @@ class Round:
         """Ask for an end of round; from inside a hook, for another one."""
         if not self._scheduled:
             self._scheduled = True
+            self._scheduled_at = perf_counter()
             self._loop.call_soon(self.finish)
 
     def add(self, member: Member) -> None:
@@ -46,6 +51,7 @@ class Round:
     def finish(self) -> None:
         """End the round now."""
         self._scheduled = False
+        self.began = self._scheduled_at  # a hook may ask for the next round
         self._run_hooks()
         members, self._members = self._members, []
         for member in members:
