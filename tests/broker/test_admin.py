@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+import tempfile
 from typing import Any
 
 import pytest
@@ -24,6 +26,18 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer
 
+ALL_FIGURES = """
+bootTimestamp runtime putMessageEntireTimeMax putMessageTimesTotal putMessageFailedTimes putMessageSizeTotal
+putMessageDistributeTime putMessageAverageSize dispatchMaxBuffer getMessageEntireTimeMax putTps getFoundTps getMissTps
+getTotalTps getTransferedTps commitLogDiskRatio consumeQueueDiskRatio commitLogMinOffset commitLogMaxOffset
+brokerVersionDesc brokerVersion msgPutTotalYesterdayMorning msgPutTotalTodayMorning msgPutTotalTodayNow
+msgGetTotalYesterdayMorning msgGetTotalTodayMorning msgGetTotalTodayNow sendThreadPoolQueueSize
+sendThreadPoolQueueCapacity pullThreadPoolQueueSize pullThreadPoolQueueCapacity queryThreadPoolQueueSize
+queryThreadPoolQueueCapacity EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity dispatchBehindBytes
+pageCacheLockTimeMills sendThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueHeadWaitTimeMills
+queryThreadPoolQueueHeadWaitTimeMills earliestMessageTimeStamp startAcceptSendRequestTimeStamp
+remainTransientStoreBufferNumbs remainHowManyDataToFlush commitLogDirCapacity putLatency99 putLatency999
+"""
 CLUSTER_LIST_NEEDS = """
 putTps getTransferedTps sendThreadPoolQueueSize pullThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills
 pullThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills earliestMessageTimeStamp commitLogDiskRatio
@@ -175,10 +189,32 @@ async def test_figures_are_told_that_mqadmin_needs(peer: Peer, clock: TestClock)
         "1",
     )
     assert len([float(rate) for rate in table["putTps"].split(" ")]) == 3
+    assert set(ALL_FIGURES.split()) <= table.keys()
+    assert any(key.startswith("commitLogDiskRatio_") for key in table)
+    disk = shutil.disk_usage(tempfile.gettempdir())  # what is kept for root counts neither as used nor as free
+    assert abs(float(table["commitLogDiskRatio"]) - disk.used / (disk.used + disk.free)) < 0.03
     assert abs(int(table["earliestMessageTimeStamp"]) - clock.now_ms()) < 3_600_000
 
 
+async def test_pulls_that_find_something_and_those_that_do_not_are_told_apart(peer: Peer, clock: TestClock) -> None:
+    for _ in range(4):
+        await peer.send()
+    await clock.advance_async(seconds=11)
+    for _ in range(5):
+        await peer.pull()
+        await peer.pull(queue_offset=4, expect=ResponseCode.PULL_NOT_FOUND)
+        await peer.pull(queue_offset=4, expect=ResponseCode.PULL_NOT_FOUND)
+    await clock.advance_async(seconds=11)
+    table = decode(KVTable, (await peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+    found, missed, both, messages = (
+        float(table[key].split(" ")[0]) for key in ("getFoundTps", "getMissTps", "getTotalTps", "getTransferedTps")
+    )
+    assert 0 < found < missed < both < messages
+    assert abs(found + missed - both) < 0.01
+    assert abs(4 * found - messages) < 0.01
+
+
 async def test_what_comes_later_is_answered_as_not_supported(peer: Peer) -> None:
-    for code in (RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.END_TRANSACTION, 9999):
+    for code in (RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, RequestCode.TRIGGER_DELETE_FILES, 9999):
         answer = await peer.ask(code, expect=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         assert answer.remark == f" request type {int(code)} not supported"

@@ -100,12 +100,14 @@ class ClientRegistry:
         self.producers: dict[str, dict[Connection, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self._producing: dict[Connection, set[str]] = {}
+        self._producer_ids: dict[str, Connection] = {}
         self._consuming: dict[Connection, set[str]] = {}
 
     def register_producer(self, group: str, client: Client) -> None:
         """Note that a client produces in a group."""
         self.producers.setdefault(group, {})[client.connection] = client
         self._producing.setdefault(client.connection, set()).add(group)
+        self._producer_ids[client.client_id] = client.connection
 
     def register_consumer(self, data: ConsumerData, client: Client) -> bool:
         """Note that a client consumes in a group; tell whether the others should rebalance."""
@@ -123,9 +125,20 @@ class ClientRegistry:
         _leave(self._producing, connection, group)
         members = self.producers.get(group)
         if members is not None:
-            members.pop(connection, None)
+            client = members.pop(connection, None)
+            if client is not None:
+                self._forget_producer_id(client)
             if not members:
                 del self.producers[group]
+
+    def producer_connection(self, client_id: str) -> Connection | None:
+        """Return the connection of a client that produces in some group."""
+        return self._producer_ids.get(client_id)
+
+    def _forget_producer_id(self, client: Client) -> None:
+        is_its_own = self._producer_ids.get(client.client_id) is client.connection
+        if is_its_own and client.connection not in self._producing:
+            del self._producer_ids[client.client_id]
 
     def unregister_consumer(self, name: str, connection: Connection) -> bool:
         """Forget a client's place in a consumer group; tell whether it had one."""
@@ -153,6 +166,12 @@ class ClientRegistry:
         """Return the client ids of a consumer group's members."""
         known = self.consumers.get(group)
         return [] if known is None else [client.client_id for client in known.members.values()]
+
+    def find_consumer(self, group: str, client_id: str | None) -> Client | None:
+        """Return the member of a consumer group that has this client id."""
+        known = self.consumers.get(group)
+        members = known.members.values() if known else ()
+        return next((client for client in members if client.client_id == client_id), None)
 
     def members(self, group: str) -> list[Connection]:
         """Return the connections of a consumer group's members."""

@@ -55,6 +55,18 @@ class ConsumerOffsets:
         offsets = self._table.get(_key(topic, group))
         return None if offsets is None else offsets.get(queue_id)
 
+    def of(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return what a group has committed of a topic, by queue id."""
+        return self._table.get(_key(topic, group), {})
+
+    def clone(self, source: str, target: str, topic: str, who: str) -> None:
+        """Give a group the offsets that another has of a topic; those that it had count no more."""
+        offsets = self.of(source, topic)
+        if offsets:
+            self._table[_key(topic, target)] = dict(offsets)
+            self._changed = True
+            logger.info("offsets copied from=%s to=%s topic=%s by=%s", source, target, topic, who)
+
     def stay_within(self, max_offset: Callable[[str, int], int]) -> None:
         """Bring back offsets that lie behind their queue's end: messages that are to come must not be skipped.
 
@@ -72,6 +84,13 @@ class ConsumerOffsets:
     def topics_of(self, group: str) -> list[str]:
         """Return the topics that a group has offsets of."""
         return [topic for topic, owner in map(_split, self._table) if owner == group]
+
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """Return the topics that each group has offsets of."""
+        found: dict[str, list[str]] = {}
+        for topic, group in map(_split, self._table):
+            found.setdefault(group, []).append(topic)
+        return found
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets of a topic."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from pyromq.broker.config import BrokerConfig
 from pyromq.broker.saver import Saver
 from pyromq.errors import GroupNotFound, LocalProtocolError
 from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper, decode
@@ -30,6 +31,11 @@ class SubscriptionGroups:
         self._now_ms = now_ms
         self._auto_create = auto_create
         self._limit = limit
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over changed settings."""
+        self._auto_create = config.auto_create_groups
+        self._limit = config.max_groups
 
     def load(self) -> None:
         """Read the file over the built-in groups."""

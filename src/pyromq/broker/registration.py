@@ -59,6 +59,11 @@ class Registration:
         self._tasks: list[asyncio.Task[None]] = []
         self._body: tuple[DataVersion, bytes] | None = None
 
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over changed settings, for the next registration."""
+        self._config = config
+        self._body = None
+
     async def start(self) -> None:
         """Register everywhere, then keep doing so; a name server that does not answer is tried again."""
         self._topics.on_change = self.announce

@@ -8,7 +8,9 @@ from typing import Any
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_filters import ConsumerFilters
 from pyromq.broker.consumer_offsets import ConsumerOffsets
+from pyromq.broker.functions import load_functions
 from pyromq.broker.groups import SubscriptionGroups
+from pyromq.broker.property_filters import Filters
 from pyromq.broker.saver import Saver
 from pyromq.broker.topics import TopicTable, built_in_topics
 from pyromq.store.files import OsFiles
@@ -41,8 +43,12 @@ class Tables:
             limit=config.max_groups,
         )
         self.offsets = ConsumerOffsets(kind(directory / "consumerOffset.json", files))
+        self.expressions = Filters(load_functions(dict(config.filter_functions)), by_sql=config.property_filter)
         self.filters = ConsumerFilters(
-            kind(directory / "consumerFilter.json", files), now_ms=now_ms, keep=config.filter_keep_time
+            kind(directory / "consumerFilter.json", files),
+            now_ms=now_ms,
+            keep=config.filter_keep_time,
+            filters=self.expressions,
         )
 
     def load(self) -> None:

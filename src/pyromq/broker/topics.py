@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from msgspec.structs import replace
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.figures import Series
 from pyromq.broker.saver import Saver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
@@ -40,7 +41,7 @@ class Topic:
 
     __slots__ = (
         "accepts_plain_sends", "config", "is_retry", "name", "put_bytes", "puts", "queues", "read_queues",
-        "readable", "sys_flag", "writable", "write_queues",
+        "readable", "sampled_puts", "series", "sys_flag", "writable", "write_queues",
     )  # fmt: skip
 
     def __init__(self, config: TopicConfig) -> None:
@@ -48,6 +49,9 @@ class Topic:
         self.is_retry = self.name.startswith(RETRY_PREFIX)
         self.puts = 0
         self.put_bytes = 0
+        self.series: Series | None = None
+        self.sampled_puts = 0
+        """What `puts` was when there was nothing more to note of this minute; -1 while there is."""
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -88,6 +92,14 @@ class TopicTable:
         self._now_ms = now_ms
         self._auto_create = auto_create
         self._limit = limit
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over changed settings; the template of new topics comes to be where creation was off before."""
+        self._limit = config.max_topics
+        self._auto_create = config.auto_create_topics
+        if self._auto_create and TBW102 not in self.by_name:
+            self._put(default_template(config))
+        self._changed()  # what this broker allows is part of every registration
 
     def load(self) -> None:
         """Read the file over the built-in topics."""
@@ -217,6 +229,11 @@ def topic_config(name: str, queues: int, perm: int = READ_WRITE, topic_sys_flag:
     )
 
 
+def default_template(config: BrokerConfig) -> TopicConfig:
+    """Return the template of the topics that sends create."""
+    return topic_config(TBW102, config.default_topic_queues, READ_WRITE | PERM_INHERIT)
+
+
 def built_in_topics(config: BrokerConfig) -> list[TopicConfig]:
     """Return the topics that every broker has from the start."""
     cluster_perm = PERM_INHERIT | (READ_WRITE if config.cluster_topic_enabled else 0)
@@ -231,7 +248,7 @@ def built_in_topics(config: BrokerConfig) -> list[TopicConfig]:
         topic_config(reply_topic(config.cluster), 1),
     ]
     if config.auto_create_topics:
-        topics.append(topic_config(TBW102, config.default_topic_queues, READ_WRITE | PERM_INHERIT))
+        topics.append(default_template(config))
     if config.trace_topic_enabled:
         topics.append(topic_config(config.trace_topic, 1))
     return topics

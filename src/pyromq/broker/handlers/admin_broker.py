@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
-from pyromq.broker.config import BrokerConfig, settings_of
+from pyromq.broker.config import settings_of
+from pyromq.broker.settings import Settings
 from pyromq.broker.stats import BrokerStats, Totals
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
@@ -15,16 +16,19 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader
 from pyromq.protocol.record import read_head
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.files import DiskUsage
 from pyromq.store.readable import ReadableStore
+from pyromq.store.retention import used_percent
 
 VERSION_TEXT = "V4_9_8"  # the release whose number we announce
 
-# Java's thread pools and their queues do not exist here; `mqadmin` prints errors where their figures are missing.
-_NO_SUCH_QUEUES = """
+# What does not exist here, or is not measured; `mqadmin` prints errors where a figure is missing.
+_NOT_HERE = """
 sendThreadPoolQueueSize pullThreadPoolQueueSize queryThreadPoolQueueSize EndTransactionQueueSize
 sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity
 EndTransactionThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueHeadWaitTimeMills
 queryThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills dispatchBehindBytes remainTransientStoreBufferNumbs
+putMessageEntireTimeMax putMessageFailedTimes putMessageDistributeTime dispatchMaxBuffer putLatency99 putLatency999
 """
 
 
@@ -33,39 +37,58 @@ class BrokerHandlers:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        settings: Settings,
         clock: Clock,
         *,
         store: ReadableStore,
         topics: TopicTable,
         stats: BrokerStats,
+        register: Callable[[], Awaitable[None]],
     ) -> None:
-        self._config = config
+        self._settings = settings
+        self._config = settings.current
+        self._register = register
         self._clock = clock
         self._store = store
         self._topics = topics
         self._stats = stats
         self._started_ms = clock.now_ms()
+        self.more_figures: list[Callable[[], Mapping[str, str]]] = []
+        """Whatever else has figures to show, or better ones, by RocketMQ's names."""
 
     def handlers(self) -> Mapping[int, Handler]:
         """Return who answers which request."""
-        return {RequestCode.GET_BROKER_CONFIG: self.settings, RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info}
+        return {
+            RequestCode.GET_BROKER_CONFIG: self.settings,
+            RequestCode.UPDATE_BROKER_CONFIG: self.change_settings,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
+        }
 
     def settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the settings as lines of a broker.conf."""
-        lines = "".join(f"{key}={value}\n" for key, value in settings_of(self._config).items())
+        lines = "".join(f"{key}={value}\n" for key, value in settings_of(self._settings.current).items())
         header = GetBrokerConfigResponseHeader(version=encode(self._topics.version).decode())
         return response(request, header=header, body=lines.encode())
 
+    async def change_settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Change settings that can be changed while the broker runs; answer when that is saved and in force."""
+        if "brokerPermission" in await self._settings.change(request.body, connection.peer):
+            await self._register()
+        return response(request)
+
     def runtime_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the figures that `mqadmin clusterList` and `brokerStatus` show."""
-        return response(request, body=encode(KVTable(table=self._figures())))
+        table = self._figures()
+        for more in self.more_figures:
+            table |= more()
+        return response(request, body=encode(KVTable(table=table)))
 
     def _figures(self) -> dict[str, str]:
         store, totals = self._store, self._stats.totals()
         usage = shutil.disk_usage(self._config.store.root)
+        ratio = str(used_percent(DiskUsage(usage.used, usage.free)) / 100)
         figures = {
-            **dict.fromkeys(_NO_SUCH_QUEUES.split(), "0"),
+            **dict.fromkeys(_NOT_HERE.split(), "0"),
             "brokerVersion": str(VERSION),
             "brokerVersionDesc": VERSION_TEXT,
             "bootTimestamp": str(self._started_ms),
@@ -74,18 +97,20 @@ class BrokerHandlers:
             "commitLogMinOffset": str(store.min_physical_offset),
             "commitLogMaxOffset": str(store.max_physical_offset),
             "remainHowManyDataToFlush": f"{store.max_physical_offset - store.flushed_offset} B",
-            "commitLogDiskRatio": str(usage.used / usage.total),
-            "consumeQueueDiskRatio": str(usage.used / usage.total),
-            "commitLogDirCapacity": f"Total : {usage.total} B, Free : {usage.free} B.",
+            "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{self._config.store.commit_log_path}": ratio,
+            "consumeQueueDiskRatio": ratio,
+            "commitLogDirCapacity": f"Total : {_gibibytes(usage.total)}, Free : {_gibibytes(usage.free)}.",
             "earliestMessageTimeStamp": str(self._earliest_ms()),
             "putMessageTimesTotal": str(totals.puts),
             "putMessageSizeTotal": str(totals.put_bytes),
             "putMessageAverageSize": str(totals.put_bytes / totals.puts if totals.puts else 0.0),
             "putTps": self._stats.rates.text("puts"),
             "getTransferedTps": self._stats.rates.text("gets"),
-            "getFoundTps": self._stats.rates.text("gets"),
-            "getTotalTps": self._stats.rates.text("gets"),
-            "getMissTps": "0.0 0.0 0.0",
+            "getFoundTps": self._stats.rates.text("found"),
+            "getMissTps": self._stats.rates.text("missed"),
+            "getTotalTps": self._stats.rates.text("found", "missed"),
+            "getMessageEntireTimeMax": str(round(self._stats.longest_get_ms)),
         }
         return figures | self._daily("msgPutTotal", "puts", totals) | self._daily("msgGetTotal", "gets", totals)
 
@@ -100,6 +125,10 @@ class BrokerHandlers:
     def _earliest_ms(self) -> int:
         record = self._store.read(self._store.min_physical_offset)
         return read_head(record).store_timestamp_ms if record else -1
+
+
+def _gibibytes(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"
 
 
 def _duration_text(duration_ms: int) -> str:

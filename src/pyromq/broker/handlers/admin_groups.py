@@ -7,16 +7,13 @@ from collections.abc import Iterable, Mapping
 from pyromq.broker.clients import Client, ClientRegistry
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.broker.groups import SubscriptionGroups
-from pyromq.broker.handlers.reading import stored_at
-from pyromq.broker.stats import BrokerStats
-from pyromq.broker.topics import Topic, TopicTable
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import Connection as ConnectionBody
 from pyromq.protocol.bodies import (
     ConsumerConnection,
-    ConsumeStats,
-    OffsetWrapper,
     ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
     SubscriptionGroupConfig,
     decode,
     encode,
@@ -26,35 +23,24 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetConsumerConnectionListRequestHeader,
-    GetConsumeStatsRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
 
 
 class GroupHandlers:
-    """Changes and describes groups: their rights, their members, how far they are."""
+    """Changes and describes groups: their rights and their members."""
 
     def __init__(
         self,
-        broker_name: str,
         *,
-        store: ReadableStore,
-        topics: TopicTable,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
         clients: ClientRegistry,
-        stats: BrokerStats,
     ) -> None:
-        self._broker_name = broker_name
-        self._store = store
-        self._topics = topics
         self._groups = groups
         self._offsets = offsets
         self._clients = clients
-        self._stats = stats
 
     def handlers(self) -> Mapping[int, Handler]:
         """Return who answers which request."""
@@ -64,7 +50,7 @@ class GroupHandlers:
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
-            RequestCode.GET_CONSUME_STATS: self.progress,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -109,35 +95,14 @@ class GroupHandlers:
             raise BrokerError(f"no producer of group {name} is online")
         return response(request, body=encode(ProducerConnection(connection_set=_connections(members.values()))))
 
-    def progress(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return how far a group is in every queue of its topics."""
-        header = request.header(GetConsumeStatsRequestHeader)
-        names = [header.topic] if header.topic else self._offsets.topics_of(header.consumer_group)
-        topics = [topic for name in names if (topic := self._topics.get(name)) and self._consumes(header, topic)]
-        table = {
-            MessageQueue(topic.name, self._broker_name, queue_id): self._distance(header, topic, queue_id)
-            for topic in topics
-            for queue_id in range(topic.read_queues)
-        }
-        tps = sum(self._stats.group_rate(topic.name, header.consumer_group) for topic in topics)
-        return response(request, body=encode(ConsumeStats(offset_table=table, consume_tps=tps)))
+    def all_producers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return every producer that is online, by group."""
+        table = {name: list(map(_producer_info, members.values())) for name, members in self._clients.producers.items()}
+        return response(request, body=encode(ProducerTableInfo(data=table)))
 
     async def _saved(self) -> None:
         if not await self._groups.saver.finish():
             raise ServiceNotAvailable("the table of groups could not be saved")
-
-    def _consumes(self, header: GetConsumeStatsRequestHeader, topic: Topic) -> bool:
-        """Leave out what the group once consumed and, being online, no longer does."""
-        group = self._clients.consumers.get(header.consumer_group)
-        return group is None or topic.name in group.subscriptions
-
-    def _distance(self, header: GetConsumeStatsRequestHeader, topic: Topic, queue_id: int) -> OffsetWrapper:
-        committed = self._offsets.get(header.consumer_group, topic.name, queue_id) or 0
-        return OffsetWrapper(
-            broker_offset=max(self._store.max_offset(topic.name, queue_id), 0),
-            consumer_offset=committed,
-            last_timestamp=stored_at(self._store, topic.name, queue_id, committed - 1),
-        )
 
 
 def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:
@@ -150,3 +115,13 @@ def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:
         )
         for client in clients
     ]
+
+
+def _producer_info(client: Client) -> ProducerInfo:
+    return ProducerInfo(
+        client_id=client.client_id,
+        remote_ip=f"/{client.connection.peer}",  # with the slash, as Java's addresses are written
+        language=client.language,
+        version=client.version,
+        last_update_timestamp=int(client.seen * 1000),
+    )

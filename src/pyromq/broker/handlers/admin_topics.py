@@ -112,7 +112,7 @@ class TopicHandlers:
         return TopicOffset(
             min_offset=max(self._store.min_offset(topic, queue_id), 0),
             max_offset=high,
-            last_update_timestamp=stored_at(self._store, topic, queue_id, high - 1),
+            last_update_timestamp=max(stored_at(self._store, topic, queue_id, high - 1), 0),
         )
 
     def _check(self, header: UpdateAndCreateTopicRequestHeader) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from pyromq.broker.agreement import Agreement
 from pyromq.broker.clients import TAG_TYPES, Client, ClientRegistry, QueueLocks
+from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_filters import ConsumerFilters
 from pyromq.broker.groups import SubscriptionGroups
-from pyromq.broker.property_filters import compiled, switched_off
+from pyromq.broker.property_filters import Filters
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ConnectionLost
@@ -52,8 +54,8 @@ class ClientHandlers:
         groups: SubscriptionGroups,
         topics: TopicTable,
         locks: QueueLocks,
-        filters: ConsumerFilters,
-        filter_by_property: bool = False,
+        registered: ConsumerFilters,
+        filters: Filters,
         notify_changes: bool = True,
     ) -> None:
         self._clock = clock
@@ -62,9 +64,14 @@ class ClientHandlers:
         self._groups = groups
         self._topics = topics
         self._locks = locks
+        self._registered = registered
         self._filters = filters
-        self._filter_by_property = filter_by_property
         self._notify_changes = notify_changes
+        self.agreement = Agreement()
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over changed settings."""
+        self._notify_changes = config.notify_consumer_changes
 
     def handlers(self) -> Mapping[int, Handler]:
         """Return who answers which request."""
@@ -106,9 +113,8 @@ class ClientHandlers:
         """Tell whether this broker can filter as a client wants; raises what a pull with that expression would."""
         data = decode(CheckClientRequestBody, request.body).subscription_data
         if data.expression_type not in TAG_TYPES:
-            if not self._filter_by_property:
-                raise switched_off(data.expression_type)
-            compiled(data.expression_type, data.sub_string)
+            self._filters.check_on(data.expression_type)
+            self._filters.find(data.expression_type, data.sub_string)
         return response(request)
 
     def consumer_list(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -150,15 +156,18 @@ class ClientHandlers:
         except BrokerError as error:
             # RocketMQ answers every heartbeat with success; the pull will say why it cannot be served.
             logger.warning("consumer without a group client=%s reason=%s", client.client_id, error.remark)
-        self._filters.register(data.group_name, data.subscription_data_set)
-        if self._clients.register_consumer(data, client):
+        self._registered.register(data.group_name, data.subscription_data_set)
+        changed = self._clients.register_consumer(data, client)
+        self.agreement.heard(self._clients.consumers[data.group_name], client, data.subscription_data_set)
+        if changed:
             logger.info("consumer group changed group=%s client=%s", data.group_name, client.client_id)
             self._notify(data.group_name)
 
     def _left(self, group: str, also_unwilling: bool = False) -> None:
         """Tell the others that a member has left; nobody asks for the filters of a group that has none any more."""
         if group not in self._clients.consumers:
-            self._filters.unregister(group)
+            self._registered.unregister(group)
+        self.agreement.left(group, self._clients.consumers.get(group))
         self._notify(group, also_unwilling)
 
     def _notify(self, group: str, also_unwilling: bool = False) -> None:

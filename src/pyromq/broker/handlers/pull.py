@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from time import perf_counter
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_offsets import ConsumerOffsets
@@ -30,6 +31,7 @@ SUSPEND_FLAG = 2
 
 MAX_BYTES = 8 << 20  # of an answer to a client that sets its own limit
 MAX_COUNT = 65_536
+MASTER_ID = 0
 MAX_SUSPEND = 300.0  # a longer wait would only keep the memory of a client that forgot it
 
 _FOUND = GetStatus.FOUND
@@ -68,7 +70,14 @@ class PullHandler:
         self._selection = selection
         self._offsets = offsets
         self._stats = stats
+        self.configure(config)
+        self.on_offset_moved: Callable[[PullMessageRequestHeader, GetResult], None] = _ignore
+        """Hears of every pull that asked for an offset that is not there."""
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over settings, at the start and when they change."""
         self._broker_readable = bool(config.permission & PERM_READ)
+        self._slave_read = config.slave_read
         self._short_polling_time = None if config.long_polling else config.short_polling_time
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -125,8 +134,9 @@ class PullHandler:
         max_bytes = header.pyromq_max_bytes
         if max_bytes is not None:
             max_bytes = min(max_bytes, MAX_BYTES) if max_bytes > 0 else None
+        started = perf_counter()
         try:
-            return self._store.get(
+            result = self._store.get(
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
@@ -137,6 +147,12 @@ class PullHandler:
             )
         except StoreError as error:
             raise BrokerError(f"the store cannot be read: {error}") from error
+        if result.status is _FOUND:
+            read_ms = (perf_counter() - started) * 1000
+            self._stats.count_get(header.topic, header.consumer_group, result.count, result.size, read_ms)
+        else:
+            self._stats.missed += 1
+        return result
 
     def _hold(
         self, header: PullMessageRequestHeader, wanted: Wanted, request: RemotingCommand, connection: Connection
@@ -168,19 +184,28 @@ class PullHandler:
     def _answer(
         self, header: PullMessageRequestHeader, request: RemotingCommand, result: GetResult, code: int
     ) -> bytes:
-        if result.status is _FOUND:
-            self._stats.count_get(header.topic, header.consumer_group, result.count, result.size)
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            self.on_offset_moved(header, result)
         head = pull_answer_head(
             request,
             code,
             result.status.value,
-            0,  # which broker to ask next: the master, as long as there are no slaves
+            self._suggested_broker(header, result) if self._slave_read else MASTER_ID,
             result.next_offset,
             result.min_offset,
             result.max_offset,
             result.size,
         )
         return b"".join((head, *result.views))
+
+    def _suggested_broker(self, header: PullMessageRequestHeader, result: GetResult) -> int:
+        """Return the id of the broker to ask next: a slave for what is likely no longer in this one's memory."""
+        group = self._groups.find_or_create(header.consumer_group)
+        return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+
+
+def _ignore(header: PullMessageRequestHeader, result: GetResult) -> None:
+    """Stand in for a listener that nobody set."""
 
 
 def _code(result: GetResult, header: PullMessageRequestHeader) -> int:

@@ -10,14 +10,14 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.message_store import MessageStore
+from pyromq.store.readable import SearchableStore
 from pyromq.store.results import QueryResult
 
 
 class QueryHandler:
     """Finds messages in the index; clients compare keys, for messages with another key of the same hash come too."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: SearchableStore) -> None:
         self._store = store
 
     def handlers(self) -> Mapping[int, Handler]:
