@@ -1,0 +1,55 @@
+"""The queue in which the messages of one delay level wait, as its entries say: where each is, and when it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from pyromq.errors import OffsetOutOfRange
+from pyromq.protocol.message import MessageExt
+from pyromq.protocol.names import SCHEDULE_TOPIC
+from pyromq.protocol.record import decode_messages
+from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
+from pyromq.store.message_store import MessageStore
+
+_PAGE: Final = 512
+
+
+class ScheduleQueue:
+    """One queue of SCHEDULE_TOPIC_XXXX."""
+
+    def __init__(self, store: MessageStore, level: int) -> None:
+        self._store = store
+        self._queue_id = level - 1
+
+    @property
+    def min_offset(self) -> int:
+        """The offset of the first message."""
+        return self._store.min_offset(SCHEDULE_TOPIC, self._queue_id)
+
+    @property
+    def max_offset(self) -> int:
+        """The offset behind the last message."""
+        return self._store.max_offset(SCHEDULE_TOPIC, self._queue_id)
+
+    def entries(self, offset: int, count: int) -> list[ConsumeQueueEntry]:
+        """Return entries from an offset on; raises OffsetOutOfRange if they are gone."""
+        data = self._store.raw_entries(SCHEDULE_TOPIC, self._queue_id, offset, offset + count)
+        return list(map(ConsumeQueueEntry._make, ENTRY.iter_unpack(data)))
+
+    def entries_from(self, offset: int) -> Iterator[tuple[int, ConsumeQueueEntry]]:
+        """Yield each entry from an offset on with its own offset, as far as they can be read."""
+        offset = max(offset, self.min_offset)
+        with suppress(OffsetOutOfRange):
+            while page := self.entries(offset, _PAGE):
+                yield from enumerate(page, offset)
+                offset += len(page)
+
+    def messages(self, offset: int, count: int, max_bytes: int) -> tuple[list[MessageExt], int]:
+        """Return messages from an offset on, and the offset behind them; what cannot be read is left out.
+
+        Raises CorruptRecord or MalformedHeader if one was damaged since it was stored.
+        """
+        found = self._store.get(SCHEDULE_TOPIC, self._queue_id, offset, count, max_bytes=max_bytes)
+        return decode_messages(b"".join(found.views)), max(found.next_offset, offset + 1)
