@@ -1,0 +1,54 @@
+"""All that a broker does for messages with a time, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyromq.broker.acknowledgements import Acknowledgements
+from pyromq.broker.handlers.timer import TimerHandlers
+from pyromq.broker.placing import Placing
+from pyromq.broker.timer import Timer
+from pyromq.broker.timer_moving import Moving
+from pyromq.broker.topics import TopicTable
+from pyromq.clock import Clock
+from pyromq.store.files import OsFiles
+from pyromq.store.message_store import MessageStore
+from pyromq.store.pending_table import PendingTable
+
+
+class TimerService:
+    """The timer, what keeps its messages ahead of the cleaner, and the requests about them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        files: OsFiles | None,
+        *,
+        store: MessageStore,
+        topics: TopicTable,
+        acknowledgements: Acknowledgements,
+        placing: Placing,
+    ) -> None:
+        table = PendingTable(store.config.root, files)
+        self.timer = Timer(store, topics, acknowledgements, clock, table)
+        self._moving = Moving(self.timer, store, acknowledgements, clock)
+        placing.time = self.timer.place
+        store.cleaner.free_to = self._moving.free_to
+        self.handlers = TimerHandlers(self.timer, store, acknowledgements).handlers()
+
+    def start(self) -> None:
+        """Deliver what is due, from now on."""
+        self.timer.start()
+
+    async def stop(self) -> None:
+        """Deliver no more; what waits stays."""
+        await self._moving.stop()
+        await self.timer.stop()
+
+    def info(self) -> dict[str, Any]:
+        """Return figures for people with curl."""
+        return {
+            "timed_messages_waiting": self.timer.count,
+            "timed_messages_delivered": self.timer.delivered,
+            "timed_messages_max_late_ms": self.timer.max_late_ms,
+        }

@@ -1,0 +1,80 @@
+"""`pyromq message`: messages one by one; so far those that wait for their time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from pyromq.admin import AdminClient, TimedMessage
+from pyromq.cli.output import iso_time, message_as_line, message_fields
+from pyromq.cli.settings import namesrv_addresses
+from pyromq.errors import ClientError
+from pyromq.remoting.loop import run
+
+Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
+
+app = typer.Typer(help="Messages one by one: pending and cancel, for those that wait for their time.")
+
+
+@app.command()
+def pending(
+    namesrv: Namesrv = None,
+    topic: Annotated[str | None, typer.Option(help="Only those of this topic.")] = None,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many (0: never).")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
+) -> None:
+    """List the messages that were sent with a delay or a time and are not due yet, broker by broker, by their time."""
+    shown = run(_pending(namesrv_addresses(namesrv), topic, count, as_json))
+    if not shown and not as_json:
+        print("no message waits for its time", file=sys.stderr)
+
+
+async def _pending(namesrv: str, topic: str | None, count: int, as_json: bool) -> int:
+    shown = 0
+    async with AdminClient(namesrv) as admin:
+        async for message in admin.timed_messages.pending(topic):
+            print(_as_json(message) if as_json else _as_line(message))
+            shown += 1
+            if shown == count:
+                break
+    return shown
+
+
+@app.command()
+def cancel(
+    message_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The id that `send` printed, or that `pending` shows.")
+    ],
+    namesrv: Namesrv = None,
+    topic: Annotated[str, typer.Option(help="Only if it waits for this topic.")] = "",
+) -> None:
+    """Cancel a message that waits for its time: nobody gets it. One that no longer waits is an error."""
+    brokers = run(_cancel(namesrv_addresses(namesrv), message_id, topic))
+    if not brokers:
+        raise ClientError(f"no message with the id {message_id} waits: it was delivered, cancelled, or never sent")
+    print(f"cancelled {message_id} on {', '.join(brokers)}")
+
+
+async def _cancel(namesrv: str, message_id: str, topic: str) -> list[str]:
+    async with AdminClient(namesrv) as admin:
+        return await admin.timed_messages.cancel(message_id, topic)
+
+
+def _as_json(message: TimedMessage) -> str:
+    fields = message_fields(message.stored)
+    fields |= {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "offset_message_id": message.stored.offset_message_id,
+        "deliver_timestamp": iso_time(message.due_ms),
+    }
+    del fields["queue_offset"]  # it gets one when it is delivered
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _as_line(message: TimedMessage) -> str:
+    stored = message.stored
+    return f"{iso_time(message.due_ms)} {message.topic} {stored.message_id} {message_as_line(stored)}"
