@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pyromq.broker.bloom import BIT_COUNT, bit_positions
 from pyromq.broker.clients import TAG_TYPES
-from pyromq.broker.property_filters import MOST_SCANNED, SqlScan, compiled
+from pyromq.broker.property_filters import MOST_SCANNED, Filters, Scan
 from pyromq.broker.saver import Saver
 from pyromq.errors import BrokerError, ConfigError
 from pyromq.protocol.bodies import SubscriptionData, decode
@@ -39,7 +39,7 @@ class ConsumerFilter(Struct):
     expression_type: str
     version: int
     born_ms: int
-    scan: SqlScan
+    scan: Scan
     dead_ms: int = 0
 
     def says(self, data: SubscriptionData) -> bool:
@@ -50,8 +50,11 @@ class ConsumerFilter(Struct):
 class ConsumerFilters:
     """All registered filters, kept in consumerFilter.json."""
 
-    def __init__(self, file: JsonFile, *, now_ms: Callable[[], int], keep: float) -> None:
+    def __init__(
+        self, file: JsonFile, *, now_ms: Callable[[], int], keep: float, filters: Filters | None = None
+    ) -> None:
         self._file = file
+        self._filters = filters or Filters()
         self._now_ms = now_ms
         self._keep = keep
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
@@ -61,6 +64,15 @@ class ConsumerFilters:
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """Return the filter of a group for a topic, whether or not the group is online."""
         return self._by_group.get(group, {}).get(topic)
+
+    def stored(self, topic: str, group: str) -> ConsumerFilterData | None:
+        """Return a filter as RocketMQ writes it."""
+        found = self.get(topic, group)
+        return _stored(topic, group, found) if found else None
+
+    def reads_bodies(self, group: str) -> bool:
+        """Tell whether one of the group's filters needs whole records."""
+        return any(each.scan.reads_bodies for each in self._by_group.get(group, {}).values())
 
     def scan_limit(self, group: str) -> int:
         """Return how many messages may be looked at in one read, whichever filter of the group each of them needs."""
@@ -104,7 +116,7 @@ class ConsumerFilters:
         try:
             if sum(map(len, self._by_group.values())) >= MAX_FILTERS:
                 raise BrokerError(f"{MAX_FILTERS} filters are registered already")
-            scan = compiled(data.expression_type, data.sub_string)
+            scan = self._filters.find(data.expression_type, data.sub_string)
         except BrokerError as error:
             logger.warning("filter refused group=%s topic=%s reason=%s", group, data.topic, error.remark)
             self._forget_empty(group)
@@ -140,7 +152,7 @@ class ConsumerFilters:
 
     def _load(self, topic: str, group: str, data: ConsumerFilterData) -> None:
         try:
-            scan = compiled(data.expression_type, data.expression)
+            scan = self._filters.find(data.expression_type, data.expression)
         except BrokerError as error:
             logger.warning("stored filter left out group=%s topic=%s reason=%s", group, topic, error.remark)
             return

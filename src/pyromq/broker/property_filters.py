@@ -1,15 +1,18 @@
-"""Filters by property as a store asks them: compiled expressions, kept for the next pull that brings the same one."""
+"""Filters that need more than the tag, as a store asks them: SQL92 expressions, and functions of the operator's."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Final
 
+from pyromq.broker.functions import FilterFunctions, FunctionScan
 from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.filter import SQL92
+from pyromq.protocol.filter import FUNCTION, SQL92
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.record import read_properties
 from pyromq.protocol.sql92.filter import SqlFilter, compile_sql
+from pyromq.store.readable import PropertyFilter
 
 MOST_SCANNED: Final = 800  # as RocketMQ
 _LEAST_SCANNED: Final = 8
@@ -20,26 +23,58 @@ class SqlScan:
     """A SQL92 expression over stored properties."""
 
     __slots__ = ("_matches", "scan_limit")
+    reads_bodies: Final = False
 
     def __init__(self, sql: SqlFilter) -> None:
         self._matches = sql.matches
         self.scan_limit = max(_LEAST_SCANNED, min(MOST_SCANNED, _BUDGET // sql.size))
 
-    def accepts(self, properties: bytes) -> bool:
+    def accepts(self, properties: bytes, /) -> bool:
         """Tell whether the expression is true for these properties."""
         return self._matches(decode_properties(properties))
 
 
-def compiled(expression_type: str | None, expression: str | None) -> SqlScan:
-    """Return an expression ready for use; raise BrokerError with SUBSCRIPTION_PARSE_FAILED where it is none."""
-    if not expression:
-        raise _parse_failed(f"an expression of type {expression_type} may not be empty")
-    if expression_type != SQL92:
-        raise _parse_failed(f"this broker filters by TAG and {SQL92}, not by {expression_type}")
-    found = _compiled(expression)
-    if isinstance(found, LocalProtocolError):
-        raise _parse_failed(str(found))
-    return found
+Scan = SqlScan | FunctionScan
+
+
+class Filters:
+    """What this broker can filter by besides tags; `by_sql` is whether SQL92 is switched on."""
+
+    def __init__(self, functions: FilterFunctions | None = None, *, by_sql: bool = True) -> None:
+        self.functions = functions or FilterFunctions()
+        self._by_sql = by_sql
+
+    def find(self, expression_type: str | None, expression: str | None) -> Scan:
+        """Return a filter ready for use; raise BrokerError with SUBSCRIPTION_PARSE_FAILED where there is none."""
+        if not expression:
+            raise _parse_failed(f"an expression of type {expression_type} may not be empty")
+        if expression_type == FUNCTION:
+            return self._function(expression)
+        if expression_type != SQL92:
+            raise _parse_failed(f"this broker filters by TAG, {SQL92} and {FUNCTION}, not by {expression_type}")
+        found = _compiled(expression)
+        if isinstance(found, LocalProtocolError):
+            raise _parse_failed(str(found))
+        return found
+
+    def check_on(self, expression_type: str | None) -> None:
+        """Raise BrokerError where this kind of filter is switched off; functions are on if there are any."""
+        if not self._by_sql and expression_type != FUNCTION:
+            raise BrokerError(
+                f"this broker does not filter by {expression_type}; enablePropertyFilter=true switches it on"
+            )
+
+    def _function(self, name: str) -> FunctionScan:
+        scan = self.functions.by_name.get(name)
+        if scan is None:
+            known = ", ".join(self.functions.by_name) or "none"
+            raise _parse_failed(f"this broker has no filter function {name!r}; it has {known} (pyromqFilterFunctions)")
+        return scan
+
+
+def accepts_record(scan: PropertyFilter, record: bytes) -> bool:
+    """Tell whether a filter wants a message, given the whole record."""
+    return scan.accepts(record if scan.reads_bodies else read_properties(record))
 
 
 @lru_cache(maxsize=256)
@@ -53,8 +88,3 @@ def _compiled(expression: str) -> SqlScan | LocalProtocolError:
 
 def _parse_failed(reason: str) -> BrokerError:
     return BrokerError(reason, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
-
-
-def switched_off(expression_type: str | None) -> BrokerError:
-    """Return what a broker says that does not filter by property."""
-    return BrokerError(f"this broker does not filter by {expression_type}; enablePropertyFilter=true switches it on")

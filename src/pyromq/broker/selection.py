@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from pyromq.broker.clients import TAG_TYPES, ClientRegistry, Subscription
 from pyromq.broker.consumer_filters import ConsumerFilters
-from pyromq.broker.property_filters import compiled, switched_off
+from pyromq.broker.property_filters import Filters, accepts_record
 from pyromq.errors import BrokerError, LocalProtocolError, NoPermission
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.filter import parse_tags
+from pyromq.protocol.filter import FUNCTION, parse_tags
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.properties import RETRY_TOPIC, find_property
+from pyromq.protocol.record import read_properties
 from pyromq.store.readable import PropertyFilter
 
 SUBSCRIPTION_FLAG = 4
@@ -31,11 +32,11 @@ class Selection:
     """Finds out what a pull wants, with RocketMQ's checks in its order."""
 
     def __init__(
-        self, clients: ClientRegistry, filters: ConsumerFilters, *, by_property: bool, filter_retries: bool
+        self, clients: ClientRegistry, registered: ConsumerFilters, filters: Filters, *, filter_retries: bool
     ) -> None:
         self._clients = clients
+        self._registered_filters = registered
         self._filters = filters
-        self._by_property = by_property
         self._filter_retries = filter_retries
 
     def wanted(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> Wanted:
@@ -43,24 +44,27 @@ class Selection:
         carried = header.sys_flag & SUBSCRIPTION_FLAG
         wanted = self._carried(header) if carried else self._registered(header, group)
         if self._filter_retries and header.topic.startswith(RETRY_PREFIX):
-            return wanted._replace(properties=RetryScan(self._filters, header.topic.removeprefix(RETRY_PREFIX)))
+            owner = header.topic.removeprefix(RETRY_PREFIX)
+            return wanted._replace(properties=RetryScan(self._registered_filters, owner))
         return wanted
 
     def _carried(self, header: PullMessageRequestHeader) -> Wanted:
         """Read the expression in the pull itself."""
         if header.expression_type in TAG_TYPES:
             return _wanted_tags(header.subscription)
-        if header.subscription and not self._by_property:
-            raise switched_off(header.expression_type)
-        return Wanted(properties=compiled(header.expression_type, header.subscription))
+        if header.subscription:
+            self._filters.check_on(header.expression_type)
+        return Wanted(properties=self._filters.find(header.expression_type, header.subscription))
 
     def _registered(self, header: PullMessageRequestHeader, config: SubscriptionGroupConfig) -> Wanted:
         """Return what the group's heartbeats say it wants."""
         found = self._subscription(header, config)
         if found.is_tags:
             return Wanted(found.codes)
-        known = self._filters.get(header.topic, header.consumer_group)
+        known = self._registered_filters.get(header.topic, header.consumer_group)
         if known is None:
+            if found.data.expression_type == FUNCTION:  # no client of RocketMQ's: it may hear what is wrong
+                self._filters.find(FUNCTION, found.data.sub_string)
             raise BrokerError(
                 f"the broker has no filter of {header.consumer_group} for {header.topic}: its expression may be wrong",
                 ResponseCode.FILTER_DATA_NOT_EXIST,
@@ -70,8 +74,7 @@ class Selection:
                 f"the broker has an older filter of {header.consumer_group} for {header.topic}",
                 ResponseCode.FILTER_DATA_NOT_LATEST,
             )
-        if not self._by_property:
-            raise switched_off(found.data.expression_type)
+        self._filters.check_on(found.data.expression_type)
         return Wanted(properties=known.scan)
 
     def _subscription(self, header: PullMessageRequestHeader, config: SubscriptionGroupConfig) -> Subscription:
@@ -101,14 +104,17 @@ class RetryScan:
 
     def __init__(self, filters: ConsumerFilters, group: str) -> None:
         self.scan_limit = filters.scan_limit(group)
+        self.reads_bodies = filters.reads_bodies(group)
         self._filters = filters
         self._group = group
 
-    def accepts(self, properties: bytes) -> bool:
+    def accepts(self, stored: bytes, /) -> bool:
         """Tell whether a message is wanted; one from a topic without a filter is."""
-        topic = find_property(properties, RETRY_TOPIC)
+        topic = find_property(read_properties(stored) if self.reads_bodies else stored, RETRY_TOPIC)
         known = None if topic is None else self._filters.get(topic, self._group)
-        return known is None or known.scan.accepts(properties)
+        if known is None:
+            return True
+        return accepts_record(known.scan, stored) if self.reads_bodies else known.scan.accepts(stored)
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,8 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.routes import Routes
 from pyromq.client.subscriptions import Subscription
 from pyromq.errors import NoRoute, NotSupported, NotSupportedByServer, PyroMQError
+from pyromq.protocol.bodies import HeartbeatData
+from pyromq.protocol.filter import FUNCTION
 
 OLDEST_VERSION = 232  # RocketMQ 4.1: an older broker would take the expression for tags
 
@@ -23,10 +25,15 @@ class FilterSupport:
         self._agreed: set[tuple[str, str, str]] = set()
 
     async def ensure(self, address: str, subscription: Subscription) -> None:
-        """Raise BrokerError with its reason if a broker refuses the expression, NotSupported if it is too old."""
+        """Raise BrokerError with its reason if a broker refuses the expression, NotSupported if it is too old.
+
+        Functions are PyroMQ's own: another broker would take the name for something else.
+        """
         key = (address, subscription.topic, subscription.expression)
         if subscription.by_tags or key in self._agreed:
             return
+        if subscription.expression_type == FUNCTION and not await self._is_ours(address):
+            raise NotSupported(f"broker {address} is not PyroMQ's and has no filter functions")
         try:
             version = await self._api.check_subscription(address, self._client_id, self._group, subscription.data())
         except NotSupportedByServer:
@@ -34,6 +41,13 @@ class FilterSupport:
         if version < OLDEST_VERSION:
             raise NotSupported(f"broker {address} is too old to filter by {subscription.expression_type}")
         self._agreed.add(key)
+
+    async def _is_ours(self, address: str) -> bool:
+        try:  # a heartbeat of nobody: brokers of ours say so in the answer
+            hello = await self._api.heartbeat(address, HeartbeatData(self._client_id))
+        except NotSupportedByServer:
+            return False
+        return hello.pyromq is not None
 
     async def ensure_everywhere(self, subscriptions: Iterable[Subscription]) -> None:
         """Ask every broker that has the topics, so that a wrong expression is known at once.

@@ -8,11 +8,9 @@ from msgspec import Struct
 
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import SubscriptionData
-from pyromq.protocol.filter import SQL92, TAG, parse_tags
+from pyromq.protocol.filter import FUNCTION, SQL92, TAG, parse_tags
 from pyromq.protocol.names import check_topic, with_namespace
 from pyromq.protocol.sql92.filter import compile_sql
-
-FUNCTION = "FUNCTION"
 
 
 class Sql(Struct, frozen=True):

@@ -1,0 +1,102 @@
+"""Filters that the operator installed: Python functions with a name, which consumers subscribe to by that name.
+
+    pyromqFilterFunctions = vip=shop_filters:is_vip;large=shop_filters:is_large
+
+A function gets one message (MessageExt: properties, tags, keys, body …) and tells whether consumers want it. It runs in
+the broker's own loop: one that takes long is asked about few messages in one read. Where it raises, the message is
+delivered: a consumer that gets too much can look again, one that gets too little cannot. Clients send names, no code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
+from typing import Final
+
+from pyromq.errors import ConfigError, PyroMQError
+from pyromq.protocol.message import MessageExt
+from pyromq.protocol.record import decode_messages
+
+logger = logging.getLogger(__name__)
+
+FilterFunction = Callable[[MessageExt], object]
+
+_MOST_SCANNED: Final = 800  # as by SQL92
+_LEAST_SCANNED: Final = 8
+_BUDGET: Final = 0.02  # seconds for one read
+_WEIGHT: Final = 0.05  # of the newest call in the average
+
+
+class FunctionScan:
+    """One function, asked about stored messages."""
+
+    reads_bodies: Final = True
+
+    def __init__(self, name: str, function: FilterFunction) -> None:
+        self.name = name
+        self.errors = 0
+        """How often it raised."""
+        self._function = function
+        self._seconds = 0.0  # of a call, on average
+
+    @property
+    def scan_limit(self) -> int:
+        """The most messages to look at in one read: fewer if the function is slow."""
+        if self._seconds * _MOST_SCANNED <= _BUDGET:
+            return _MOST_SCANNED
+        return max(_LEAST_SCANNED, int(_BUDGET / self._seconds))
+
+    def accepts(self, record: bytes) -> bool:
+        """Tell whether a message is wanted, given the whole record."""
+        began = perf_counter()
+        try:
+            return bool(self._function(decode_messages(record, check_crc=False)[0]))
+        except PyroMQError:
+            return True  # damaged: whoever reads it will tell
+        except Exception as error:
+            self._note(error)
+            return True
+        finally:
+            self._seconds += (perf_counter() - began - self._seconds) * _WEIGHT
+
+    def _note(self, error: Exception) -> None:
+        self.errors += 1
+        if self.errors == 10 ** (len(str(self.errors)) - 1):  # the 1st, the 10th, the 100th …
+            logger.error(
+                "filter function %s raised and its messages are delivered, times=%d: %r",
+                *(self.name, self.errors, error),
+                exc_info=error if self.errors == 1 else None,
+            )
+
+
+class FilterFunctions:
+    """The functions of a broker, by name."""
+
+    def __init__(self, scans: Iterable[FunctionScan] = ()) -> None:
+        self.by_name = {scan.name: scan for scan in scans}
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """How often each function raised, of those that did."""
+        return {name: scan.errors for name, scan in self.by_name.items() if scan.errors}
+
+
+def load_functions(places: Mapping[str, str]) -> FilterFunctions:
+    """Import functions, given as `module:function` by name; raises ConfigError that names the one that is none."""
+    return FilterFunctions(FunctionScan(name, _load(name, place)) for name, place in places.items())
+
+
+def _load(name: str, place: str) -> FilterFunction:
+    module_name, _, path = place.partition(":")
+    try:
+        found: object = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever an operator's module does when it is imported
+        raise ConfigError(f"pyromqFilterFunctions: {name}={place}: {type(error).__name__}: {error}") from error
+    if not callable(found) or inspect.iscoroutinefunction(found):
+        raise ConfigError(f"pyromqFilterFunctions: {name}={place} is no plain function")
+    return found
