@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
 
@@ -13,6 +14,8 @@ from pyromq.client.outcomes import COMMIT, ROLLBACK, Ack, DeadLetter, RetryLater
 from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
 from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.names import dlq_topic
+from pyromq.protocol.record import decode_messages
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, SendBacks, committed, eventually, in_queue_order
 
@@ -125,10 +128,16 @@ async def test_a_partial_acknowledgement_comes_again_from_where_it_stopped(
     assert batches == [[b"0", b"1", b"2", b"3"], [b"2", b"3", b"4", b"5"]]
 
 
+async def dead_letters(cluster: LocalCluster, group: str) -> list[MessageExt]:
+    """Return what lies among a group's dead letters."""
+    server = cluster.brokers[0].server
+    assert server is not None
+    return decode_messages(b"".join(map(bytes, server.store.get(dlq_topic(group), 0, 0, 32).views)))
+
+
 async def test_a_message_that_was_tried_often_enough_is_given_up(
     own_cluster: LocalCluster, topic: str, group: str
 ) -> None:
-    backs = SendBacks(own_cluster)
     await send_in_order(own_cluster, topic, 5)
     seen: list[tuple[bytes, int]] = []
 
@@ -151,17 +160,72 @@ async def test_a_message_that_was_tried_often_enough_is_given_up(
     async with consumer:
         while len(seen) < 7:
             await clock.advance_async(seconds=0.3)
+        assert consumer.blocked == []
     assert seen == [(b"0", 0), (b"1", 0), (b"2", 0), (b"2", 1), (b"2", 2), (b"3", 0), (b"4", 0)]
-    (header,) = backs.headers
-    assert header.delay_level == -1
-    assert header.pyromq_cause is not None
-    assert header.pyromq_cause.startswith("ValueError: never (test_push_orderly.py")
+    (letter,) = await dead_letters(own_cluster, group)
+    assert (letter.body, letter.reconsume_times) == (b"2", 3)
+    assert letter.properties["RETRY_TOPIC"] == topic
+    assert letter.properties["PYROMQ_CAUSE"].startswith("ValueError: never (test_push_orderly.py")
+
+
+async def test_what_the_listener_gives_up_is_a_dead_letter_at_once(
+    own_cluster: LocalCluster, topic: str, group: str
+) -> None:
+    await send_in_order(own_cluster, topic, 2)
+    seen: list[bytes] = []
+
+    async def listen(message: MessageExt) -> None:
+        seen.append(message.body)
+        if message.body == b"0":
+            raise DeadLetter("hopeless")
+
+    async with PushConsumer(group, own_cluster.namesrv, {topic: "*"}, listen, orderly=True, start_from="earliest"):
+        await eventually(lambda: seen == [b"0", b"1"])
+    (letter,) = await dead_letters(own_cluster, group)
+    assert (letter.body, letter.reconsume_times) == (b"0", 1)
+
+
+async def test_a_blocked_queue_says_since_when_and_by_which_message(
+    own_cluster: LocalCluster, topic: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await send_in_order(own_cluster, topic, 4)
+    clock = own_cluster.clock
+    tries: list[MessageExt] = []
+    gate = False
+
+    async def listen(message: MessageExt) -> None:
+        if message.body == b"1" and not gate:
+            tries.append(message)
+            raise ValueError(f"attempt {len(tries)}")
+
+    consumer = PushConsumer(
+        group, own_cluster.namesrv, {topic: "*"}, listen, orderly=True, start_from="earliest", clock=clock
+    )
+    async with consumer:
+        while len(tries) < 3:
+            await clock.advance_async(seconds=0.5)
+        await eventually(lambda: len(consumer.blocked) == 1)
+        (blocked,) = consumer.blocked
+        assert blocked.queue == tries[0].queue
+        assert (blocked.queue_offset, blocked.message_id) == (1, tries[0].message_id)
+        assert blocked.times >= 3
+        assert blocked.cause.startswith("ValueError: attempt ")
+        assert clock.now() - 60 < blocked.since.timestamp() < clock.now() - 1.9, "since the first failure"
+        (told,) = json.loads(consumer._session.running_info().properties["PYROMQ_BLOCKED"])
+        assert (told["topic"], told["queue_offset"], told["message_id"]) == (topic, 1, blocked.message_id)
+        gate = True
+        while consumer.blocked:
+            await clock.advance_async(seconds=0.5)
+        assert "PYROMQ_BLOCKED" not in consumer._session.running_info().properties
+    said = [record.getMessage() for record in caplog.records if "is blocked by" in record.getMessage()]
+    assert len(said) == 1
+    assert blocked.message_id in said[0]
 
 
 async def test_a_dead_letter_that_cannot_be_kept_holds_the_queue_up(
     own_cluster: LocalCluster, topic: str, group: str
 ) -> None:
-    backs = SendBacks(own_cluster, code=1)
+    backs = SendBacks(own_cluster)
     await send_in_order(own_cluster, topic, 2)
     seen: list[bytes] = []
 
@@ -177,7 +241,7 @@ async def test_a_dead_letter_that_cannot_be_kept_holds_the_queue_up(
         while len(seen) < 3:
             await clock.advance_async(seconds=0.5)
         assert seen == [b"0", b"0", b"0"]
-        backs.code = 0
+        backs.takes_copies = True
         while len(seen) < 5:
             await clock.advance_async(seconds=0.5)
     assert seen[-1] == b"1"

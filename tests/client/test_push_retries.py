@@ -150,7 +150,49 @@ async def test_what_cannot_go_back_comes_again_from_memory_and_is_not_committed(
     assert [count for _, count in times] == [0, 1, 2, 3]
     assert all(4.9 <= later - sooner < 8 for (sooner, _), (later, _) in pairwise(times))
     assert len(backs.headers) == 3
+    assert [header.reconsume_times for header in backs.copies] == [1, 2, 3]
     assert "could not be sent back, it comes again from memory: REQUEST_CODE_NOT_SUPPORTED" in caplog.text
+    assert "nor could a copy: SYSTEM_ERROR (1): no copies either" in caplog.text
+
+
+async def test_where_sending_back_fails_a_copy_goes_to_the_retry_topic(
+    own_cluster: LocalCluster, topic: str, group: str
+) -> None:
+    """As when the log has the message no more: the consumer still holds it."""
+    backs = SendBacks(own_cluster, code=1, takes_copies=True)
+    body = bytes(5000)  # travels compressed
+    async with Producer("p", own_cluster.namesrv, clock=own_cluster.clock) as producer:
+        result = await producer.send(Message(topic=topic, body=body, tags="a", keys=["k"], properties={"x": "y"}))
+    heard: list[MessageExt] = []
+
+    async def listen(message: MessageExt) -> None:
+        heard.append(message)
+        if len(heard) == 1:
+            charge(message)
+
+    consumer = PushConsumer(
+        group, own_cluster.namesrv, {topic: "*"}, listen, start_from="earliest", clock=own_cluster.clock
+    )
+    async with consumer:
+        await eventually(lambda: len(backs.copies) == 1)
+
+        async def is_done_here() -> bool:
+            await consumer.commit()
+            return await committed_sum(own_cluster, group, topic) == 1
+
+        await eventually(is_done_here)
+        while len(heard) < 2:
+            await own_cluster.clock.advance_async(seconds=2)
+    first, again = heard
+    (header,) = backs.copies
+    assert (header.reconsume_times, header.max_reconsume_times) == (1, None)
+    assert (again.topic, again.body, again.reconsume_times) == (topic, body, 1)
+    assert (again.message_id, again.tags, again.keys) == (result.message_id, "a", ("k",))
+    assert again.store_timestamp_ms - first.store_timestamp_ms >= 10_000, "by level 3, as the broker would have it"
+    assert again.born_timestamp_ms == first.born_timestamp_ms
+    kept = {name: again.properties[name] for name in ("x", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY")}
+    assert kept == {"x": "y", "RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": result.offset_message_id, "DELAY": "3"}
+    assert again.properties["PYROMQ_CAUSE"].startswith("ValueError: no account for k")
 
 
 async def test_what_could_not_go_back_comes_again_after_a_restart(

@@ -10,6 +10,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
+from pyromq.client.blocked import blocked_by
 from pyromq.client.consume_stats import ConsumerStats
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, run_hooks
 from pyromq.client.listener import Call
@@ -192,6 +193,7 @@ class OrderlyConsumption(Consumption):
             for message in rest:
                 message.reconsume_times += 1
         if rest:
+            held.blocked = blocked_by(rest[0], held.queue, verdict.cause, self._clock.now(), held.blocked)
             held.put_back(rest)
             held.resting = True
             delay = self._settings.rest if verdict.delay is None else max(verdict.delay, _SHORTEST_REST)
@@ -208,8 +210,7 @@ class OrderlyConsumption(Consumption):
         if self._send_back is None:
             self._drop(held, lost, verdict)
             return [message for message in rest if message not in lost]
-        final = Verdict(0, Action.GIVE_UP, cause=verdict.cause)
-        gone = [message for message in lost if await self._send_back.send(message, held.queue, final)]
+        gone = [message for message in lost if await self._send_back.bury(message, held.queue, verdict.cause)]
         held.finish(gone)
         return [message for message in rest if message not in gone]
 

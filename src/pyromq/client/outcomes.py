@@ -17,6 +17,7 @@ from pyromq.protocol.headers.transactions import TransactionState
 
 COMMIT = TransactionState.COMMIT
 ROLLBACK = TransactionState.ROLLBACK
+UNKNOWN = TransactionState.UNKNOWN
 
 Delay = timedelta | float
 """A time to wait; a number is in seconds."""

@@ -7,6 +7,7 @@ from bisect import bisect_left
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.outcomes import Action, Verdict
+from pyromq.client.retry_copy import RetryCopies
 from pyromq.client.routes import Routes
 from pyromq.errors import PyroMQError
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
@@ -41,15 +42,45 @@ class SendBack:
         self._group = group
         self._max_reconsume = max_reconsume
         self._namespace = namespace
+        self._copies = RetryCopies(api, routes, group, max_reconsume=max_reconsume, namespace=namespace)
 
     async def send(self, message: MessageExt, queue: MessageQueue, verdict: Verdict) -> bool:
-        """Send one message back to the broker it came from; log why and return False if that could not be done."""
+        """Send one message back to the broker it came from, or a copy to any; log why and return False if none goes.
+
+        A copy helps where the broker is away, and where its log has the message no more.
+        """
         try:
             address = await self._routes.find_master(queue)
             await self._api.send_back(address, self._header(message, verdict), timeout=SEND_BACK_TIMEOUT)
         except PyroMQError as error:
+            return await self._send_copy(message, queue, verdict, error)
+        return True
+
+    async def _send_copy(self, message: MessageExt, queue: MessageQueue, verdict: Verdict, reason: PyroMQError) -> bool:
+        try:
+            if verdict.action is Action.GIVE_UP:
+                await self._copies.bury(message, queue, verdict.cause)
+            else:
+                await self._copies.retry(message, queue, delay_level(verdict.delay), verdict.cause)
+        except PyroMQError as error:
             logger.warning(
-                "message=%s of group=%s could not be sent back, it comes again from memory: %s",
+                "message=%s of group=%s could not be sent back, it comes again from memory: %s; nor could a copy: %s",
+                message.message_id, self._group, reason, error,
+            )  # fmt: skip
+            return False
+        logger.info("message=%s of group=%s went back as a copy: %s", message.message_id, self._group, reason)
+        return True
+
+    async def bury(self, message: MessageExt, queue: MessageQueue, cause: str) -> bool:
+        """Make a dead letter of what an orderly listener gives up; log why and return False if that fails.
+
+        By a copy, for the stored message does not know how often it was tried here.
+        """
+        try:
+            await self._copies.bury(message, queue, cause)
+        except PyroMQError as error:
+            logger.warning(
+                "message=%s of group=%s could not be given up, it holds up its queue: %s",
                 message.message_id, self._group, error,
             )  # fmt: skip
             return False

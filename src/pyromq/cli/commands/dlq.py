@@ -1,0 +1,150 @@
+"""`pyromq dlq`: what consumer groups gave up, looked at, exported and sent again."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
+from pyromq.cli.letters import letter_as_json, letter_as_line, letter_file, topic_as_json, topics_as_table, warning
+from pyromq.cli.settings import namesrv_addresses
+from pyromq.errors import ClientError
+from pyromq.remoting.loop import run
+
+Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
+Group = Annotated[str, typer.Argument(help="The consumer group that gave them up.")]
+Where = Annotated[str | None, typer.Option(help="Only those whose properties fit, in SQL92: \"TAGS = 'paid'\".")]
+Cause = Annotated[str | None, typer.Option(help="Only those whose cause has this text.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", metavar="ID", help="Only this message; may be repeated.")]
+
+app = typer.Typer(help="Dead letters: what consumer groups gave up.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_groups(namesrv: Namesrv = None, as_json: AsJson = False) -> None:
+    """Show which groups have dead letters, how many, and how long they stay."""
+    topics = run(_groups(namesrv_addresses(namesrv)))
+    if as_json:
+        for topic in topics:
+            print(topic_as_json(topic))
+    else:
+        Console().print(topics_as_table(topics, datetime.now(UTC)) if topics else "no group has dead letters")
+    if text := warning(topics):
+        Console(stderr=True).print(f"[yellow]{text}[/]")
+
+
+async def _groups(namesrv: str) -> list[DeadLetterTopic]:
+    async with AdminClient(namesrv) as admin:
+        return await admin.dead_letters.groups()
+
+
+@app.command()
+def show(
+    group: Group,
+    namesrv: Namesrv = None,
+    where: Where = None,
+    cause: Cause = None,
+    ids: Ids = None,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many (0: never).")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show a group's dead letters, oldest first, with the cause of each one's last failure."""
+    wanted = Wanted(where=where, cause=cause, ids=ids)
+    shown = run(_show(namesrv_addresses(namesrv), group, wanted, count, as_json))
+    if ids and not shown:
+        raise ClientError(f"the group {group!r} has no dead letter with the id {', '.join(ids)}")
+
+
+async def _show(namesrv: str, group: str, wanted: Wanted, count: int, as_json: bool) -> int:
+    shown = 0
+    async with AdminClient(namesrv) as admin:
+        async for letter in admin.dead_letters.read(group, wanted):
+            print(letter_as_json(letter) if as_json else letter_as_line(letter))
+            shown += 1
+            if shown == count:
+                break
+    return shown
+
+
+@app.command()
+def export(
+    group: Group,
+    file: Annotated[Path, typer.Argument(help="NAME.parquet, any other name for JSON lines, or - for stdout.")],
+    namesrv: Namesrv = None,
+    where: Where = None,
+    cause: Cause = None,
+) -> None:
+    """Write a group's dead letters to a file: JSON lines, or Parquet if the name ends so."""
+    wanted = Wanted(where=where, cause=cause)
+    count = run(_export(namesrv_addresses(namesrv), group, wanted, None if str(file) == "-" else file))
+    print(f"{count:,} dead letters of {group} exported", file=sys.stderr)
+
+
+async def _export(namesrv: str, group: str, wanted: Wanted, file: Path | None) -> int:
+    count = 0
+    async with AdminClient(namesrv) as admin:
+        with letter_file(file) as write:
+            async for letter in admin.dead_letters.read(group, wanted):
+                write(letter)
+                count += 1
+    return count
+
+
+@app.command()
+def resend(
+    group: Group,
+    namesrv: Namesrv = None,
+    where: Where = None,
+    cause: Cause = None,
+    ids: Ids = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    to: Annotated[str | None, typer.Option(help="Send to this topic.", show_default="where it came from")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many a second.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Send dead letters again, as new messages that keep their history in PYROMQ_… properties.
+
+    They stay among the dead letters too: sending twice makes two of them.
+    """
+    chosen = Wanted(where=where, cause=cause, ids=ids)
+    if everything == (chosen != Wanted()):
+        raise typer.BadParameter("say which: --id, --where or --cause, or --all")
+    run(_resend(namesrv_addresses(namesrv), group, chosen, to, rate, dry_run=dry_run, ask=not (yes or ids)))
+
+
+async def _resend(
+    namesrv: str, group: str, wanted: Wanted, to: str | None, rate: float | None, *, dry_run: bool, ask: bool
+) -> None:
+    async with AdminClient(namesrv) as admin:
+        if dry_run:
+            async for letter in admin.dead_letters.read(group, wanted):
+                print(f"{letter.message.message_id} -> {letter.resent(to).topic}")
+            return
+        if ask:
+            count = len([None async for _ in admin.dead_letters.read(group, wanted)])
+            where = to or "the topics they came from"
+            if count:
+                typer.confirm(f"Send {count:,} dead letters of {group} to {where}?", abort=True, err=True)
+        sent = await _send(admin, group, wanted, to, rate)
+    if not sent:
+        raise ClientError(f"the group {group!r} has no such dead letters")
+    print(f"{sent:,} dead letters of {group} sent again", file=sys.stderr)
+
+
+async def _send(admin: AdminClient, group: str, wanted: Wanted, to: str | None, rate: float | None) -> int:
+    sent = 0
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("sending", total=None)
+        async for letter, result in admin.dead_letters.resend_all(group, wanted, to=to, rate=rate):
+            sent += 1
+            progress.update(task, completed=sent)
+            print(f"{result.status} {letter.message.message_id} -> {result.queue.topic} {result.message_id}")
+    return sent

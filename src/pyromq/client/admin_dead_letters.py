@@ -1,0 +1,171 @@
+"""The dead letters of all groups: which there are, how long they stay, what they say, and sending them again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from pyromq.client.api import BrokerApi
+from pyromq.client.calls import CALL_TIMEOUT, broker_error
+from pyromq.client.dead_letter import Letter
+from pyromq.client.pace import Pace
+from pyromq.client.producer import Producer
+from pyromq.client.results import SendResult
+from pyromq.client.topic_reader import TopicReader
+from pyromq.clock import Clock
+from pyromq.errors import ClientError, NoRoute, TopicNotFound
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import request
+from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.names import DLQ_PREFIX, dlq_topic
+from pyromq.protocol.sql92.filter import SqlFilter, compile_sql
+
+__all__ = ["EVERY", "DeadLetterTopic", "DeadLetters", "Letter", "Wanted"]
+
+WARNING_SHARE = 0.25
+"""The last part of the retention: dead letters that have come so far are warned of."""
+
+_DEFAULT_HOURS = 72
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which dead letters are meant; what is None leaves all of them."""
+
+    where: str | None = None
+    """A SQL92 condition on their properties."""
+    cause: str | None = None
+    """A part of the text that says why they failed."""
+    ids: Collection[str] | None = None
+    """Ids: their own, or that of the message as it was first sent."""
+
+    def prepare(self) -> Callable[[Letter], bool]:
+        """Return the function that picks them; raises LocalProtocolError or ClientError for a wrong condition."""
+        accepts = None if self.where is None else _condition(self.where).matches
+
+        def picks(letter: Letter) -> bool:
+            if self.ids is not None and letter.ids.isdisjoint(self.ids):
+                return False
+            if self.cause is not None and self.cause not in (letter.cause or ""):
+                return False
+            return accepts is None or accepts(letter.message.properties)
+
+        return picks
+
+
+EVERY = Wanted()
+
+
+def _condition(text: str) -> SqlFilter:
+    compiled = compile_sql(text)
+    if compiled.unread:  # as brokers, it would silently go by the part before that
+        raise ClientError(f"{compiled.unread!r} of the condition {text!r} would not be read; is an AND missing?")
+    return compiled
+
+
+class DeadLetterTopic(Struct, frozen=True, kw_only=True):
+    """What one group has given up."""
+
+    group: str
+    count: int
+    oldest: datetime | None
+    """When the first of them was stored."""
+    expires: datetime | None
+    """From when on the first of them may be removed, with its file of the log."""
+    expires_soon: bool = False
+    """Whether that is near: export them or send them again before."""
+
+    @property
+    def topic(self) -> str:
+        """The topic they lie in."""
+        return dlq_topic(self.group)
+
+
+class DeadLetters:
+    """Looks at dead letters and sends them again; they stay where they are until they expire."""
+
+    def __init__(self, api: BrokerApi, producer: Callable[[], Awaitable[Producer]], clock: Clock) -> None:
+        self._api = api
+        self._producer = producer
+        self._clock = clock
+        self._hours: dict[str, float] = {}
+
+    async def groups(self) -> list[DeadLetterTopic]:
+        """Return every group that has dead letters, or had some."""
+        topics = [topic for topic in await self._api.topic_list() if topic.startswith(DLQ_PREFIX)]
+        return [await self._topic(topic) for topic in topics]
+
+    async def _topic(self, topic: str) -> DeadLetterTopic:
+        reader = await TopicReader.open(self._api, topic)
+        count = 0
+        oldest: list[datetime] = []
+        expires: list[tuple[datetime, bool]] = []
+        for queue in reader.queues:
+            low, high = await reader.ends(queue)
+            count += high - low
+            stored_ms = await self._api.earliest_time_ms(reader.address(queue), topic, queue.queue_id)
+            if high > low and stored_ms is not None:
+                oldest.append(_EPOCH + timedelta(milliseconds=stored_ms))
+                expires.append(await self._expiry(reader, queue, oldest[-1]))
+        return DeadLetterTopic(
+            group=topic.removeprefix(DLQ_PREFIX),
+            count=count,
+            oldest=min(oldest, default=None),
+            expires=min((when for when, _ in expires), default=None),
+            expires_soon=any(soon for _, soon in expires),
+        )
+
+    async def _expiry(self, reader: TopicReader, queue: MessageQueue, stored: datetime) -> tuple[datetime, bool]:
+        address = reader.address(queue)
+        if address not in self._hours:
+            self._hours[address] = await retention_hours(self._api, address)
+        hours = self._hours[address]
+        expires = stored + timedelta(hours=hours)
+        left = expires - datetime.fromtimestamp(self._clock.now(), UTC)
+        return expires, left < timedelta(hours=hours * WARNING_SHARE)
+
+    async def read(self, group: str, wanted: Wanted = EVERY) -> AsyncIterator[Letter]:
+        """Yield a group's dead letters, or some of them; raises TopicNotFound if it never had any."""
+        accepts = wanted.prepare()
+        try:
+            reader = await TopicReader.open(self._api, dlq_topic(group))
+        except NoRoute:
+            raise TopicNotFound(f"the group {group!r} has no dead letters") from None
+        async for message in reader.read():
+            letter = Letter(message)
+            if accepts(letter):
+                yield letter
+
+    async def resend(self, letter: Letter, to: str | None = None) -> SendResult:
+        """Send a dead letter again, to its own topic or another; one with an order key goes to that key's queue."""
+        producer = await self._producer()
+        return await producer.send(letter.resent(to), order_key=letter.order_key)
+
+    async def resend_all(
+        self, group: str, wanted: Wanted = EVERY, *, to: str | None = None, rate: float | None = None
+    ) -> AsyncIterator[tuple[Letter, SendResult]]:
+        """Send again, one after the other, what `read` yields, at most `rate` a second; yield each when it is stored.
+
+        What comes into the dead letters meanwhile is not sent. Nothing remembers that a letter was sent again: twice
+        the same call sends it twice.
+        """
+        pace = Pace(rate, self._clock) if rate else None
+        async for letter in self.read(group, wanted):
+            if pace is not None:
+                await pace.turn()
+                pace.passed(1)
+            yield letter, await self.resend(letter, to)
+
+
+async def retention_hours(api: BrokerApi, address: str) -> float:
+    """Return how many hours a broker keeps its files."""
+    answer = await api.call(address, request(RequestCode.GET_BROKER_CONFIG), CALL_TIMEOUT)
+    if answer.code != ResponseCode.SUCCESS:
+        raise broker_error(answer.code, answer.remark)
+    for line in answer.body.decode(errors="replace").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "fileReservedTime" and value.strip().isdigit():
+            return float(value)
+    return _DEFAULT_HOURS

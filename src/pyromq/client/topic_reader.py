@@ -1,0 +1,92 @@
+"""Reading what a topic holds, once, without a group: nobody's offsets are looked at or moved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from pyromq.client.api import BrokerApi
+from pyromq.client.publish import MASTER_ID
+from pyromq.client.results import PullAnswer, PullStatus
+from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
+from pyromq.errors import NoRoute
+from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.filter import EVERYTHING
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
+from pyromq.protocol.record import decode_messages
+
+PULL_TIMEOUT = 10.0
+_MESSAGES_A_PULL = 1000
+_BYTES_A_PULL = 1024 * 1024  # Apache's brokers ignore this and keep to their own 32 messages
+
+
+class TopicReader:
+    """The queues of one topic as they are now: what comes later is not read."""
+
+    def __init__(self, api: BrokerApi, topic: str, route: TopicRouteData) -> None:
+        self.topic = topic
+        # Also those that may not be read, as dead letters of RocketMQ 4.9.0: an error says more than an empty list.
+        self.queues = sorted(
+            MessageQueue(topic, data.broker_name, number)
+            for data in route.queue_datas
+            for number in range(data.read_queue_nums)
+        )
+        self._api = api
+        self._addresses = {broker.broker_name: _reader(broker.broker_addrs) for broker in route.broker_datas}
+
+    @classmethod
+    async def open(cls, api: BrokerApi, topic: str) -> TopicReader:
+        """Find the topic; raises NoRoute if there is none."""
+        return cls(api, topic, await api.route(topic))
+
+    def address(self, queue: MessageQueue) -> str:
+        """Return where a queue is read: at the master, else at a slave."""
+        try:
+            return self._addresses[queue.broker_name]
+        except KeyError:
+            raise NoRoute(f"broker {queue.broker_name!r} is gone") from None
+
+    async def ends(self, queue: MessageQueue) -> tuple[int, int]:
+        """Return a queue's first offset, and the one behind its last."""
+        address = self.address(queue)
+        low = await self._api.min_offset(address, self.topic, queue.queue_id)
+        return low, await self._api.max_offset(address, self.topic, queue.queue_id)
+
+    async def read(self) -> AsyncIterator[MessageExt]:
+        """Yield all messages, queue by queue, each from its first one on."""
+        ends = [(queue, *await self.ends(queue)) for queue in self.queues]
+        for queue, low, high in ends:
+            async for message in self._read(queue, low, high):
+                yield message
+
+    async def _read(self, queue: MessageQueue, offset: int, end: int) -> AsyncIterator[MessageExt]:
+        while offset < end:
+            answer = await self._pull(queue, offset)
+            if answer.status is PullStatus.FOUND:
+                for message in decode_messages(answer.body, queue.broker_name):
+                    if message.queue_offset < end:
+                        yield message
+            elif answer.next_offset <= offset:  # the end came nearer: the queue was made anew
+                return
+            offset = answer.next_offset
+
+    async def _pull(self, queue: MessageQueue, offset: int) -> PullAnswer:
+        header = PullMessageRequestHeader(
+            consumer_group=TOOLS_CONSUMER_GROUP,
+            topic=self.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=_MESSAGES_A_PULL,
+            sys_flag=PULL_WITH_SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=EVERYTHING,
+            sub_version=0,
+            pyromq_max_bytes=_BYTES_A_PULL,
+        )
+        return await self._api.pull(self.address(queue), header, timeout=PULL_TIMEOUT)
+
+
+def _reader(addresses: dict[int, str]) -> str:
+    return addresses.get(MASTER_ID) or addresses[min(addresses)]
