@@ -14,9 +14,11 @@ from pyromq.broker.server import Broker
 from pyromq.store.files import OsFiles
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer
+from tests.broker.transaction_peer import GROUP, TransactionPeer
 
 StartBroker = Callable[..., Awaitable[Broker]]
 Connect = Callable[[Broker], Awaitable[Peer]]
+Join = Callable[..., Awaitable[TransactionPeer]]
 
 
 @pytest.fixture
@@ -59,3 +61,18 @@ async def connect(clock: TestClock) -> AsyncIterator[Connect]:
 @pytest.fixture
 async def peer(broker: Broker, connect: Connect) -> Peer:
     return await connect(broker)
+
+
+@pytest.fixture
+async def join(clock: TestClock) -> AsyncIterator[Join]:
+    """Make producers of transactions that a broker knows, each with a connection of its own."""
+    peers: list[TransactionPeer] = []
+
+    async def make(broker: Broker, group: str = GROUP) -> TransactionPeer:
+        peers.append(TransactionPeer(broker, clock, group))
+        await peers[-1].enter()
+        return peers[-1]
+
+    yield make
+    for peer in peers:
+        await peer.remoting.close()

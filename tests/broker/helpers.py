@@ -17,7 +17,7 @@ from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRe
 from pyromq.protocol.message import MessageExt
 from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import Connection, Handler
 
 PATIENCE = 30.0
 
@@ -101,7 +101,9 @@ class Peer:
     def __init__(self, address: str, clock: Clock) -> None:
         self.address = address
         self.received: list[RemotingCommand] = []
-        self.remoting = RemotingClient(clock, handlers={RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note})
+        self.handlers: dict[int, Handler] = {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note}
+        """What it answers when the broker asks; tests may add to it."""
+        self.remoting = RemotingClient(clock, handlers=self.handlers)
 
     def _note(self, command: RemotingCommand, connection: Connection) -> None:
         self.received.append(command)

@@ -100,9 +100,11 @@ async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, co
     values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store"), "autoCreateTopicEnable": "true"}
     async with Broker(broker_config(values), clock) as broker:
         peer = await connect(broker)
-        await peer.send("orders")
-        await peer.send("others")
+        for topic in ("orders", "others", "unlisted"):
+            await peer.send(topic)
+        del broker.topics.by_name["unlisted"]
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+        assert broker.store.topics == ["others", "unlisted"]  # no other is deleted, not even one without a row
         assert (tmp_path / "store" / DELETIONS_NAME).exists()
         assert "orders" not in (tmp_path / "store" / "config" / "topics.json").read_text()
         assert broker.http_info()["messages_put"] == 2
@@ -110,7 +112,7 @@ async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, co
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})  # once more is no error
     async with Broker(broker_config(values), clock) as broker:
         peer = await connect(broker)
-        assert ("orders" in broker.topics.by_name, broker.store.topics) == (False, ["others"])
+        assert ("orders" in broker.topics.by_name, broker.store.topics) == (False, ["others", "unlisted"])
         await peer.send("orders", b"anew")
         assert [message.body for message in await peer.read("orders")] == [b"anew"]
 

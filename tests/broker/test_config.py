@@ -5,6 +5,7 @@ import pytest
 from pyromq.broker.config import KNOWN_KEYS, broker_config, parse_properties, settings_of
 from pyromq.broker.config_keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT
 from pyromq.errors import ConfigError
+from pyromq.store.config import DEFAULT_DELAY_LEVELS
 
 
 def test_defaults_are_rocketmqs() -> None:
@@ -80,6 +81,16 @@ def test_keys_of_flush_and_retention() -> None:
     assert (store.clean_file_forcibly, store.max_store_bytes) == (False, 10 << 30)
     assert config.without_effect == ()
     assert settings_of(config).items() >= values.items()
+
+
+def test_delay_levels_reach_the_store_and_are_shown_as_they_were_given() -> None:
+    config = broker_config({"messageDelayLevel": "1s 90s 2m 3h 1d"})
+    assert config.store.delay_levels_ms == (1_000, 90_000, 120_000, 10_800_000, 86_400_000)
+    assert config.without_effect == ()
+    assert settings_of(config)["messageDelayLevel"] == "1s 90s 2m 3h 1d"
+    assert settings_of(broker_config({}))["messageDelayLevel"] == DEFAULT_DELAY_LEVELS
+    with pytest.raises(ConfigError, match=r"messageDelayLevel wants durations .* not '1s 5 minutes'"):
+        broker_config({"messageDelayLevel": "1s 5 minutes"})
 
 
 @pytest.mark.parametrize(

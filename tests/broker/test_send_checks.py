@@ -29,10 +29,10 @@ from tests.broker.helpers import Peer, send_header
         ("orders", {"queue_id": 4}, ResponseCode.SYSTEM_ERROR),
         ("orders", {"default_topic_queue_nums": 0, "queue_id": -1}, ResponseCode.SYSTEM_ERROR),
         ("%RETRY%no group@", {}, ResponseCode.SYSTEM_ERROR),
-        ("orders", {"properties": "TRAN_MSG\x01true"}, ResponseCode.NO_PERMISSION),
+        ("orders", {"properties": "TRAN_MSG\x01true"}, ResponseCode.MESSAGE_ILLEGAL),
         ("orders", {"sys_flag": 4}, ResponseCode.NO_PERMISSION),
-        ("orders", {"properties": "DELAY\x013"}, ResponseCode.MESSAGE_ILLEGAL),
-        ("orders", {"properties": "TIMER_DELIVER_MS\x01999"}, ResponseCode.MESSAGE_ILLEGAL),
+        ("orders", {"properties": "DELAY\x01soon"}, ResponseCode.SYSTEM_ERROR),
+        ("orders", {"properties": "TIMER_DELIVER_MS\x01soon"}, ResponseCode.MESSAGE_ILLEGAL),
         ("orders", {"properties": "K\x01" + "x" * 32_767}, ResponseCode.MESSAGE_ILLEGAL),
         ("orders", {"properties": "K\x01" + "汉" * 32_768}, ResponseCode.MESSAGE_ILLEGAL),
     ],
@@ -77,9 +77,10 @@ async def test_a_batch_with_a_delayed_message_is_refused_whole(peer: Peer) -> No
     assert (await peer.pull(expect=ResponseCode.PULL_NOT_FOUND)).body == b""
 
 
-async def test_a_delayed_retry_is_refused_too(peer: Peer) -> None:
+async def test_a_delayed_retry_waits_as_others_do(peer: Peer, broker: Broker) -> None:
     await peer.beat()
-    await peer.send("%RETRY%billing", properties="DELAY\x013", expect=ResponseCode.MESSAGE_ILLEGAL)
+    await peer.send("%RETRY%billing", properties="DELAY\x013")
+    assert broker.store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1
 
 
 async def test_a_topic_without_write_permission_takes_nothing(peer: Peer, broker: Broker) -> None:

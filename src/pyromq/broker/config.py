@@ -94,10 +94,30 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`); on in `pyromq up`."""
     filter_retries: bool = False
     """Whether messages that come again are filtered once more (`filterSupportRetry`)."""
+    filter_functions: tuple[tuple[str, str], ...] = ()
+    """Filters that consumers may subscribe to by name, each a `module:function` (`pyromqFilterFunctions`)."""
     filter_keep_time: float = 86_400.0
     """How long a filter is kept that no consumer asks for (`filterDataCleanTimeSpan`)."""
+    slave_read: bool = False
+    """Whether a pull that lags far behind is told to ask a slave next (`slaveReadEnable`)."""
     notify_consumer_changes: bool = True
     """Whether a group's members are told when one comes or goes (`notifyConsumerIdsChangedEnable`)."""
+    store_replies: bool = True
+    """Whether replies to request messages are stored, besides being handed to who waits (`storeReplyMessageEnable`)."""
+    transaction_timeout: float = 6.0
+    """How long after its birth a transaction is left alone, unless it says so itself (`transactionTimeOut`)."""
+    transaction_check_max: int = 15
+    """How often a producer is asked about a transaction before it is given up (`transactionCheckMax`)."""
+    transaction_check_interval: float = 60.0
+    """Time between two rounds of questions (`transactionCheckInterval`)."""
+    reject_transactions: bool = False
+    """Whether transactional messages are refused (`rejectTransactionMessage`)."""
+    fast_failure: bool = True
+    """Whether sends are refused where requests wait too long (`brokerFastFailureEnable`)."""
+    send_wait_limit: float = 0.2
+    """How long that is (`waitTimeMillsInSendQueue`)."""
+    slow_write_limit: float = 1.0
+    """How long a write of the log may take before sends are refused (`osPageCacheBusyTimeOutMills`)."""
     accept_sends_from_ms: int = 0
     """The time from which on sends are taken, ms since the epoch (`startAcceptSendRequestTimeStamp`)."""
 

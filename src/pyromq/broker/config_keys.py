@@ -6,13 +6,15 @@ say what the fields are for. Values come as text and go back as text (GET_BROKER
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS
+from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS, parse_delay_levels, show_delay_levels
 
 _INT_MAX = 2**31 - 1
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 
 
 class Key(NamedTuple):
@@ -87,6 +89,21 @@ def hours(value: str) -> tuple[int, ...]:
 
 def _show_hours(value: tuple[int, ...]) -> str:
     return ";".join(f"{hour:02d}" for hour in value)
+
+
+def functions(value: str) -> tuple[tuple[str, str], ...]:
+    """Read `name=module:function;name=module:function`."""
+    found: dict[str, str] = {}
+    for part in filter(None, map(str.strip, value.split(";"))):
+        name, _, place = (piece.strip() for piece in part.partition("="))
+        if not name or name in found or not _FUNCTION.fullmatch(place):
+            raise ValueError(f"wants name=module:function;… with each name once, and {part!r} is not that")
+        found[name] = place
+    return tuple(found.items())
+
+
+def _show_functions(value: tuple[tuple[str, str], ...]) -> str:
+    return ";".join(f"{name}={place}" for name, place in value)
 
 
 def ratio(value: str) -> float:
@@ -166,8 +183,18 @@ BROKER_KEYS: dict[str, Key] = {
     "autoCreateSubscriptionGroup": _flag("auto_create_groups"),
     "clusterTopicEnable": _flag("cluster_topic_enabled"),
     "brokerTopicEnable": _flag("broker_topic_enabled"),
+    "slaveReadEnable": _flag("slave_read"),
+    "storeReplyMessageEnable": _flag("store_replies"),
     "notifyConsumerIdsChangedEnable": _flag("notify_consumer_changes"),
+    "transactionTimeOut": _period("transaction_timeout", 0, _DAY_MS),
+    "transactionCheckMax": Key("transaction_check_max", integer(1, _INT_MAX)),
+    "transactionCheckInterval": _period("transaction_check_interval", 1, _DAY_MS),
+    "rejectTransactionMessage": _flag("reject_transactions"),
+    "brokerFastFailureEnable": _flag("fast_failure"),
+    "waitTimeMillsInSendQueue": _period("send_wait_limit", 1, _DAY_MS),
+    "osPageCacheBusyTimeOutMills": _period("slow_write_limit", 1, _DAY_MS),
     "startAcceptSendRequestTimeStamp": Key("accept_sends_from_ms", integer(0, 2**63 - 1)),
+    "pyromqFilterFunctions": Key("filter_functions", functions, _show_functions),
     "pyromqMaxTopics": Key("max_topics", integer(1, _INT_MAX)),
     "pyromqMaxGroups": Key("max_groups", integer(1, _INT_MAX)),
     "pyromqMaxHeldPulls": Key("max_held_pulls", integer(1, _INT_MAX)),
@@ -198,6 +225,7 @@ STORE_KEYS: dict[str, Key] = {
     "maxTransferBytesOnMessageInMemory": Key("max_transfer_bytes_in_memory", integer(1, 8 << 20)),
     "maxTransferCountOnMessageInDisk": Key("max_transfer_count_in_disk", integer(1, 65_536)),
     "maxTransferBytesOnMessageInDisk": Key("max_transfer_bytes_in_disk", integer(1, 8 << 20)),
+    "messageDelayLevel": Key("delay_levels_ms", parse_delay_levels, show_delay_levels),
 }
 
 # Keys whose value may only be the one that this version keeps; anything else would change what an answer promises.
@@ -208,6 +236,8 @@ FIXED_KEYS: dict[str, tuple[str, str]] = {
     "enableDLegerCommitLog": ("false", "DLedger is not part of PyroMQ"),
     "enableMultiDispatch": ("false", "light message queues are not supported"),
     "enableLmq": ("false", "light message queues are not supported"),
+    "filterServerNums": ("0", "filter servers are not part of PyroMQ; SQL92 expressions filter"),
+    "useTLS": ("false", "TLS comes later"),
     "readOnlyCommitLogStorePaths": ("", "several commit log directories are not supported"),
 }
 
@@ -221,13 +251,13 @@ checkCRCOnRecover maxLmqConsumeQueueNum duplicationEnable putMsgIndexHightWater 
 flushCommitLogTimed flushCommitLogLeastPages flushCommitLogThoroughInterval commitIntervalCommitLog
 commitCommitLogLeastPages commitCommitLogThoroughInterval flushIntervalConsumeQueue flushConsumeQueueLeastPages
 flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval flushDelayOffsetInterval
-osPageCacheBusyTimeOutMills deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
+deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
 destroyMapedFileIntervalForcibly redeleteHangedFileInterval haListenPort haMasterAddress haSendHeartbeatInterval
-haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout slaveReadEnable offsetCheckInSlave
-transferMsgByHeap disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold messageDelayLevel
+haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout offsetCheckInSlave
+transferMsgByHeap disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
 enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
-enableScheduleMessageStats transactionTimeOut transactionCheckMax transactionCheckInterval rejectTransactionMessage
-enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterServerNums storeReplyMessageEnable
+enableScheduleMessageStats
+enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
 enableDetailStat autoDeleteUnusedStats messageStorePlugIn highSpeedMode maxDelayTime commercialEnable
 commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount sendMessageThreadPoolNums
 putMessageFutureThreadPoolNums pullMessageThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
@@ -235,7 +265,7 @@ adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNum
 endTransactionThreadPoolNums sendThreadPoolQueueCapacity putThreadPoolQueueCapacity pullThreadPoolQueueCapacity
 replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
 consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity
-brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue
+waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue
 waitTimeMillsInTransactionQueue
 """
 WITHOUT_EFFECT: frozenset[str] = frozenset(_WITHOUT_EFFECT.split())

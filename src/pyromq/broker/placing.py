@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pyromq.errors import MessageIllegal, NoPermission
-from pyromq.protocol.properties import DELAY, START_DELIVER_TIME, TRANSACTION_PREPARED
+from pyromq.protocol.properties import (
+    DELAY,
+    START_DELIVER_TIME,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+    TRANSACTION_PREPARED,
+)
 from pyromq.protocol.record import Record
 
 Place = Callable[[Record, dict[str, str]], None]
 """Changes a record, given its properties taken apart; raises BrokerError to refuse it."""
 
-TIMER_PROPERTIES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", START_DELIVER_TIME)
+TIMER_PROPERTIES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, START_DELIVER_TIME)
 """RocketMQ 5's properties of a delivery at any time, and that of other 4.x clients."""
 
 
@@ -29,7 +37,8 @@ class Placing:
 
     def place(self, record: Record, properties: dict[str, str]) -> None:
         """Change a record that is not for consumers yet; leave any other alone."""
-        if is_prepared(properties):
+        # A consumer's retry is a copy with all properties of a message that was committed long ago.
+        if is_prepared(properties) and not (record.reconsume_times > 0 and has_level(properties)):
             self.prepare(record, properties)
         elif has_level(properties):  # as in RocketMQ 5, a level wins over a time
             self.delay(record, properties)
@@ -53,8 +62,8 @@ def has_level(properties: Mapping[str, str]) -> bool:
 
 
 def is_timed(properties: Mapping[str, str]) -> bool:
-    """Tell whether a message names its own delay or time of delivery."""
-    return any(name in properties for name in TIMER_PROPERTIES)
+    """Tell whether a message names its own delay or time of delivery; one that has waited already does so no more."""
+    return TIMER_OUT_MS not in properties and any(name in properties for name in TIMER_PROPERTIES)
 
 
 def _refuse_transactions(record: Record, properties: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ import time
 from contextlib import AsyncExitStack
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.handlers.query import QueryHandler
 from pyromq.broker.read_side import ReadSide
 from pyromq.broker.tables import Tables
 from pyromq.clock import Clock
@@ -75,7 +76,8 @@ class ReadOnlyBroker(ReadSide):
         return Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
 
     def _handler_table(self) -> dict[int, Handler]:
-        return {**super()._handler_table(), **dict.fromkeys(CHANGES, _refuse)}
+        queries = QueryHandler(self.store).handlers()
+        return {**super()._handler_table(), **queries, **dict.fromkeys(CHANGES, _refuse)}
 
     def _start_housekeeping(self, stack: AsyncExitStack) -> None:
         super()._start_housekeeping(stack)
@@ -124,7 +126,7 @@ class ReadOnlyBroker(ReadSide):
         }
 
     def _arrivals(self, topic: str, queue_id: int, start: int, end: int) -> list[Arrival]:
-        entries = ENTRY.iter_unpack(self.store.entries(topic, queue_id, start, end))
+        entries = ENTRY.iter_unpack(self.store.raw_entries(topic, queue_id, start, end))
         return [Arrival(topic, queue_id, offset, code) for offset, (_, _, code) in enumerate(entries, start)]
 
     async def _stop_looking(self) -> None:

@@ -16,15 +16,14 @@ from typing import Any, Self
 from pyromq.broker.addresses import join_address, machine_host, refuse_hidden_loopback, resolve, split_address
 from pyromq.broker.clients import ClientRegistry, QueueLocks
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.handlers.admin_broker import BrokerHandlers
-from pyromq.broker.handlers.admin_groups import GroupHandlers
-from pyromq.broker.handlers.admin_topics import TopicHandlers
+from pyromq.broker.handlers.administration import Administration
 from pyromq.broker.handlers.clients import ClientHandlers
 from pyromq.broker.handlers.offsets import OffsetHandlers
 from pyromq.broker.handlers.pull import PullHandler
 from pyromq.broker.handlers.send import BORN_HOST
 from pyromq.broker.registration import Registration
 from pyromq.broker.selection import Selection
+from pyromq.broker.settings import Settings
 from pyromq.broker.stats import SAMPLE_PERIOD, BrokerStats
 from pyromq.broker.tables import Tables
 from pyromq.clock import Clock
@@ -53,6 +52,7 @@ class ReadSide:
 
     def __init__(self, config: BrokerConfig, clock: Clock, files: OsFiles | None = None) -> None:
         self.config = config
+        self.settings = Settings(config)
         self.name = config.name
         self._clock = clock
         self._files = files
@@ -95,7 +95,14 @@ class ReadSide:
             "bytes_put": totals.put_bytes,
             "messages_got": totals.gets,
             "bytes_got": totals.get_bytes,
+            "pulls_found": totals.found,
+            "pulls_missed": totals.missed,
+            "longest_get_ms": round(self.stats.longest_get_ms, 1),
+            "replies_taken": self.stats.replies_taken,
+            "replies_not_taken": self.stats.replies_not_taken,
             "backward_commits": self.offsets.backward_commits,
+            "filter_function_errors": self._tables.expressions.functions.errors,
+            "groups_subscribing_differently": self._client_handlers.agreement.disagreeing,
             "commit_log_min_offset": self.store.min_physical_offset,
             "commit_log_max_offset": self.store.max_physical_offset,
             "commit_log_flushed_offset": self.store.flushed_offset,
@@ -105,6 +112,7 @@ class ReadSide:
     async def __aenter__(self) -> Self:
         """Open the store, listen, register; raise ConfigError, StoreError or RemotingError where that fails."""
         async with AsyncExitStack() as stack:
+            self._load_settings()
             await self._find_host()
             self._open_store(stack)
             self._open_tables(stack)
@@ -121,6 +129,9 @@ class ReadSide:
     ) -> None:
         await self._exit.aclose()
         logger.info("broker stopped name=%s", self.name)
+
+    def _load_settings(self) -> None:
+        """Set `settings` and `config`, where changes were made before a restart."""
 
     async def _find_host(self) -> None:
         self._host = self.config.public_host or machine_host()
@@ -144,7 +155,7 @@ class ReadSide:
         config, clock = self.config, self._clock
         self._round = Round(asyncio.get_running_loop())
         self.clients = ClientRegistry()
-        self.stats = BrokerStats(self.topics, clock.now())
+        self.stats = BrokerStats(self.topics, clock.now(), asyncio.get_running_loop().call_soon)
         self._pulls = PullHandler(
             config,
             clock,
@@ -154,7 +165,7 @@ class ReadSide:
             selection=Selection(
                 self.clients,
                 self._tables.filters,
-                by_property=config.property_filter,
+                self._tables.expressions,
                 filter_retries=config.filter_retries,
             ),
             offsets=self.offsets,
@@ -167,40 +178,34 @@ class ReadSide:
             groups=self.groups,
             topics=self.topics,
             locks=QueueLocks(),
-            filters=self._tables.filters,
-            filter_by_property=config.property_filter,
+            registered=self._tables.filters,
+            filters=self._tables.expressions,
             notify_changes=config.notify_consumer_changes,
         )
+        self.settings.listeners += [
+            self.topics.configure,
+            self.groups.configure,
+            self._pulls.configure,
+            self._client_handlers.configure,
+        ]
         self._handlers = self._handler_table()
 
     def _handler_table(self) -> dict[int, Handler]:
-        config, clock, store, topics = self.config, self._clock, self.store, self.topics
-        offset_handlers = OffsetHandlers(store=store, topics=topics, offsets=self.offsets)
-        topic_handlers = TopicHandlers(
-            self.name,
-            store=store,
-            topics=topics,
-            offsets=self.offsets,
-            clients=self.clients,
-            register=lambda: self._registration.register_everywhere(),
-        )
-        group_handlers = GroupHandlers(
-            self.name,
-            store=store,
-            topics=topics,
-            groups=self.groups,
-            offsets=self.offsets,
+        self._administration = Administration(
+            self.settings,
+            self._clock,
+            store=self.store,
+            tables=self._tables,
             clients=self.clients,
             stats=self.stats,
+            address=lambda: self.address,
+            register=lambda: self._registration.register_everywhere(),
         )
-        broker_handlers = BrokerHandlers(config, clock, store=store, topics=topics, stats=self.stats)
         return {
             **self._pulls.handlers(),
-            **offset_handlers.handlers(),
+            **OffsetHandlers(store=self.store, topics=self.topics, offsets=self.offsets).handlers(),
             **self._client_handlers.handlers(),
-            **topic_handlers.handlers(),
-            **group_handlers.handlers(),
-            **broker_handlers.handlers(),
+            **self._administration.handlers(),
         }
 
     async def _listen(self, stack: AsyncExitStack) -> None:
@@ -231,6 +236,7 @@ class ReadSide:
             address=self.address,
             ha_address=join_address(ha_host, self.port + HA_PORT_ABOVE),
         )
+        self.settings.listeners.append(self._registration.configure)
         await self._registration.start()
         stack.push_async_callback(self._registration.stop)
 

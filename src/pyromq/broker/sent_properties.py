@@ -61,10 +61,10 @@ class PropertyWriter:
         return encode_properties({**properties, CLUSTER: self._cluster}).encode()
 
     def _stored_after_parsing(self, sent: str) -> Stored:
-        properties = decode_properties(sent)
-        properties.pop(WAIT, None)
-        properties[CLUSTER] = self._cluster
-        return encode_properties(properties).encode(), tag_code(properties.get(TAGS)), properties
+        # Whoever writes the text anew keeps WAIT, as RocketMQ does in delayed messages and halves of transactions.
+        properties = decode_properties(sent) | {CLUSTER: self._cluster}
+        stored = {name: value for name, value in properties.items() if name != WAIT}
+        return encode_properties(stored).encode(), tag_code(properties.get(TAGS)), properties
 
 
 def waits_for_flush(sent: str | None) -> bool:

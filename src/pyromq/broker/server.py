@@ -5,22 +5,34 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
 from pyromq.broker.acknowledgements import Acknowledgements
 from pyromq.broker.cleaning import Cleaning
+from pyromq.broker.dead_letter_watch import DeadLetterWatch
+from pyromq.broker.delay_offsets import DelayOffsets
+from pyromq.broker.flow_control import Cause, FlowControl
 from pyromq.broker.handlers.admin_store import StoreHandlers
 from pyromq.broker.handlers.query import QueryHandler
+from pyromq.broker.handlers.replies import ReplyHandler
 from pyromq.broker.handlers.send import SendHandler
+from pyromq.broker.handlers.send_back import SendBackHandler
+from pyromq.broker.offset_events import OffsetEvents
 from pyromq.broker.placing import Placing
 from pyromq.broker.read_side import ReadSide
 from pyromq.broker.restoring import restore_tables
+from pyromq.broker.schedule import Schedule
+from pyromq.broker.settings import Settings
+from pyromq.broker.timer_service import TimerService
+from pyromq.broker.transaction_service import TransactionService
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.hosts import encode_host
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.config import StoreConfig
+from pyromq.store.json_file import JsonFile
 from pyromq.store.message_store import MessageStore
 
 logger = logging.getLogger(__name__)
@@ -45,7 +57,22 @@ class Broker(ReadSide):
             "damaged_ranges": len(self.store.fences),
             "damaged_messages_left_out": self.store.fences.skipped,
             "disk_used_percent": self.store.cleaner.retention.disk_percent,
+            **self._transactions.info(),
+            **self._timer.info(),
+            "sends_refused_for_waiting": self._flow.refused[Cause.WAIT],
+            "sends_refused_for_slow_writes": self._flow.refused[Cause.WRITE],
+            "longest_round_ms": round(self._flow.longest_round * 1000, 1),
+            "longest_slow_write_ms": round(self._flow.longest_write * 1000, 1),
+            "delayed_messages_waiting": self._schedule.waiting,
+            "delayed_messages_delivered": self._schedule.delivered,
+            "delayed_messages_max_late_ms": self._schedule.max_late_ms,
         }
+
+    def _load_settings(self) -> None:
+        path = self.config.store.root / "config" / "changedSettings.json"
+        self.settings = Settings(self.config, JsonFile(path, self._files))
+        self.settings.load()
+        self.config = self.settings.current
 
     def _open_store(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
@@ -60,11 +87,63 @@ class Broker(ReadSide):
         restore_tables(self._tables, self.store)
 
     def _handler_table(self) -> dict[int, Handler]:
+        self._build_storing()
+        self._build_delays()
+        self._build_sends()
+        self._build_transactions()
+        self._follow_settings()
+        return {
+            **self._sends.handlers(),
+            **self._send_backs.handlers(),
+            **self._replies.handlers(),
+            **self._transactions.handlers,
+            **self._timer.handlers,
+            **QueryHandler(self.store).handlers(),
+            **self._cleaning_handlers(),
+            **super()._handler_table(),
+        }
+
+    def _build_storing(self) -> None:
         self.store.on_arrival = self._pulls.waiting.on_arrival
         self._acknowledgements = Acknowledgements(
             self.store, self._round, self.topics.saver, self._clock, self.config.sync_flush_timeout
         )
+        self._flow = FlowControl(
+            self._round,
+            self.store,
+            wait_limit=self.config.send_wait_limit if self.config.fast_failure else None,
+            write_limit=self.config.slow_write_limit,
+        )
+        self._offset_events = OffsetEvents(
+            self.name,
+            self._clock,
+            store=self.store,
+            topics=self.topics,
+            acknowledgements=self._acknowledgements,
+        )
+        self._pulls.on_offset_moved = self._offset_events.moved
+
+    def _build_delays(self) -> None:
         self._placing = Placing()
+        self._schedule = Schedule(
+            self.store,
+            self.topics,
+            DelayOffsets(JsonFile(self.config.store.root / "config" / "delayOffset.json", self._files)),
+            self._acknowledgements,
+            self._clock,
+        )
+        self._schedule.load()
+        self._placing.delay = self._schedule.place
+        self._timer = TimerService(
+            self._clock,
+            self._files,
+            store=self.store,
+            topics=self.topics,
+            acknowledgements=self._acknowledgements,
+            placing=self._placing,
+        )
+
+    def _build_sends(self) -> None:
         self._sends = SendHandler(
             self.config,
             store=self.store,
@@ -72,34 +151,86 @@ class Broker(ReadSide):
             groups=self.groups,
             acknowledgements=self._acknowledgements,
             placing=self._placing,
+            flow=self._flow,
         )
+        self._send_backs = SendBackHandler(
+            self.config,
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            acknowledgements=self._acknowledgements,
+            placing=self._placing,
+            stats=self.stats,
+        )
+        self._replies = ReplyHandler(
+            self.config,
+            self._clock,
+            store=self.store,
+            clients=self.clients,
+            sends=self._sends,
+            acknowledgements=self._acknowledgements,
+            stats=self.stats,
+        )
+
+    def _build_transactions(self) -> None:
+        self._transactions = TransactionService(
+            self.config,
+            self._clock,
+            store=self.store,
+            topics=self.topics,
+            offsets=self.offsets,
+            clients=self.clients,
+            acknowledgements=self._acknowledgements,
+            placing=self._placing,
+        )
+
+    def _follow_settings(self) -> None:
+        self.settings.listeners += [
+            self._sends.configure,
+            self._send_backs.configure,
+            self._replies.configure,
+            self._transactions.configure,
+            lambda config: self.store.cleaner.configure(config.store),
+        ]
+
+    def _cleaning_handlers(self) -> Mapping[int, Handler]:
         self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
-        store_handlers = StoreHandlers(
+        return StoreHandlers(
             self.store.cleaner, self._cleaning, self.topics, lambda: self._registration.register_everywhere()
-        )
-        return {
-            **self._sends.handlers(),
-            **QueryHandler(self.store).handlers(),
-            **store_handlers.handlers(),
-            **super()._handler_table(),
-        }
+        ).handlers()
 
     def _start_housekeeping(self, stack: AsyncExitStack) -> None:
         super()._start_housekeeping(stack)
         self._cleaning.start()
         stack.callback(self._cleaning.stop)
+        watch = DeadLetterWatch(
+            self.store, self.topics, self._clock, lambda: self.settings.current.store.file_reserved_hours
+        )
+        watch.start()
+        stack.callback(watch.stop)
+        self._administration.broker.more_figures += [self._schedule.figures, self._flow.figures]
+        self._schedule.start()
+        stack.callback(self._schedule.stop)
+        self._timer.start()
+        stack.push_async_callback(self._timer.stop)
+        self._transactions.start()
+        stack.push_async_callback(self._transactions.stop)
 
     async def _listen(self, stack: AsyncExitStack) -> None:
         await super()._listen(stack)
-        self._sends.store_host = encode_host(self._ip, self.port)
+        self._sends.store_host = self._offset_events.store_host = encode_host(self._ip, self.port)
+        self._transactions.transactions.store_host = self._sends.store_host
         stack.push_async_callback(self._stop_sends)
 
     async def _stop_sends(self) -> None:
         """Take no more messages, and let the answers leave that still wait for the disk."""
+        storing = (self._sends.handlers(), self._send_backs.handlers(), self._replies.handlers())
+        refused = {code: _refuse for handlers in (*storing, self._transactions.handlers) for code in handlers}
         for handlers in (self._handlers, self._fast_handlers):
-            handlers.update(dict.fromkeys(self._sends.handlers(), _refuse))
+            handlers.update(refused)
         self._pulls.waiting.close()
         await self._acknowledgements.drained()
+        await self._schedule.close()
 
 
 def loss_window(config: StoreConfig) -> str:

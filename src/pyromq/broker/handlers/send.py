@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from pyromq.broker.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.flow_control import FlowControl
 from pyromq.broker.groups import SubscriptionGroups
 from pyromq.broker.placing import Placing
+from pyromq.broker.retries import is_exhausted
 from pyromq.broker.sent_properties import PropertyWriter, stored_in_batch, waits_for_flush
 from pyromq.broker.topics import Topic, TopicTable
 from pyromq.errors import (
@@ -45,7 +47,7 @@ BORN_HOST = "born_host"
 """The attribute of a connection that holds the peer's address as a record does."""
 
 _PREPARED_BIT = 0x4  # set in both "prepared" and "rollback": such a record would never be delivered
-_SENDS_MAX_RECONSUME_TIMES = 121  # version 3.4.9
+_PREPARED_WITHOUT_PROPERTY = "a message whose sysFlag says prepared needs the property TRAN_MSG"
 _KINDS: dict[int, type[SendMessageRequestHeader]] = {RequestCode.SEND_MESSAGE: SendMessageRequestHeader}
 STOCK_REGION = ("DefaultRegion", True)  # what the quick form of the answer says
 
@@ -62,8 +64,10 @@ class SendHandler:
         groups: SubscriptionGroups,
         acknowledgements: Acknowledgements,
         placing: Placing,
+        flow: FlowControl,
     ) -> None:
         self._put = store.put
+        self._flow = flow
         self._put_batch = store.put_batch
         self.store_host = bytes(IPV4_HOST_LENGTH)
         self._topics = topics
@@ -75,11 +79,15 @@ class SendHandler:
         self._place = placing.place
         self._sync_flush = config.store.flush_disk_type == "SYNC_FLUSH"
         self._max_message_size = config.store.max_message_size
-        self._broker_writable = bool(config.permission & PERM_WRITE)
+        self.configure(config)
         self._accept_from_ms = config.accept_sends_from_ms
         self._region = config.region
         self._trace_on = config.trace_on
         self._answer = send_answer if (config.region, config.trace_on) == STOCK_REGION else self._regional_answer
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over settings, at the start and when they change."""
+        self._broker_writable = bool(config.permission & PERM_WRITE)
 
     @property
     def store_host(self) -> bytes:
@@ -99,6 +107,8 @@ class SendHandler:
     def send(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Store one message or a batch of them."""
         try:
+            if self._flow.refuses:
+                self._flow.check()
             header = request.ext
             if type(header) is not SendMessageRequestHeaderV2:
                 header = request.header(_KINDS.get(request.code, SendMessageRequestHeaderV2))
@@ -108,19 +118,20 @@ class SendHandler:
                 if not 0 <= queue_id < topic.queues:
                     queue_id = _queue(topic, queue_id)
             else:
-                topic, queue_id = self._target(header, request, connection)
-            if header.sys_flag & _PREPARED_BIT:
-                raise NoPermission("transactional messages are not supported yet by this broker")
+                topic, queue_id = self.target(header, request, connection)
             if header.batch:
                 self._send_batch(header, request, connection, topic, queue_id)
                 return None
-            record = self._record(header, request, connection, topic, queue_id)
+            record = self.record(header, request, connection, topic, queue_id)
             record.properties, record.tags_code, special = self._properties.stored(header.properties)
             if special is not None:
                 self._place(record, special)
+                topic = self._find_topic(record.topic) or topic  # its own topic counts it when it is delivered
+            if record.sys_flag & _PREPARED_BIT:
+                raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
             result = self._put(record)
         except (BrokerError, StoreError) as error:
-            return self._failure(request, error)
+            return self.failure(request, error)
         topic.puts += 1
         topic.put_bytes += result.size
         if request.flag & ONEWAY_FLAG:
@@ -140,9 +151,11 @@ class SendHandler:
         topic: Topic,
         queue_id: int,
     ) -> None:
+        if header.sys_flag & _PREPARED_BIT:
+            raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
         if len(request.body) > self._max_message_size:
             raise MessageIllegal(f"the batch has {len(request.body)} bytes, more than {self._max_message_size}")
-        shared = self._record(header, request, connection, topic, queue_id)
+        shared = self.record(header, request, connection, topic, queue_id)
         suffix = self._properties.batch_suffix(header.properties)
         records = []
         for flag, body, sent in decode_batch(request.body):
@@ -158,7 +171,7 @@ class SendHandler:
         answer = self._answer(request, 0, queue_id, results[0].queue_offset, ids)
         self._acknowledge(connection, request, answer, not self._sync_flush or waits_for_flush(header.properties))
 
-    def _record(
+    def record(
         self,
         header: SendMessageRequestHeader,
         request: RemotingCommand,
@@ -179,7 +192,7 @@ class SendHandler:
             reconsume_times=header.reconsume_times or 0,
         )
 
-    def _target(
+    def target(
         self, header: SendMessageRequestHeader, request: RemotingCommand, connection: Connection
     ) -> tuple[Topic, int]:
         """Make every check that RocketMQ makes, in its order; return the topic and queue to store in."""
@@ -213,10 +226,7 @@ class SendHandler:
         """Send a message that was retried often enough to the group's dead letters."""
         name = header.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find_or_create(name)
-        limit = group.retry_max_times
-        if header.max_reconsume_times is not None and request.version >= _SENDS_MAX_RECONSUME_TIMES:
-            limit = header.max_reconsume_times
-        if (header.reconsume_times or 0) < limit:
+        if not is_exhausted(group, header.reconsume_times or 0, header.max_reconsume_times, request.version):
             return topic, queue_id
         return self._topics.ensure(dlq_topic(name), 1, "for dead letters"), 0
 
@@ -232,7 +242,7 @@ class SendHandler:
         )
         return response(request, code, None, header).encode()
 
-    def _failure(self, request: RemotingCommand, error: BrokerError | StoreError) -> RemotingCommand:
+    def failure(self, request: RemotingCommand, error: BrokerError | StoreError) -> RemotingCommand:
         """Return the answer to a send that was not stored; producers look for the region in it too."""
         if isinstance(error, StoreError):
             kind = MessageIllegal if isinstance(error, MessageTooLarge) else ServiceNotAvailable
