@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyromq.client.allocation import allocate_by_machine_room as allocate_by_machine_room
     from pyromq.client.allocation import allocate_nearby as allocate_nearby
     from pyromq.client.allocation import allocate_sticky as allocate_sticky
+    from pyromq.client.blocked import BlockedQueue as BlockedQueue
     from pyromq.client.config import FlowControl as FlowControl
     from pyromq.client.hooks import ConsumeContext as ConsumeContext
     from pyromq.client.hooks import ConsumeHook as ConsumeHook
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyromq.client.local_offsets import LocalOffsets as LocalOffsets
     from pyromq.client.outcomes import COMMIT as COMMIT
     from pyromq.client.outcomes import ROLLBACK as ROLLBACK
+    from pyromq.client.outcomes import UNKNOWN as UNKNOWN
     from pyromq.client.outcomes import Ack as Ack
     from pyromq.client.outcomes import DeadLetter as DeadLetter
     from pyromq.client.outcomes import RetryLater as RetryLater
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
     from pyromq.client.push_consumer import PushConsumer as PushConsumer
     from pyromq.client.results import SendResult as SendResult
     from pyromq.client.results import SendStatus as SendStatus
+    from pyromq.client.results import TransactionResult as TransactionResult
     from pyromq.client.subscriptions import Function as Function
     from pyromq.client.subscriptions import Sql as Sql
+    from pyromq.client.transaction_producer import TransactionProducer as TransactionProducer
     from pyromq.errors import BrokerError as BrokerError
     from pyromq.errors import ClientError as ClientError
     from pyromq.errors import ConnectFailed as ConnectFailed
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from pyromq.errors import PyroMQError as PyroMQError
     from pyromq.errors import RemotingError as RemotingError
     from pyromq.errors import RequestTimeout as RequestTimeout
+    from pyromq.protocol.headers.transactions import TransactionState as TransactionState
     from pyromq.protocol.message import Message as Message
     from pyromq.protocol.message import MessageExt as MessageExt
     from pyromq.protocol.message import MessageQueue as MessageQueue
@@ -58,6 +63,7 @@ _HOMES = {
     "allocate_by_machine_room": "client.allocation",
     "allocate_nearby": "client.allocation",
     "allocate_sticky": "client.allocation",
+    "BlockedQueue": "client.blocked",
     "COMMIT": "client.outcomes",
     "ConsumeContext": "client.hooks",
     "ConsumeHook": "client.hooks",
@@ -79,6 +85,10 @@ _HOMES = {
     "SendStatus": "client.results",
     "Sql": "client.subscriptions",
     "Suspend": "client.outcomes",
+    "TransactionProducer": "client.transaction_producer",
+    "TransactionResult": "client.results",
+    "TransactionState": "protocol.headers.transactions",
+    "UNKNOWN": "client.outcomes",
     "BrokerError": "errors",
     "ClientError": "errors",
     "ConnectFailed": "errors",

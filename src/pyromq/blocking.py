@@ -22,9 +22,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from pyromq.client import producer as producer_module
 from pyromq.client import pull_consumer as pull_consumer_module
 from pyromq.client import push_consumer as push_consumer_module
+from pyromq.client import transaction_producer as transaction_module
 from pyromq.client.address import DEFAULT_NAMESRV
+from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
 from pyromq.client.listener import Listener
+from pyromq.client.local_transactions import Judge
 from pyromq.client.subscriptions import Expression
 from pyromq.errors import ClientError
 from pyromq.protocol.message import MessageExt, MessageQueue
@@ -172,11 +175,39 @@ class Producer(_Client):
         self.group = self._client.group
 
     send = _waits(producer_module.Producer.send)
+    cancel = _waits(producer_module.Producer.cancel)
     send_oneway = _waits(producer_module.Producer.send_oneway)
     send_batch = _waits(producer_module.Producer.send_batch)
     request = _waits(producer_module.Producer.request)
     find = _waits(producer_module.Producer.find)
     queues = _waits(producer_module.Producer.queues)
+
+
+class TransactionProducer(Producer):
+    """Sends messages together with local transactions; `pyromq.TransactionProducer` without `await`.
+
+    >>> def pay(message: MessageExt) -> TransactionState: ...
+    >>> with TransactionProducer("payers", "127.0.0.1:9876", check=was_paid) as producer:
+    ...     producer.send_in_transaction(Message(topic="payments", body=b"...", keys=["o-1"]), pay)
+
+    Plain functions run on threads and may use the other clients of this module.
+    """
+
+    _client: transaction_module.TransactionProducer
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        *,
+        check: Judge,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        _Client.__init__(self)
+        self._client = transaction_module.TransactionProducer(group, namesrv, check=check, **options)
+        self.group = self._client.group
+
+    send_in_transaction = _waits(transaction_module.TransactionProducer.send_in_transaction)
 
 
 class PushConsumer(_Client):
@@ -213,6 +244,11 @@ class PushConsumer(_Client):
     def assignment(self) -> list[MessageQueue]:
         """The queues that this consumer has now, without those that messages come again from."""
         return self._portal.call(_on_the_loop(lambda: self._client.assignment))
+
+    @property
+    def blocked(self) -> list[BlockedQueue]:
+        """The queues that do not go on, with `orderly`: each with the message that its listener fails with."""
+        return self._portal.call(_on_the_loop(lambda: self._client.blocked))
 
     def pause(self) -> None:
         """Give the listener nothing more, and pull nothing, until it is resumed; its queues stay its own."""

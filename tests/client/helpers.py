@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Self
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Self
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.clock import Clock
 from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper, encode
-from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
 from pyromq.protocol.headers.send import (
@@ -20,7 +20,9 @@ from pyromq.protocol.headers.send import (
     SendMessageResponseHeader,
 )
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.properties import UNIQ_KEY, find_property
+from pyromq.remoting.connection import Answer, Connection, Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster
 
@@ -143,17 +145,19 @@ class ScriptedBroker:
 
     def __init__(self, code: int, clock: Clock) -> None:
         self.sends = 0
+        self.message_ids: list[str | None] = []
         self._code = code
-        handlers: dict[int, Handler] = {
+        self.handlers: dict[int, Handler] = {
             RequestCode.SEND_MESSAGE_V2: self._send,
             RequestCode.HEART_BEAT: lambda command, _: response(command),
             RequestCode.UNREGISTER_CLIENT: lambda command, _: response(command),
         }
-        self._server = RemotingServer(handlers, host="127.0.0.1", port=0, clock=clock)
+        self._server = RemotingServer(self.handlers, host="127.0.0.1", port=0, clock=clock)
 
     def _send(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
         self.sends += 1
         header = command.header(SendMessageRequestHeaderV2)
+        self.message_ids.append(find_property(header.properties or "", UNIQ_KEY))
         stored = SendMessageResponseHeader(msg_id="00" * 16, queue_id=header.queue_id, queue_offset=7)
         return response(command, self._code, "as the script says", stored)
 
@@ -167,15 +171,30 @@ class ScriptedBroker:
 
 
 class SendBacks:
-    """Takes the place of a broker's answer to CONSUMER_SEND_MSG_BACK (36): keeps what came, and says what is told."""
+    """Takes the place of a broker's answer to CONSUMER_SEND_MSG_BACK (36): keeps what came, and says what is told.
 
-    def __init__(self, cluster: LocalCluster, code: int = 0) -> None:
+    Copies that are sent to a retry topic are kept as well, and refused unless `takes_copies`.
+    """
+
+    def __init__(self, cluster: LocalCluster, code: int = 0, *, takes_copies: bool = False) -> None:
         self.headers: list[ConsumerSendMsgBackRequestHeader] = []
+        self.copies: list[SendMessageRequestHeaderV2] = []
         self.code = code
+        self.takes_copies = takes_copies
         server = cluster.brokers[0].server
         assert server is not None
+        self._send = server._handlers[RequestCode.SEND_MESSAGE_V2]
         server._handlers[RequestCode.CONSUMER_SEND_MSG_BACK] = self._answer
+        server._handlers[RequestCode.SEND_MESSAGE_V2] = self._answer_copy
 
     def _answer(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
         self.headers.append(command.header(ConsumerSendMsgBackRequestHeader))
         return response(command, self.code, "as the script says")
+
+    def _answer_copy(self, command: RemotingCommand, connection: Connection) -> Answer | Coroutine[Any, Any, Answer]:
+        header = command.header(SendMessageRequestHeaderV2)
+        if header.topic.startswith(RETRY_PREFIX):
+            self.copies.append(header)
+            if not self.takes_copies:
+                return response(command, ResponseCode.SYSTEM_ERROR, "no copies either")
+        return self._send(command, connection)

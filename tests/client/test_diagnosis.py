@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
+from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.push_consumer import PushConsumer
 from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, ConnectFailed, NoRoute, PyroMQError, RequestTimeout
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.message import Message
 from pyromq.testing import LocalCluster
-from tests.client.helpers import register_broker
+from tests.client.helpers import Heard, eventually, register_broker
 
 DEAD = "127.0.0.1:1"
 
@@ -113,3 +116,103 @@ async def test_a_broker_s_own_refusal_is_not_explained_away(topic: str) -> None:
         with pytest.raises(BrokerError) as failure:
             await producer.send(Message(topic=topic, body=b"x"), queue=queue._replace(queue_id=100))
     assert "name server" not in str(failure.value)
+
+
+# --- consumers: they go on trying, and the log says once what is wrong ------------------------------------------------
+
+
+async def warning_of_consumer(
+    namesrv: str, topic: str, caplog: pytest.LogCaptureFixture, kind: type[PushConsumer | LitePullConsumer]
+) -> str:
+    options: dict[str, Any] = {"listener": Heard()} if kind is PushConsumer else {}
+
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "gets nothing of" in record.getMessage()]
+
+    async with kind("g", namesrv, {topic: "*"}, **options) as consumer:
+        await eventually(lambda: bool(warnings()))
+        consumer._session.members_changed()  # has it try again
+        await asyncio.sleep(0.3)
+        (text,) = warnings()
+    assert f"group=g gets nothing of topic={topic} yet: " in text
+    assert "\n" not in text
+    return text
+
+
+consumers = pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+
+
+@consumers
+async def test_a_consumer_without_a_name_server_does_not_start(
+    topic: str, kind: type[PushConsumer | LitePullConsumer]
+) -> None:
+    options: dict[str, Any] = {"listener": Heard()} if kind is PushConsumer else {}
+    with pytest.raises(ConnectFailed, match=f"no name server answers: {DEAD}"):
+        await kind("g", DEAD, {topic: "*"}, **options).start()
+
+
+@consumers
+async def test_a_consumer_of_a_topic_without_a_route(
+    topic: str, caplog: pytest.LogCaptureFixture, kind: type[PushConsumer | LitePullConsumer]
+) -> None:
+    async with NameServer(host="127.0.0.1", port=0, clock=SystemClock(), data_dir=None) as names:
+        text = await warning_of_consumer(names.address, topic, caplog, kind)
+    assert "no broker is registered (start a broker with this name server's address)" in text
+
+
+@consumers
+async def test_a_consumer_of_a_topic_that_no_broker_has(
+    topic: str, caplog: pytest.LogCaptureFixture, kind: type[PushConsumer | LitePullConsumer]
+) -> None:
+    async with LocalCluster(settings={"autoCreateTopicEnable": False}) as cluster:
+        text = await warning_of_consumer(cluster.namesrv, topic, caplog, kind)
+    assert f"none of the brokers broker-a has the topic '{topic}' (create the topic, or set autoCreateTopic" in text
+
+
+@consumers
+async def test_a_consumer_of_a_broker_with_a_wrong_advertised_address(
+    topic: str, caplog: pytest.LogCaptureFixture, kind: type[PushConsumer | LitePullConsumer]
+) -> None:
+    async with broker_at("no-such-host.invalid:10911", topic) as namesrv:
+        text = await warning_of_consumer(namesrv, topic, caplog, kind)
+    assert "cannot connect to no-such-host.invalid:10911" in text
+    assert "is brokerIP1 an address that this machine can reach?" in text
+
+
+@consumers
+async def test_a_consumer_of_a_broker_with_a_closed_port(
+    topic: str, caplog: pytest.LogCaptureFixture, kind: type[PushConsumer | LitePullConsumer]
+) -> None:
+    async with broker_at(DEAD, topic) as namesrv:
+        text = await warning_of_consumer(namesrv, topic, caplog, kind)
+    assert f"broker lost: cannot connect to {DEAD}: connection refused (is the broker running" in text
+
+
+@consumers
+async def test_a_consumer_of_a_topic_that_may_not_be_read(
+    topic: str, caplog: pytest.LogCaptureFixture, kind: type[PushConsumer | LitePullConsumer]
+) -> None:
+    async with LocalCluster() as cluster, await BrokerApi.connect(cluster.namesrv) as api:
+        await api.create_topic(cluster.brokers[0].address, topic, perm=2)
+        text = await warning_of_consumer(cluster.namesrv, topic, caplog, kind)
+    assert "it has no queue that may be read" in text
+    assert f"permission: {topic} may not be read on broker-a (perm 2) (set the topic's perm to 6)" in text
+
+
+async def test_one_way_sends_and_batches_are_explained_too(topic: str) -> None:
+    async with broker_at(DEAD, topic) as namesrv, Producer("p", namesrv) as producer:
+        message = Message(topic=topic, body=b"x")
+        queue = (await producer.queues(topic))[0]
+        for send in (
+            producer.send(message, queue=queue),
+            producer.send_oneway(message),
+            producer.send_batch([message]),
+            producer.request(message),
+        ):
+            with pytest.raises(ConnectFailed, match=rf"cannot connect to {DEAD}: .*\(is the broker running"):
+                await send
+        with pytest.raises(NoRoute, match=r"broker 'gone' has no master now; name server: .* answers; route: "):
+            await producer.send(message, queue=queue._replace(broker_name="gone"))
+        async with LitePullConsumer("g", namesrv) as consumer:
+            with pytest.raises(NoRoute, match="no broker has the topic 'nowhere'"):
+                await consumer.queues("nowhere")

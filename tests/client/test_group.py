@@ -113,11 +113,13 @@ async def test_a_consumer_survives_the_restart_of_its_broker(topic: str, group: 
 async def test_reading_goes_on_where_the_broker_says_when_the_offset_is_gone(
     cluster: LocalCluster, producer: Producer, topic: str, group: str
 ) -> None:
-    sent = await fill(producer, topic, 4)
+    await fill(producer, topic, 4)
     async with LitePullConsumer(group, cluster.namesrv) as careless:
         for queue in await careless.queues(topic):
             await careless._session.offsets.commit(queue, 1_000_000)
     async with LitePullConsumer(group, cluster.namesrv, {topic: "*"}) as consumer:
+        await eventually(lambda: {consumer.position(queue) for queue in consumer.assignment} == {1})  # the end
+        sent = await fill(producer, topic, 4)
         assert sorted(message.body for message in await read(consumer, 4)) == sorted(sent)
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.results import SendStatus
-from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal, NotSupported
+from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, fill, read, stored_count
@@ -33,6 +32,16 @@ async def test_a_message_comes_back_as_it_was_sent(cluster: LocalCluster, produc
     assert found.message_id == result.message_id
     assert found.offset_message_id == result.offset_message_id
     assert (found.queue, found.queue_offset) == (result.queue, result.queue_offset)
+
+
+async def test_a_message_that_is_sent_twice_has_two_ids(producer: Producer, topic: str) -> None:
+    message = Message(topic=topic, body=b"x", keys=["k"])
+    ids = {(await producer.send(message, order_key=key)).message_id for key in (None, None, "k", "k")}
+    assert len(ids) == 4
+    for message_id in ids:
+        found = await producer.find(topic, message_id)
+        assert found is not None
+        assert found.message_id == message_id
 
 
 async def test_a_new_topic_is_made_with_the_queues_asked_for(cluster: LocalCluster, topic: str) -> None:
@@ -105,12 +114,6 @@ async def test_an_error_of_the_broker_is_raised_with_its_code(topic: str) -> Non
         with pytest.raises(MessageIllegal) as refused:
             await producer.send(Message(topic=topic, body=b"x" * 100_000))
         assert refused.value.code == 13
-
-
-@pytest.mark.parametrize("option", [{"delay": timedelta(seconds=1)}, {"at": datetime.now(UTC)}, {"level": 3}])
-async def test_a_delay_is_refused_until_it_works(producer: Producer, topic: str, option: dict[str, Any]) -> None:
-    with pytest.raises(NotSupported, match="later version"):
-        await producer.send(Message(topic=topic, body=b"x"), **option)
 
 
 async def test_a_oneway_message_arrives(cluster: LocalCluster, producer: Producer, topic: str) -> None:

@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from pyromq.client.api import BrokerApi
 from pyromq.client.config import FlowControl
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.errors import ClientError, ConnectFailed, LocalProtocolError, NoRoute
 from pyromq.protocol.message import Message, MessageExt
 from pyromq.testing import LocalCluster
-from tests.client.helpers import MemoryOffsets, bodies_by_queue, eventually, fill, in_queue_order, read
+from tests.client.helpers import MemoryOffsets, bodies_by_queue, eventually, fill, in_queue_order, read, stored_count
 
 
 def bodies(messages: list[MessageExt]) -> list[bytes]:
@@ -382,6 +383,27 @@ async def test_bytes_count_for_flow_control_too(
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_namespace_is_on_the_wire_only(cluster: LocalCluster, topic: str, group: str) -> None:
+    async with (
+        Producer("p", cluster.namesrv, namespace="N1") as producer,
+        LitePullConsumer(group, cluster.namesrv, {topic: "*"}, start_from="earliest", namespace="N1") as subscribed,
+        LitePullConsumer(group, cluster.namesrv, namespace="N1", auto_commit=False) as assigned,
+    ):
+        await fill(producer, topic, 8)
+        messages = await read(subscribed, 8)
+        assert {message.topic for message in messages} == {queue.topic for queue in subscribed.assignment} == {topic}
+        await subscribed.commit()
+        queues = await assigned.queues(topic)
+        assert sum([await assigned.committed(queue) or 0 for queue in queues]) == 8
+        await assigned.assign(queues)
+        for queue in queues:
+            await eventually(lambda queue=queue: assigned.position(queue) is not None)  # type: ignore[misc]
+            await assigned.seek_to_begin(queue)
+        assert len(await read(assigned, 8)) == 8
+    async with await BrokerApi.connect(cluster.namesrv) as api:
+        assert await stored_count(api, f"N1%{topic}") == 8
 
 
 async def test_an_unreachable_name_server_is_said_at_the_start(topic: str, group: str) -> None:

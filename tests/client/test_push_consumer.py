@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -253,6 +255,36 @@ async def test_a_listener_that_does_not_end_is_cancelled_at_the_end_and_its_mess
         await closing
         assert cancelled.is_set()
         assert "cancelled: their messages come again" in caplog.text
+        heard = Heard()
+        async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard):
+            await heard.wait_for(1)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_listener_that_does_not_even_end_when_cancelled_is_left_behind(
+    topic: str, group: str, caplog: pytest.LogCaptureFixture, orderly: bool
+) -> None:
+    async with LocalCluster() as cluster, Producer("p", cluster.namesrv) as producer:
+        await fill(producer, topic, 1)
+        begun, end = asyncio.Event(), asyncio.Event()
+
+        async def hang(message: MessageExt) -> None:
+            begun.set()
+            while not end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await end.wait()
+
+        clock = cluster.clock
+        options: dict[str, Any] = {"start_from": "earliest", "orderly": orderly, "clock": clock}
+        consumer = PushConsumer(group, cluster.namesrv, {topic: "*"}, hang, **options)
+        await consumer.start()
+        await begun.wait()
+        closing = asyncio.create_task(consumer.close())
+        await clock.advance_async(seconds=31)
+        await clock.advance_async(seconds=6)
+        await closing
+        end.set()
+        assert "1 listeners do not end although they were cancelled: left behind" in caplog.text
         heard = Heard()
         async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard):
             await heard.wait_for(1)

@@ -250,3 +250,17 @@ async def test_namespaces_keep_groups_and_topics_apart(cluster: LocalCluster, to
         assert consumer.group == f"N1%{group}"
         assert consumer._session.retry_topic == f"%RETRY%N1%{group}"
     assert [(message.topic, message.body) for message in heard.messages] == [(topic, b"inside")]
+
+
+async def test_queues_are_shared_out_every_twenty_seconds_also_if_no_broker_tells(topic: str, group: str) -> None:
+    async with LocalCluster() as cluster, Producer("p", cluster.namesrv) as producer:
+        await fill(producer, topic, 4)
+        options = {"subscriptions": {topic: "*"}, "listener": Heard(), "clock": cluster.clock}
+        async with PushConsumer(group, cluster.namesrv, **options) as first:  # type: ignore[arg-type]
+            await eventually(lambda: len(first.assignment) == 4)
+            first._session.members_changed = lambda: None  # type: ignore[method-assign]  # deaf to what brokers tell
+            async with PushConsumer(group, cluster.namesrv, **options) as second:  # type: ignore[arg-type]
+                await eventually(lambda: len(second.assignment) == 2)
+                assert len(first.assignment) == 4
+                await cluster.clock.advance_async(seconds=20)
+                await eventually(lambda: len(first.assignment) == 2)

@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -25,9 +26,8 @@ from pyromq.protocol.record import decode_messages
 LYING = """
 import os
 from pyromq.store.files import OsFiles
-for name in ("fdatasync", "fsync", "sync_file_system", "fsync_directory"):
-    if hasattr(OsFiles, name):
-        setattr(OsFiles, name, lambda self, *rest: None)
+for name in ("fdatasync", "sync_file_system", "sync_directory"):
+    setattr(OsFiles, name, lambda self, *rest: None)
 os.fsync = os.fdatasync = lambda descriptor: None
 os.sync = lambda: None
 from pyromq.cli.main import main
@@ -40,11 +40,22 @@ Place = tuple[str, int, int]
 class Server:
     """`pyromq up` in a process of its own."""
 
-    def __init__(self, data: Path, log: Path, *, flush: str = "SYNC_FLUSH", lying: bool = False) -> None:
+    def __init__(
+        self,
+        data: Path,
+        log: Path,
+        *,
+        flush: str = "SYNC_FLUSH",
+        lying: bool = False,
+        ports: tuple[int, int] = (0, 0),
+        settings: Sequence[str] = (),
+    ) -> None:
         eatmydata = shutil.which("eatmydata") if lying else None
         start = ["-c", LYING] if lying and not eatmydata else ["-m", "pyromq.cli.main"]
-        ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
-        command = [sys.executable, *start, "up", "--data", str(data), *ports, "--set", f"flushDiskType={flush}"]
+        listen = ["--namesrv-port", str(ports[0]), "--port", str(ports[1]), "--console-port", "0"]
+        command = [sys.executable, *start, "up", "--data", str(data), *listen, "--set", f"flushDiskType={flush}"]
+        for setting in settings:
+            command += ["--set", setting]
         if eatmydata:
             command = [eatmydata, *command]
         with log.open("a") as errors:

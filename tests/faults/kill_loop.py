@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
@@ -55,6 +56,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
+    logging.disable()  # clients whose broker has gone say so
     print(f"seed {options.seed}")
     verdicts = [campaign(options.kills // 2, flush=flush, seed=options.seed) for flush in ("ASYNC_FLUSH", "SYNC_FLUSH")]
     for verdict in verdicts:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
+from rocketmq.client import Message, MessageModel, Producer, PullConsumer, PushConsumer
 from rocketmq.exceptions import RocketMQException
 
 COUNT = 20
@@ -57,6 +57,26 @@ def send_sync(namesrv: str, topic: str) -> None:
     for number in range(COUNT):
         result = patiently(producer.send_sync, message(topic, number))
         say(status=int(result.status), message_id=result.msg_id, offset=result.offset)
+
+
+def send_async(namesrv: str, topic: str) -> None:
+    producer = started_producer(namesrv)
+    patiently(producer.send_sync, message(topic, 0))  # so that the topic is there
+    answered = threading.Semaphore(0)
+
+    def sent(result: Any) -> None:
+        say(status=int(result.status), message_id=result.msg_id, offset=result.offset)
+        answered.release()
+
+    def failed(error: Exception) -> None:
+        say(error=str(error))
+        answered.release()
+
+    under_way = [message(topic, number) for number in range(1, COUNT)]  # kept: it does not copy them
+    for one in under_way:
+        producer.send_async(one, sent, failed)
+    for _ in under_way:
+        answered.acquire(timeout=40)
 
 
 def send_oneway(namesrv: str, topic: str) -> None:
@@ -106,19 +126,76 @@ def pull(namesrv: str, topic: str) -> None:
         )
 
 
-def push(namesrv: str, topic: str) -> None:
+def push_by_tag(namesrv: str, topic: str) -> None:
+    listen_for(COUNT // 2, namesrv, topic, PushConsumer("cpp-by-tag"), "odd")
+
+
+def push_concurrently(namesrv: str, topic: str) -> None:
+    listen_for(COUNT, namesrv, topic, PushConsumer("cpp-concurrent"))
+
+
+def push_orderly(namesrv: str, topic: str) -> None:
+    listen_for(COUNT, namesrv, topic, PushConsumer("cpp-orderly", orderly=True))
+
+
+def listen_for(count: int, namesrv: str, topic: str, consumer: Any, expression: str = "*") -> None:
     received = threading.Semaphore(0)
 
     def listen(found: Any) -> None:
-        say(body=found.body.decode(), tags=found.tags.decode())
+        say(body=found.body.decode(), tags=found.tags.decode(), queue_id=found.queue_id, offset=found.queue_offset)
         received.release()
 
-    consumer = PushConsumer("cpp-pusher")
     consumer.set_namesrv_addr(namesrv)
-    consumer.subscribe(topic, listen, "odd")
+    consumer.subscribe(topic, listen, expression)
     consumer.start()
-    for _ in range(COUNT // 2):
+    for _ in range(count):
         received.acquire(timeout=40)
+
+
+def push_broadcasting(namesrv: str, topic: str) -> None:
+    heard: dict[str, set[str]] = {"one": set(), "two": set()}
+    consumers = [broadcasting_consumer(namesrv, topic, name, bodies) for name, bodies in heard.items()]
+    producer = started_producer(namesrv)
+    until(lambda: all(heard.values()), lambda: producer.send_sync(message(topic, -1)))  # both listen now
+    for number in range(COUNT):
+        patiently(producer.send_sync, message(topic, number))
+    until(lambda: all(len(bodies) > COUNT for bodies in heard.values()), lambda: None)
+    for name, bodies in heard.items():
+        say(name=name, bodies=sorted(bodies - {"body -1"}))
+    del consumers
+
+
+def broadcasting_consumer(namesrv: str, topic: str, name: str, bodies: set[str]) -> Any:
+    consumer = PushConsumer("cpp-broadcasting", message_model=MessageModel.BROADCASTING)
+    consumer.set_instance_name(name)
+    consumer.set_namesrv_addr(namesrv)
+    consumer.subscribe(topic, lambda found: bodies.add(found.body.decode()))
+    consumer.start()
+    return consumer
+
+
+def until(condition: Callable[[], bool], again: Callable[[], Any]) -> None:
+    """Wait until a condition holds, for at most 40 s, and do something again and again meanwhile."""
+    end = time.monotonic() + 40
+    while not condition() and time.monotonic() < end:
+        again()
+        time.sleep(0.2)
+
+
+def push_fails_once(namesrv: str, topic: str) -> None:
+    taken = threading.Event()
+
+    def listen(found: Any) -> None:
+        say(topic=found.topic, body=found.body.decode(), times=found.reconsume_times)
+        if found.reconsume_times == 0:
+            raise ValueError("not the first time")
+        taken.set()
+
+    consumer = PushConsumer("cpp-failing")
+    consumer.set_namesrv_addr(namesrv)
+    consumer.subscribe(topic, listen)
+    consumer.start()
+    taken.wait(timeout=60)
 
 
 if __name__ == "__main__":

@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from pyromq import Message, MessageExt, Producer, PushConsumer, Sql
-from pyromq.client.api import BrokerApi
+from pyromq import LitePullConsumer, Message, MessageExt, Producer, PushConsumer, Sql
 from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually, fill, in_queue_order
+from tests.client.helpers import Heard, eventually, fill, in_queue_order, read
+from tests.integration.conftest import QUEUES, new_topic
 
-QUEUES = 8
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=2, settings={"enablePropertyFilter": True}) as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))  # broadcasting members keep their offsets there
-
-
-@pytest.fixture
-async def topic(cluster: LocalCluster) -> str:
-    """A new topic with 8 queues on each of two brokers."""
-    name = f"scenario-{next(_numbers)}"
-    async with await BrokerApi.connect(cluster.namesrv) as api:
-        for broker in cluster.brokers:
-            await api.create_topic(broker.address, name, queues=QUEUES)
-    return name
-
-
-@pytest.fixture
-async def producer(cluster: LocalCluster) -> AsyncIterator[Producer]:
-    async with Producer("scenarios", cluster.namesrv) as opened:
-        yield opened
 
 
 class Group:
@@ -94,11 +71,13 @@ class Group:
 
 
 @asynccontextmanager
-async def group_of(cluster: LocalCluster, topic: str, size: int = 0, **options: object) -> AsyncIterator[Group]:
+async def group_of(
+    cluster: LocalCluster, topic: str, size: int = 0, *, expression: str = "*", **options: object
+) -> AsyncIterator[Group]:
     group = Group(cluster, topic, **options)
     async with group._stack:
         for _ in range(size):
-            await group.add()
+            await group.add(expression)
         yield group
 
 
@@ -152,25 +131,28 @@ async def test_the_others_share_evenly_what_comes_after_one_has_left(
         assert not orderly or all(in_queue_order(heard.messages) for heard in group.heard)
 
 
-@pytest.mark.parametrize(("joins", "leaves"), [(1, 0), (2, 0), (0, 1), (0, 2), (1, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("joins", "leaves", "tag"),
+    [(1, 0, None), (2, 0, None), (0, 1, None), (0, 2, None), (1, 1, None), (2, 2, None), (1, 0, "a"), (0, 1, "a")],
+)
 async def test_nothing_is_lost_while_consumers_come_and_go(
-    cluster: LocalCluster, producer: Producer, topic: str, joins: int, leaves: int
+    cluster: LocalCluster, producer: Producer, topic: str, joins: int, leaves: int, tag: str | None
 ) -> None:
-    """DynamicAddConsumerIT, DynamicCrashConsumerIT, DynamicAddAndCrashIT, TagMessageWithSameGroupConsumerIT."""
-    async with group_of(cluster, topic, 1 + leaves) as group:
+    """DynamicAddConsumerIT, DynamicCrashConsumerIT, DynamicAddAndCrashIT; tags: TagMessageWithSameGroupConsumerIT."""
+    async with group_of(cluster, topic, 1 + leaves, expression=tag or "*") as group:
         left: list[Heard] = []
         sent: list[bytes] = []
 
         async def send() -> None:
             for number in range(150):
                 sent.append(b"%d" % number)
-                await producer.send(Message(topic=topic, body=sent[-1]))
+                await producer.send(Message(topic=topic, body=sent[-1], tags=tag))
                 await asyncio.sleep(0.002)
 
         sending = asyncio.create_task(send())
         await asyncio.sleep(0.05)
         for _ in range(joins):
-            await group.add()
+            await group.add(tag or "*")
         for _ in range(leaves):
             left.append(await group.remove())
         await sending
@@ -179,12 +161,13 @@ async def test_nothing_is_lost_while_consumers_come_and_go(
         assert sorted(body for heard in everybody for body in heard.bodies) == sorted(sent)
 
 
-async def test_one_consumer_reads_several_topics_also_those_added_later(
-    cluster: LocalCluster, producer: Producer, topic: str
+@pytest.mark.parametrize("size", [1, 2])
+async def test_consumers_read_several_topics_also_those_added_later(
+    cluster: LocalCluster, producer: Producer, topic: str, size: int
 ) -> None:
     """OneConsumerMulTopicIT, MulConsumerMulTopicIT."""
-    other = f"{topic}-other"
-    async with group_of(cluster, topic, 2) as group:
+    other = await new_topic(cluster, f"{topic}-other")
+    async with group_of(cluster, topic, size) as group:
         for consumer in group.consumers:
             await consumer.subscribe(other, "wanted")
         sent = await fill(producer, topic, 20)
@@ -225,8 +208,36 @@ async def test_groups_receive_exactly_what_they_subscribe_to(
         assert {message.tags for message in heard.messages} == expected
 
 
+async def test_a_polling_consumer_receives_exactly_what_matches(
+    cluster: LocalCluster, producer: Producer, topic: str
+) -> None:
+    """SqlFilterIT: 32 of 48, by polling."""
+    wanted = Sql("TAGS is not null and TAGS in ('a', 'b')")
+    async with LitePullConsumer(f"{topic}-sql", cluster.namesrv, {topic: wanted}, start_from="earliest") as consumer:
+        await fill(producer, topic, 48, tags=["a", "b", "c"])
+        messages = await read(consumer, 32)
+        assert {message.tags for message in messages} == {"a", "b"}
+        assert await consumer.poll(timeout=0.2) == []
+
+
+@pytest.mark.parametrize("count", [1, 3, 2 * QUEUES])
+async def test_order_holds_in_one_in_three_and_in_all_queues(
+    cluster: LocalCluster, producer: Producer, topic: str, count: int
+) -> None:
+    """OrderMsgIT."""
+    async with group_of(cluster, topic, 1, orderly=True) as group:
+        queues = (await producer.queues(topic))[:count]
+        sent = [b"%03d" % number for number in range(96)]
+        for number, body in enumerate(sent):
+            await producer.send(Message(topic=topic, body=body), queue=queues[number % count])
+        assert await group.wait_for(96) == sent
+        messages = group.heard[0].messages
+        assert in_queue_order(messages)
+        assert {message.queue for message in messages} == set(queues)
+
+
 async def test_order_holds_with_tags(cluster: LocalCluster, producer: Producer, topic: str) -> None:
-    """OrderMsgIT, OrderMsgWithTagIT."""
+    """OrderMsgWithTagIT: everything, one tag, two tags; none of the others is delivered."""
     async with group_of(cluster, topic, orderly=True) as group:
         every = await group.add("*")
         one = await group.add("a", group=f"{group.name}-a")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from pyromq import Message, blocking
@@ -23,7 +24,9 @@ from pyromq.clock import SystemClock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
+from pyromq.protocol.headers.pull import QueryMessageRequestHeader
 from pyromq.protocol.message import MessageExt
+from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 from pyromq.testing import LocalCluster
 from tests.store.helpers import message, small_store
@@ -141,6 +144,16 @@ async def test_what_would_change_something_is_refused(served: Served, code: int)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.remark is not None
     assert "read-only" in answer.remark
+
+
+async def test_messages_are_found_by_key(served: Served) -> None:
+    header = QueryMessageRequestHeader(topic="orders", key="k-7", max_num=8, begin_timestamp=0, end_timestamp=2**62)
+    async with RemotingClient(SystemClock()) as remoting:
+        answer = await remoting.request(served.broker, request(RequestCode.QUERY_MESSAGE, header), 10.0)
+        assert [one.body for one in decode_messages(answer.body)] == [b"7"]
+        header = msgspec.structs.replace(header, key="none")
+        answer = await remoting.request(served.broker, request(RequestCode.QUERY_MESSAGE, header), 10.0)
+        assert answer.code == ResponseCode.QUERY_NOT_FOUND
 
 
 async def test_offsets_are_answered(served: Served) -> None:

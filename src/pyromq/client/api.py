@@ -42,6 +42,7 @@ from pyromq.protocol.headers.routes import GetRouteInfoByTopicRequestHeader
 from pyromq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
+    read_place,
 )
 from pyromq.protocol.message import MessageExt
 from pyromq.protocol.names import TBW102
@@ -114,14 +115,14 @@ class BrokerApi(GroupCalls):
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> SendAnswer:
         """Send one message, or a batch if the header says so; raises BrokerError unless it was stored."""
-        return _sent(await self.remoting.request(address, _send_request(header, body), timeout))
+        return read_sent(await self.remoting.request(address, _send_request(header, body), timeout))
 
     async def send_reply(
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> SendAnswer:
         """Send a reply to the client that waits for it; raises BrokerError unless it got there."""
         command = request(RequestCode.SEND_REPLY_MESSAGE_V2, header, body)
-        return _sent(await self.remoting.request(address, command, timeout))
+        return read_sent(await self.remoting.request(address, command, timeout))
 
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
         """Send one message and hear nothing of it."""
@@ -185,7 +186,7 @@ class BrokerApi(GroupCalls):
         end_ms: int = _FOR_EVER_MS,
         timeout: float = QUERY_TIMEOUT,
     ) -> list[MessageExt]:
-        """Return messages by key, or by the client's id if `unique`; others with the same hash may be among them."""
+        """Return messages by key, or by the client's id if `unique`; at most 64 of a broker with stock settings."""
         header = QueryMessageRequestHeader(
             topic=topic,
             key=key,
@@ -198,7 +199,8 @@ class BrokerApi(GroupCalls):
             answer = await self._ask(address, RequestCode.QUERY_MESSAGE, header, timeout=timeout)
         except QueryNotFound:
             return []
-        return decode_messages(answer.body)
+        found = decode_messages(answer.body)  # brokers search by hash: other topics and keys may be among them
+        return [message for message in found if message.topic == topic and _has(message, key, unique)]
 
     async def view(self, address: str, physical_offset: int, *, timeout: float = CALL_TIMEOUT) -> MessageExt | None:
         """Return the message at a place of a broker's log, None if there is none."""
@@ -244,9 +246,18 @@ def _send_request(header: SendMessageRequestHeaderV2, body: bytes, *, oneway: bo
     return request(_SEND_BATCH if header.batch else _SEND, header, body, oneway=oneway)
 
 
-def _sent(answer: RemotingCommand) -> SendAnswer:
+def _has(message: MessageExt, key: str, unique: bool) -> bool:
+    return message.message_id == key if unique else key in message.keys
+
+
+def read_sent(answer: RemotingCommand) -> SendAnswer:
+    """Return where a message was stored; raises BrokerError unless it was."""
     status = SEND_STATUSES.get(answer.code)
     if status is None:
         raise broker_error(answer.code, answer.remark)
-    stored = answer.header(SendMessageResponseHeader)
-    return SendAnswer(status, stored.msg_id, stored.queue_id, stored.queue_offset)
+    try:
+        message_id, queue_id, queue_offset = read_place(answer.ext)  # type: ignore[arg-type]
+        return SendAnswer(status, message_id, queue_id, queue_offset)
+    except (LookupError, TypeError, ValueError):  # the general way knows what may be missing, and says what must not
+        stored = answer.header(SendMessageResponseHeader)
+        return SendAnswer(status, stored.msg_id, stored.queue_id, stored.queue_offset)

@@ -12,8 +12,9 @@ from pyromq.client.hooks import SendContext, SendHook, run_hooks
 from pyromq.client.instance import ClientInstance
 from pyromq.client.outgoing import Outgoing
 from pyromq.client.publish import PublishInfo, Select, queue_by_choice, queue_for_key
-from pyromq.client.results import SendResult, SendStatus
-from pyromq.errors import BrokerError, ClientError, InvalidMessage, PyroMQError, RemotingError, RequestTimeout
+from pyromq.client.results import SendAnswer, SendResult, SendStatus
+from pyromq.client.timer_calls import Waiting, cancel_waiting, require_timer
+from pyromq.errors import BrokerError, ClientError, InvalidMessage, NoRoute, PyroMQError, RemotingError, RequestTimeout
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.message import Message, MessageQueue
@@ -31,6 +32,9 @@ RETRY_CODES = frozenset(
     }
 )
 _SEND_OK = SendStatus.SEND_OK
+
+Attempt = tuple[MessageQueue, SendResult | PyroMQError]
+"""One try to send: where, and what came of it."""
 
 
 class DeliveryRules(Struct, frozen=True, kw_only=True):
@@ -55,10 +59,12 @@ class Delivery:
         self._api = instance.api
         self._routes = instance.routes
         self._clock = instance.clock
-        self._rules = rules
+        self.rules = rules
         self._namespace = rules.namespace
         self._hooks = rules.hooks
         self._faults = Faults(instance.clock) if rules.avoid_slow else None
+        self.is_watched = bool(rules.hooks) or rules.avoid_slow
+        """Whether somebody wants to hear of every attempt."""
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that a topic's messages go to, as the caller knows them."""
@@ -94,29 +100,41 @@ class Delivery:
         if any(address not in known for address in self._routes.addresses(slaves=False)):
             await self.instance.heartbeats.beat()
 
-    async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
-        """Send to the next queue in turn; if that fails, to other brokers, all within `timeout`."""
-        deadline = self._clock.now() + timeout
+    async def send_anywhere(self, outgoing: Outgoing, timeout: float, first: Attempt | None = None) -> SendResult:
+        """Send to the next queue in turn; if that fails, to other brokers, all within `timeout`.
+
+        `first` is an attempt that was made already, at the time the message was.
+        """
+        deadline = timeout + (self._clock.now() if first is None else outgoing.born_timestamp_ms / 1000)
         info = self._routes.publish_info(outgoing.topic) or await self._routes.find_queues(outgoing.topic)
         tried: list[str] = []
         stored: SendResult | None = None
         while True:
-            queue = self._next(info, tried)
+            queue, outcome = first or await self._attempt(self._next(info, tried), outgoing, timeout, deadline)
+            first = None
             tried.append(queue.broker_name)
-            try:
-                result = await self._send_to(queue, outgoing, min(timeout, deadline - self._clock.now()))
-            except PyroMQError as error:
-                if not _may_work_elsewhere(error) or self._is_last(tried, deadline):
-                    if stored is not None:
-                        return stored
-                    raise await self._explained(error, outgoing, tried) from error.__cause__
-                self.instance.refresh_soon()
-            else:
-                if result.status is _SEND_OK or not self._rules.retry_not_stored:
-                    return result
-                stored = result
+            if isinstance(outcome, SendResult):
+                if self.is_final(outcome):
+                    return outcome
+                stored = outcome
                 if self._is_last(tried, deadline):
                     return stored
+            elif not _may_work_elsewhere(outcome) or self._is_last(tried, deadline):
+                if stored is not None:
+                    return stored
+                raise await self._explained(outcome, outgoing, tried) from outcome.__cause__
+            else:
+                self.instance.refresh_soon()
+
+    async def _attempt(self, queue: MessageQueue, outgoing: Outgoing, timeout: float, deadline: float) -> Attempt:
+        try:
+            return queue, await self._send_to(queue, outgoing, min(timeout, deadline - self._clock.now()))
+        except PyroMQError as error:
+            return queue, error
+
+    def is_final(self, result: SendResult) -> bool:
+        """Tell whether a message is stored as safely as it was asked for, so that no other broker need be tried."""
+        return result.status is _SEND_OK or not self.rules.retry_not_stored
 
     def _next(self, info: PublishInfo, tried: Sequence[str]) -> MessageQueue:
         if self._faults is not None:
@@ -124,13 +142,21 @@ class Delivery:
         return info.next_elsewhere(tried[-1]) if tried else info.next()
 
     def _is_last(self, tried: Sequence[str], deadline: float) -> bool:
-        return len(tried) > self._rules.retries or self._clock.now() >= deadline
+        return len(tried) > self.rules.retries or self._clock.now() >= deadline
+
+    async def cancel(self, result: SendResult) -> bool:
+        """Cancel a message that waits for its time; return whether it still did."""
+        queue = result.queue._replace(topic=with_namespace(result.queue.topic, self._namespace))
+        address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
+        await require_timer(self.instance.heartbeats, address)
+        message = Waiting(queue.topic, queue.broker_name, result.message_id, result.offset_message_id)
+        return await cancel_waiting(self._api.remoting, address, self.rules.group, message)
 
     async def send_to(self, queue: MessageQueue, outgoing: Outgoing, timeout: float) -> SendResult:
         """Send to one queue, once."""
         try:
             return await self._send_to(queue, outgoing, timeout)
-        except RemotingError as error:
+        except (RemotingError, NoRoute) as error:
             self.instance.refresh_soon()
             raise await self._explained(error, outgoing, [queue.broker_name]) from error.__cause__
 
@@ -138,15 +164,21 @@ class Delivery:
         if timeout <= 0:
             raise RequestTimeout("no time is left to send the message; it was not sent")
         address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
-        if self._hooks or self._faults is not None:
+        if outgoing.timed:
+            await require_timer(self.instance.heartbeats, address)
+        if self.is_watched:
             return await self._send_watched(queue, address, outgoing, timeout)
         return await self._send(queue, address, outgoing, timeout)
 
     async def _send(self, queue: MessageQueue, address: str, outgoing: Outgoing, timeout: float) -> SendResult:
         answer = await self._api.send(address, self._header(outgoing, queue), outgoing.body, timeout=timeout)
+        return self.result(queue, outgoing.message_id, answer)
+
+    def result(self, queue: MessageQueue, message_id: str, answer: SendAnswer) -> SendResult:
+        """Return a broker's answer as the caller sees it."""
         if answer.queue_id != queue.queue_id or self._namespace:
             queue = self._bare(queue)._replace(queue_id=answer.queue_id)
-        return SendResult(answer.status, outgoing.message_id, answer.offset_message_id, queue, answer.queue_offset)
+        return SendResult(answer.status, message_id, answer.offset_message_id, queue, answer.queue_offset)
 
     async def _send_watched(self, queue: MessageQueue, address: str, outgoing: Outgoing, timeout: float) -> SendResult:
         context = self._before(queue, address, outgoing)
@@ -167,7 +199,7 @@ class Delivery:
 
     def _before(self, queue: MessageQueue, address: str, outgoing: Outgoing, *, oneway: bool = False) -> SendContext:
         context = SendContext(
-            group=self._rules.group,
+            group=self.rules.group,
             message=outgoing.source,
             message_id=outgoing.message_id,
             queue=self._bare(queue),
@@ -181,25 +213,30 @@ class Delivery:
 
     async def _explained(self, error: PyroMQError, outgoing: Outgoing, tried: Sequence[str]) -> PyroMQError:
         """Return the error with what is wrong on the way to the topic, if it was the way, and with who was tried."""
-        if isinstance(error, RemotingError):
+        if isinstance(error, RemotingError | NoRoute):
             error = type(error)(f"{error}; {await self.instance.explain(outgoing.topic)}")
-            error.message_id = outgoing.message_id
+            if isinstance(error, RemotingError):
+                error.message_id = outgoing.message_id
         return with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}")
 
     async def send_oneway(self, queue: MessageQueue, outgoing: Outgoing) -> None:
         """Send to one queue and hear nothing of it."""
-        address = await self._routes.find_master(queue)
-        context = self._before(queue, address, outgoing, oneway=True) if self._hooks else None
-        await self._api.send_oneway(address, self._header(outgoing, queue), outgoing.body)
+        try:
+            address = await self._routes.find_master(queue)
+            context = self._before(queue, address, outgoing, oneway=True) if self._hooks else None
+            await self._api.send_oneway(address, self._header(outgoing, queue), outgoing.body)
+        except (RemotingError, NoRoute) as error:
+            self.instance.refresh_soon()
+            raise await self._explained(error, outgoing, [queue.broker_name]) from error.__cause__
         if context is not None:
             run_hooks([hook.after for hook in self._hooks], context)
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(
-            producer_group=self._rules.group,
+            producer_group=self.rules.group,
             topic=outgoing.topic,
             default_topic=TBW102,
-            default_topic_queue_nums=self._rules.topic_queues,
+            default_topic_queue_nums=self.rules.topic_queues,
             queue_id=queue.queue_id,
             sys_flag=outgoing.sys_flag,
             born_timestamp=outgoing.born_timestamp_ms,

@@ -36,6 +36,11 @@ class Heartbeats:
         taken = await asyncio.gather(*[self._beat(address, content) for address in addresses])
         return all(taken)
 
+    async def greet(self, address: str) -> BrokerHello:
+        """Tell one broker, and return what it says of itself; raises PyroMQError."""
+        hello = self.brokers[address] = await self._api.heartbeat(address, self._content())
+        return hello
+
     async def _beat(self, address: str, content: HeartbeatData) -> bool:
         try:
             self.brokers[address] = await self._api.heartbeat(address, content)

@@ -15,7 +15,7 @@ from pyromq.client.heartbeats import Heartbeats
 from pyromq.client.name_servers import DISCOVERY_INTERVAL, NameServers
 from pyromq.client.periodic import Periodic
 from pyromq.client.replies import Replies
-from pyromq.client.requests import ClientRequests, GroupMember
+from pyromq.client.requests import ClientRequests, GroupMember, TransactionCheck
 from pyromq.client.routes import Routes
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ClientError, PyroMQError
@@ -38,9 +38,11 @@ class ClientInstance:
         self.users = 0
         """How many producers and consumers share it."""
         self.replies = Replies()
+        self.checks: dict[str, TransactionCheck] = {}
+        """Who answers for the transactions of which producer group."""
         self._producers: set[str] = set()
         self._consumers: dict[str, GroupMember] = {}
-        requests = ClientRequests(self._consumers, self.replies, clock)
+        requests = ClientRequests(self._consumers, self.replies, self.checks, clock)
         self._remoting = RemotingClient(clock, handlers=requests.handlers(), on_disconnect=self._disconnected)
         self.name_servers = NameServers.of(self._remoting, config.namesrv)
         self.api = BrokerApi(self._remoting, self.name_servers)

@@ -37,7 +37,7 @@ async def _by_client_id(
     found: list[MessageExt] = []
     for name, answer in zip(addresses.values(), answers, strict=True):
         if not isinstance(answer, BaseException):
-            found += [_of(message, name) for message in answer if _is(message, topic, message_id)]
+            found += [_of(message, name) for message in answer]
     if found:
         return min(found, key=lambda message: message.store_timestamp_ms)
     for answer in answers:
@@ -57,10 +57,6 @@ async def _by_place(api: BrokerApi, addresses: dict[str, str], topic: str, messa
     if message is None or message.topic != topic:
         return None
     return _of(message, addresses[address])
-
-
-def _is(message: MessageExt, topic: str, message_id: str) -> bool:
-    return message.topic == topic and message.message_id == message_id
 
 
 def _of(message: MessageExt, broker_name: str) -> MessageExt:

@@ -40,6 +40,7 @@ class Membership:
             topics=topics,
             assign=assign,
             allocate=allocate,
+            explain=instance.explain,
         )
         self._rebalancing = Periodic("rebalance", instance.clock, REBALANCE_INTERVAL, self._rebalance.run)
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -22,7 +21,6 @@ from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
 from pyromq.protocol.properties import encode_properties
 
 _COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
-_MAX_PLAIN = 1000
 Element = tuple[str, BatchElement]
 """A message of a batch, with its id."""
 
@@ -40,14 +38,8 @@ class Outgoing(Struct, gc=False):
     flag: int = 0
     sys_flag: int = 0
     batch: bool = False
-
-
-class _Plain(NamedTuple):
-    """What messages of one topic and tag share, if they have no keys and no properties of their own."""
-
-    topic: str
-    properties: str
-    """All of the text but the id at its end."""
+    timed: bool = False
+    """Whether it may only go to a broker with a timer."""
 
 
 class Outbox:
@@ -59,36 +51,30 @@ class Outbox:
         self._compress_over = compress_over
         self._namespace = namespace
         self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
-        self._plain: dict[tuple[str, str | None, bool], _Plain] = {}
+
+    def new_id(self, now_ms: int) -> str:
+        """Return an id for a message made at this time."""
+        return self._ids.next(now_ms)
 
     def prepare(
-        self, message: Message, order_key: str | None = None, system: Mapping[str, str] | None = None
+        self,
+        message: Message,
+        order_key: str | None = None,
+        system: Mapping[str, str] | None = None,
+        made: tuple[str, int] | None = None,
     ) -> Outgoing:
         """Check a message and make it ready; raises InvalidMessage with one line that says what is wrong.
 
-        `system` are properties that its sender may not set by himself.
+        `system` are properties that its sender may not set by himself, `made` the id and time that it has already.
         """
-        now_ms = self._clock.now_ms()
-        if order_key is None and system is None and not message.keys and not message.properties:
-            plain = self._plain.get((message.topic, message.tags, message.wait))
-            if plain is not None and 0 < len(message.body) <= self._max_message_size:
-                message_id = self._ids.next(now_ms)
-                properties = plain.properties + message_id
-                return Outgoing(message, plain.topic, message.body, properties, message_id, now_ms, message.flag)
         self._check(message)
-        message_id, properties = self._properties(message, now_ms, order_key, system)
-        outgoing = Outgoing(message, self._topic(message), message.body, properties, message_id, now_ms, message.flag)
-        if order_key is None and system is None:
-            self._remember(message, outgoing)
-        return outgoing
+        message_id, now_ms = made or self._new()
+        properties = self._properties(message, message_id, order_key, system)
+        return Outgoing(message, self._topic(message), message.body, properties, message_id, now_ms, message.flag)
 
-    def _remember(self, message: Message, outgoing: Outgoing) -> None:
-        # Messages that differ in nothing but their body need not be checked and written again: 2 µs instead of 8.
-        if not message.keys and not message.properties:
-            if len(self._plain) >= _MAX_PLAIN:
-                self._plain.clear()
-            properties = outgoing.properties.removesuffix(outgoing.message_id)
-            self._plain[message.topic, message.tags, message.wait] = _Plain(outgoing.topic, properties)
+    def _new(self) -> tuple[str, int]:
+        now_ms = self._clock.now_ms()
+        return self._ids.next(now_ms), now_ms
 
     async def compress(self, outgoing: Outgoing) -> None:
         """Compress the body if it is large enough for that."""
@@ -101,18 +87,18 @@ class Outbox:
     def prepare_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """Check messages that go together and cut them into batches that the size limit allows."""
         self._check_batch(messages)
-        now_ms = self._clock.now_ms()
-        elements = (self._element(message, now_ms) for message in messages)
+        elements = (self._element(message) for message in messages)
         for chunk in _chunks(elements, self._max_message_size):
             yield self.batch(messages[0], chunk)
 
     def element(self, message: Message, order_key: str | None) -> Element:
         """Check a message and make it ready to be part of a batch."""
         self._check_batch([message])
-        return self._element(message, self._clock.now_ms(), order_key)
+        return self._element(message, order_key)
 
-    def _element(self, message: Message, now_ms: int, order_key: str | None = None) -> Element:
-        message_id, properties = self._properties(message, now_ms, order_key)
+    def _element(self, message: Message, order_key: str | None = None) -> Element:
+        message_id = self._ids.next(self._clock.now_ms())
+        properties = self._properties(message, message_id, order_key)
         return message_id, BatchElement(message.flag, message.body, properties.encode())
 
     def batch(self, first: Message, elements: Sequence[Element]) -> Outgoing:
@@ -148,17 +134,17 @@ class Outbox:
     def _properties(
         self,
         message: Message,
-        now_ms: int,
+        message_id: str,
         order_key: str | None = None,
         system: Mapping[str, str] | None = None,
-    ) -> tuple[str, str]:
+    ) -> str:
         properties = {**message.all_properties(), **(system or {})}
         if order_key is not None:
             properties[names.SHARDING_KEY] = order_key
         if self._namespace:
             properties[names.INSTANCE_ID] = self._namespace
-        message_id = properties[names.UNIQ_KEY] = self._ids.next(now_ms)  # last: see _remember
-        return message_id, encode_properties(properties)
+        properties[names.UNIQ_KEY] = message_id  # the last: see express.py
+        return encode_properties(properties)
 
     def _topic(self, message: Message) -> str:
         return with_namespace(message.topic, self._namespace) if self._namespace else message.topic

@@ -103,7 +103,10 @@ class Ownership:
             await self._locks.release([held.queue])
 
     async def close(self, queues: Iterable[PushQueue]) -> None:
-        """Give up everything at once; nothing is in hand any more, and all is committed."""
+        """Give up everything at once; nothing is in hand any more but what no cancelling ends, and all is committed."""
+        for held, task in self._leaving.items():
+            if not held.is_idle:
+                task.cancel()
         await asyncio.gather(*self._leaving.values(), return_exceptions=True)
         if self._locks is not None:
             await self._locks.release([held.queue for held in queues])

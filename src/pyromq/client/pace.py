@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyromq.clock import Clock
 
-_CREDIT = 0.04  # seconds that a late caller may catch up: 4 % more in any one second, but the rate holds on the whole
+_CREDIT = 0.02  # seconds that a late caller may catch up: 2 % more in any one second, but the rate holds on the whole
 
 
 class Pace:
@@ -13,7 +13,7 @@ class Pace:
     def __init__(self, rate: float, clock: Clock) -> None:
         self._interval = 1 / rate
         self._clock = clock
-        self._due = 0.0
+        self._due = clock.now()
 
     async def turn(self) -> None:
         """Wait until the next message may pass; one caller at a time."""

@@ -11,7 +11,9 @@ from typing import Self
 
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.config import MAX_MESSAGE_SIZE, ClientConfig
+from pyromq.client.delays import delay_properties, is_timed, without_times
 from pyromq.client.delivery import Delivery, DeliveryRules, with_note
+from pyromq.client.express import Express
 from pyromq.client.hooks import SendHook
 from pyromq.client.linger import Linger
 from pyromq.client.lookup import find_message
@@ -22,7 +24,7 @@ from pyromq.client.results import SendResult
 from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock, wait_for
-from pyromq.errors import ClientError, NotSupported, PyroMQError
+from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
 
@@ -79,12 +81,14 @@ class Producer:
         self._clock = clock or SystemClock()
         self._send_timeout = send_timeout
         self._compress_over = compress_over
+        self._max_message_size = max_message_size
         self._outbox = Outbox(
             self._clock, max_message_size=max_message_size, compress_over=compress_over, namespace=namespace
         )
         self._window = Window(max_in_flight, _MAX_BYTES_IN_FLIGHT)
         self._linger_time = linger
         self._linger: Linger | None = None
+        self._express: Express | None = None
         self._opened: Delivery | None = None
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -104,10 +108,15 @@ class Producer:
         if self._linger_time is not None:
             send = partial(_send_batch, delivery, self._send_timeout)
             self._linger = Linger(self._linger_time, self._outbox, self._clock, send)
+        elif not delivery.is_watched:
+            largest = min(self._compress_over - 1, self._max_message_size)
+            self._express = Express(
+                delivery, self._outbox, self._window, self._clock, timeout=self._send_timeout, largest=largest
+            )
 
     async def close(self) -> None:
         """Wait for the sends that are under way, take no more, and leave."""
-        delivery, self._opened = self._opened, None
+        delivery, self._opened, self._express = self._opened, None, None
         if delivery is None or delivery.instance.forked:
             return
         if self._linger is not None:
@@ -150,7 +159,7 @@ class Producer:
         queue: MessageQueue | None = None,
         select: Select | None = None,
         timeout: float | None = None,
-        delay: timedelta | None = None,
+        delay: timedelta | float | None = None,
         at: datetime | None = None,
         level: int | None = None,
     ) -> SendResult:
@@ -159,29 +168,47 @@ class Producer:
         Messages with the same `order_key` go to the same queue, the one Java's clients choose for that key. Such a
         send, or one to a given `queue` or with a `select` function, is tried once; others up to `retries` more times.
 
+        Consumers get it after a `delay` (a number means seconds) or `at` a time, up to 40 days ahead; until then it can
+        be cancelled. Both need PyroMQ's brokers; towards others they raise NotSupported. A `level` is one of the delays
+        that every broker has: of 18 the first is 1 s, the third 10 s, the last 2 h, unless its operator chose others.
+
         Raises if nothing was stored, or, after a time-out or a lost connection, if that is unknown: InvalidMessage,
         NoRoute, BrokerError with the broker's code, or RemotingError, whose text says what is wrong on the way to the
         broker (up to 2 s more are spent on finding out). A cancelled send may have been stored.
         """
-        if delay is not None or at is not None or level is not None:
-            raise NotSupported("delayed messages are not there yet: delay=, at= and level= come with a later version")
+        anywhere = order_key is None and queue is None and select is None
+        simply = timeout is None and delay is None and at is None and level is None
+        if self._express is not None and anywhere and simply:
+            return await self._express.send(message)
+        system = delay_properties(delay, at, level)
         delivery = self._delivery
         size = len(message.body)
         if not self._window.try_enter(size):
             await self._window.enter(size)
         try:
-            if self._linger is not None and timeout is None and size < self._compress_over:
+            if self._linger is not None and timeout is None and size < self._compress_over and system is None:
                 return await self._send_with_others(self._linger, message, order_key, queue, select)
             timeout = self._send_timeout if timeout is None else timeout
-            outgoing = self._outbox.prepare(message, order_key)
-            if size >= self._compress_over:
-                await self._outbox.compress(outgoing)
-            if order_key is None and queue is None and select is None:
+            if system is None:
+                outgoing = self._outbox.prepare(message, order_key)
+            else:
+                outgoing = self._outbox.prepare(without_times(message), order_key, system)
+                outgoing.timed = is_timed(system)
+            await self._outbox.compress(outgoing)
+            if anywhere:
                 return await delivery.send_anywhere(outgoing, timeout)
             chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
             return await delivery.send_to(chosen, outgoing, timeout)
         finally:
             self._window.leave(size)
+
+    async def cancel(self, result: SendResult) -> bool:
+        """Cancel a message that was sent with `delay` or `at`; return whether it still waited.
+
+        When that is so it is stored, as safely as a send, that nobody gets the message. Raises NotSupported towards
+        brokers that are not PyroMQ's, otherwise what `send` does.
+        """
+        return await self._delivery.cancel(result)
 
     async def _send_with_others(
         self,

@@ -56,6 +56,10 @@ class PublishInfo:
         self._index += 1
         return self.queues[self._index % len(self.queues)]
 
+    def give_back(self) -> None:
+        """Have the last queue be the next one once more: nothing was sent to it."""
+        self._index -= 1
+
     def next_elsewhere(self, broker_name: str) -> MessageQueue:
         """Return the next queue of another broker; where there is no other broker, just the next queue."""
         return self.next_where(lambda name: name != broker_name) or self.next()

@@ -8,8 +8,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
+
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.allocation import Allocate, allocate_averagely
+from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.listener import Listener, takes_batches
@@ -184,7 +187,15 @@ class PushConsumer:
         """The queues that this consumer has now, without those that messages come again from."""
         session = self._session
         queues = [held.queue for held in session.assignment if held.queue.topic != session.retry_topic]
-        return sorted(queue._replace(topic=without_namespace(queue.topic, self._namespace)) for queue in queues)
+        return sorted(self._bare(queue) for queue in queues)
+
+    @property
+    def blocked(self) -> list[BlockedQueue]:
+        """The queues that do not go on, with `orderly`: each with the message that its listener fails with."""
+        return [replace(found, queue=self._bare(found.queue)) for found in self._session.blocked]
+
+    def _bare(self, queue: MessageQueue) -> MessageQueue:
+        return queue._replace(topic=without_namespace(queue.topic, self._namespace))
 
 
 def _check_numbers(

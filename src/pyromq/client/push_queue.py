@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import FlowControl
 from pyromq.client.process_queue import HeldQueue
 from pyromq.protocol.message import MessageExt, MessageQueue
@@ -28,6 +29,8 @@ class PushQueue(HeldQueue):
         self.consumed_at = 0.0
         self.resting = False
         """Nothing is handed out for a while, after a failure in an orderly queue."""
+        self.blocked: BlockedQueue | None = None
+        """The message that holds up an orderly queue, from its first failure until it is done."""
         self._orderly = orderly
         self._waiting: deque[MessageExt] = deque()
         self._unfinished: dict[int, MessageExt] = {}  # in the order of offsets: pulls only go up
@@ -71,6 +74,7 @@ class PushQueue(HeldQueue):
         """Forget what is held and go on from this offset; what jobs still have is theirs and counts no more."""
         self._waiting.clear()
         self._unfinished.clear()
+        self.blocked = None
         self.size = 0
         self.next_pull = offset
 
@@ -99,6 +103,8 @@ class PushQueue(HeldQueue):
             if self._holds(message):
                 del self._unfinished[message.queue_offset]
                 self.size -= message.store_size
+        if self.blocked is not None and self.blocked.queue_offset not in self._unfinished:
+            self.blocked = None
         self.room.set()
 
     def put_back(self, messages: Sequence[MessageExt]) -> None:
@@ -115,6 +121,11 @@ class PushQueue(HeldQueue):
         self._jobs -= 1
         if not self._jobs:
             self._idle.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job has messages of this queue."""
+        return not self._jobs
 
     async def idle(self) -> None:
         """Wait until no job has messages of this queue."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pyromq.client.assignment import Assignment
 from pyromq.client.beginning import Beginning
+from pyromq.client.blocked import BlockedQueue, as_property
 from pyromq.client.commits import Commits
 from pyromq.client.consume import ConcurrentConsumption, ConsumeSettings, Consumption, OrderlyConsumption
 from pyromq.client.consume_stats import SAMPLE_INTERVAL, ConsumerStats
@@ -251,7 +252,13 @@ class PushSession:
             orderly=self.settings.orderly,
             threads=self.settings.concurrency,
         )
+        properties |= as_property(self.blocked)
         return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock.now())
+
+    @property
+    def blocked(self) -> list[BlockedQueue]:
+        """The orderly queues that a failing message holds up."""
+        return [held.blocked for held in self.assignment if held.blocked is not None]
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on from these offsets, and commit them; what is in hand counts no more."""

@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 class Rebalance:
     """Finds this member's share of each topic and hands it to `assign`; without `allocate` it is all of them.
 
-    `orphans` are queues whose last owner has left the group: nobody will give them back any more.
+    `orphans` are queues whose last owner has left the group: nobody will give them back any more. `explain` finds out
+    what is wrong on the way to a topic.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Rebalance:
         topics: Callable[[], Iterable[str]],
         assign: Callable[[str, list[MessageQueue]], Awaitable[bool]],
         allocate: Allocate | None,
+        explain: Callable[[str], Awaitable[str]],
     ) -> None:
         self.orphans: set[MessageQueue] = set()
         self._api = api
@@ -46,6 +48,8 @@ class Rebalance:
         self._topics = topics
         self._assign = assign
         self._allocate = allocate
+        self._explain = explain
+        self._failures: dict[str, set[str]] = {}
         self._members_before: dict[str, list[str]] = {}
         self._idle_topics: set[str] = set()
         self._log = FailureLog(logger, f"sharing out the queues of group {group}")
@@ -62,13 +66,15 @@ class Rebalance:
         try:
             route = self._routes.known(topic) or await self._routes.refresh(topic)
             members = await self._members(route) if self._allocate else []
-        except NoRoute:
-            logger.debug("no route yet for topic=%s", topic)
-            return False
         except PyroMQError as error:
-            self._log.failed(error)
+            await self._say_why_not(topic, str(error))
             return False
         queues = read_queues(topic, route)
+        if queues:
+            if self._failures.pop(topic, None):
+                logger.info("group=%s can read topic=%s now", self._group, topic)
+        else:
+            await self._say_why_not(topic, "it has no queue that may be read")
         if self._allocate is None:
             return await self._assign(topic, queues)
         if self._client_id not in members:
@@ -83,6 +89,15 @@ class Rebalance:
         self._say_if_idle(topic, mine, len(queues), len(members))
         return await self._assign(topic, mine)
 
+    async def _say_why_not(self, topic: str, reason: str) -> None:
+        """Say once what keeps this member from a topic, and what to do about it."""
+        if topic.startswith(RETRY_PREFIX):  # brokers make it when it is needed
+            logger.debug("no queues of topic=%s yet: %s", topic, reason)
+        elif reason not in (said := self._failures.setdefault(topic, set())):
+            said.add(reason)
+            why = await self._explain(topic)
+            logger.warning("group=%s gets nothing of topic=%s yet: %s; %s", self._group, topic, reason, why)
+
     def _note_orphans(self, topic: str, queues: list[MessageQueue], members: list[str], allocate: Allocate) -> None:
         before = self._members_before.get(topic, members)
         self._members_before[topic] = members
@@ -91,7 +106,7 @@ class Rebalance:
             self.orphans.update(allocate(queues, before, gone))
 
     def _say_if_idle(self, topic: str, mine: list[MessageQueue], queues: int, members: int) -> None:
-        if mine or topic.startswith(RETRY_PREFIX):
+        if mine or not queues or topic.startswith(RETRY_PREFIX):
             self._idle_topics.discard(topic)
         elif topic not in self._idle_topics:
             self._idle_topics.add(topic)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pyromq.client.replies import Replies, pushed_reply
@@ -29,9 +30,16 @@ from pyromq.protocol.headers.clients import (
     ResetConsumerClientOffsetRequestHeader,
 )
 from pyromq.protocol.headers.send import PushReplyMessageToClientRequestHeader
+from pyromq.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.properties import PRODUCER_GROUP
 from pyromq.protocol.record import decode_messages
 from pyromq.remoting.connection import Connection, Handler
+
+logger = logging.getLogger(__name__)
+
+TransactionCheck = Callable[[MessageExt, CheckTransactionStateRequestHeader, Connection], None]
+"""Hears which transaction a broker asks about, and answers later on the same connection."""
 
 
 class GroupMember(Protocol):
@@ -57,11 +65,18 @@ class GroupMember(Protocol):
 
 
 class ClientRequests:
-    """Answers what brokers ask of the consumers, and takes in the replies, of one client."""
+    """Answers what brokers ask of the consumers and of the transactions, and takes in the replies, of one client."""
 
-    def __init__(self, consumers: Mapping[str, GroupMember], replies: Replies, clock: Clock) -> None:
+    def __init__(
+        self,
+        consumers: Mapping[str, GroupMember],
+        replies: Replies,
+        checks: Mapping[str, TransactionCheck],
+        clock: Clock,
+    ) -> None:
         self._consumers = consumers
         self._replies = replies
+        self._checks = checks
         self._clock = clock
 
     def handlers(self) -> dict[int, Handler]:
@@ -73,6 +88,7 @@ class ClientRequests:
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.reply,
+            RequestCode.CHECK_TRANSACTION_STATE: self.check_transaction,
         }
 
     def members_changed(self, command: RemotingCommand, connection: Connection) -> None:
@@ -116,6 +132,17 @@ class ClientRequests:
         header = command.header(PushReplyMessageToClientRequestHeader)
         self._replies.arrived(pushed_reply(header, command.body, self._clock.now_ms()))
         return _answer(command)
+
+    def check_transaction(self, command: RemotingCommand, connection: Connection) -> None:
+        """Have a producer say how a transaction ended; nothing is answered to the question itself."""
+        header = command.header(CheckTransactionStateRequestHeader)
+        for message in decode_messages(command.body):
+            group = message.properties.get(PRODUCER_GROUP, "")
+            check = self._checks.get(group)
+            if check is None:
+                logger.warning("asked about a transaction of group=%s, which has no TransactionProducer here", group)
+            else:
+                check(message, header, connection)
 
     def _member(self, group: str) -> GroupMember:
         member = self._consumers.get(group)

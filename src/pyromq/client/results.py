@@ -7,6 +7,7 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct
 
 from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.message import MessageQueue
 
 
@@ -35,6 +36,14 @@ class SendResult(Struct, frozen=True, gc=False):
     offset_message_id: str
     queue: MessageQueue
     queue_offset: int
+
+
+class TransactionResult(SendResult, frozen=True, gc=True):  # an exception may be part of a cycle
+    """Where the first half of a transaction was stored, and how the transaction ended as far as is known here."""
+
+    state: TransactionState
+    error: Exception | None = None
+    """What the local transaction raised; its state is then UNKNOWN."""
 
 
 class SendAnswer(Struct, frozen=True, gc=False):

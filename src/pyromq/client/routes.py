@@ -65,7 +65,8 @@ class Routes:
 
     def master(self, broker_name: str) -> str | None:
         """Return the address that takes sends and offsets."""
-        return self._brokers.get(broker_name, {}).get(MASTER_ID)
+        addresses = self._brokers.get(broker_name)
+        return addresses.get(MASTER_ID) if addresses else None
 
     def reader(self, broker_name: str, broker_id: int = MASTER_ID) -> Reader | None:
         """Return where to read: the broker that was asked for, its neighbour if it is a slave, else any of them."""

@@ -19,10 +19,11 @@ class Window:
 
     def try_enter(self, size: int) -> bool:
         """Enter if there is room and nobody waits; this is the whole cost while there is."""
-        if self._waiting or not self._fits(size):
+        count, total = self._count, self._size + size
+        if self._waiting or (count and (count >= self._count_limit or total > self._size_limit)):
             return False
-        self._count += 1
-        self._size += size
+        self._count = count + 1
+        self._size = total
         return True
 
     async def enter(self, size: int) -> None:

@@ -20,6 +20,7 @@ from pyromq.protocol.message import MessageExt
 logger = logging.getLogger(__name__)
 
 _AFTER_A_FAULT = 5.0
+_AFTER_CANCELLING = 5.0
 _LONGEST_STRETCH = 0.005  # seconds: a listener that never waits must not keep pulls and heartbeats from the loop
 
 
@@ -140,16 +141,19 @@ class Workers:
             task.cancel()  # it waits for its turn
 
     async def close(self, patience: float) -> None:
-        """Wait for what is in hand; what takes longer than `patience` is cancelled."""
+        """Wait for what is in hand; what takes longer than `patience` is cancelled, and left behind if that fails."""
         self.stop()
-        at_work = list(self._tasks)
-        if not at_work:
-            return
-        done = asyncio.gather(*at_work, return_exceptions=True)
+        at_work = await self._still_at_work(list(self._tasks), patience)
+        if at_work:
+            logger.warning("listeners still at work after %g s are cancelled: their messages come again", patience)
+            for task in at_work:
+                task.cancel()
+            left = await self._still_at_work(at_work, _AFTER_CANCELLING)
+            if left:
+                logger.error("%d listeners do not end although they were cancelled: left behind", len(left))
+
+    async def _still_at_work(self, tasks: list[asyncio.Task[None]], patience: float) -> list[asyncio.Task[None]]:
+        done = asyncio.gather(*tasks, return_exceptions=True)
         with suppress(TimeoutError):
             await wait_for(self._clock, asyncio.shield(done), patience)
-            return
-        logger.warning("listeners still at work after %g s are cancelled: their messages come again", patience)
-        for task in at_work:
-            task.cancel()
-        await done
+        return [task for task in tasks if not task.done()]

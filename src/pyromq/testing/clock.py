@@ -177,8 +177,13 @@ class TestClock:
         timers = self._loops.get(loop) or self._meet(loop)
         return timers.add(seconds, callback, args)
 
-    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, step: float | None = None
+    ) -> None:
         """Move time forward; return when what was due on the way has happened.
+
+        With `step` it goes in steps of so many seconds, and what is due in one of them happens together: quicker, for
+        long ways; heartbeats need steps below 90 s.
 
         It blocks the calling thread. Where that thread runs an event loop on which something waits for this clock, it
         could not happen meanwhile: RuntimeError says so, and `await clock.advance_async(...)` is the way.
@@ -190,11 +195,13 @@ class TestClock:
         if own in self._loops and self._loops[own].has_waiting():
             raise RuntimeError("this event loop itself waits for the clock: use `await clock.advance_async(...)` here")
         with self._advancing:
-            self._move(distance, own)
+            self._move(distance, own, step)
 
-    async def advance_async(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+    async def advance_async(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, step: float | None = None
+    ) -> None:
         """Move time forward as `advance` does, while the calling loop goes on and its own timers fire too."""
-        await asyncio.to_thread(self.advance, days=days, hours=hours, minutes=minutes, seconds=seconds)
+        await asyncio.to_thread(self.advance, days=days, hours=hours, minutes=minutes, seconds=seconds, step=step)
 
     def _meet(self, loop: asyncio.AbstractEventLoop) -> _LoopTimers:
         with self._loops_lock:  # a new dict each time: `_pass` may be walking through the old one
@@ -202,13 +209,14 @@ class TestClock:
             self._loops = {loop: _LoopTimers(self, loop), **known}
             return self._loops[loop]
 
-    def _move(self, distance: float, own: asyncio.AbstractEventLoop | None) -> None:
-        shortest = min(_LONGEST_STEP, max(_FINEST_STEP, distance / _MOST_STEPS))
+    def _move(self, distance: float, own: asyncio.AbstractEventLoop | None, step: float | None) -> None:
+        longest = step or _LONGEST_STEP
+        shortest = step or min(longest, max(_FINEST_STEP, distance / _MOST_STEPS))
         next_due = self._settle(own)
         while distance > 0:
-            step = min(distance, _LONGEST_STEP, max(shortest, next_due - self.peek()))
-            self._advanced += step
-            distance -= step
+            stride = min(distance, longest, max(shortest, next_due - self.peek()))
+            self._advanced += stride
+            distance -= stride
             next_due = self._settle(own)
 
     def _settle(self, own: asyncio.AbstractEventLoop | None) -> float:

@@ -157,6 +157,8 @@ class LocalCluster:
             "brokerName": broker.name,
             "listenPort": str(port),
             "diskSpaceWarningLevelRatio": "1",  # a test must not depend on how full this machine's disk is
+            "brokerFastFailureEnable": "false",  # nor on how busy it is
+            "osPageCacheBusyTimeOutMills": "60000",
             "namesrvAddr": self.namesrv,
             "storePathRootDir": str(broker.store_path),
             "enablePropertyFilter": "true",  # as `pyromq up`
