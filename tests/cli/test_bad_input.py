@@ -103,14 +103,6 @@ def test_garbage_on_either_port(servers: Servers, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [("send", "t", "x", "--delay", "10s"), ("send", "t", "x", "--at", "12:00")],
-)
-def test_what_comes_later_says_so(servers: Servers, command: tuple[str, ...]) -> None:
-    assert "not part of this release yet" in one_line_error(pyromq(*command, "-n", servers.namesrv))
-
-
-@pytest.mark.parametrize(
     ("expression", "reason"),
     [
         ("a >", "SQL92: expected a property, a literal or `(` at character 4, found the end"),

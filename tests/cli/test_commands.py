@@ -109,6 +109,17 @@ def test_bench_measures_sends_and_pulls(servers: Servers) -> None:
     assert json.loads(pulled.stdout)["messages"] > 0
 
 
+def test_bench_measures_from_the_sender_to_the_consumer(servers: Servers) -> None:
+    arguments = ("bench", "end-to-end", "-n", servers.namesrv, "--rate", "200", "--duration", "0.5", "--warm-up", "0")
+    done = pyromq(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert 0 < result["messages"] <= 101
+    assert (result["lost"], result["errors"]) == (0, 0)
+    assert 0 < result["p50_ms"] <= result["max_ms"]
+    assert "at a fixed rate" in pyromq(*arguments).stdout
+
+
 def test_the_console_port_serves_healthz_and_varz(servers: Servers) -> None:
     with urllib.request.urlopen(f"{servers.console}/healthz", timeout=10) as answer:
         assert json.load(answer) == {"status": "ok"}

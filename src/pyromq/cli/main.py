@@ -23,8 +23,11 @@ VERBS = {
     "broker": "servers",
     "send": "messages",
     "tail": "messages",
+    "message": "message",
     "bench": "bench",
     "store": "store",
+    "dlq": "dlq",
+    "transaction": "transaction",
 }
 
 

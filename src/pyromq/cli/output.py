@@ -18,7 +18,12 @@ def iso_time(timestamp_ms: int) -> str:
 
 def message_as_json(message: MessageExt) -> str:
     """Return one JSON line."""
-    fields: dict[str, Any] = {
+    return json.dumps(message_fields(message), ensure_ascii=False)
+
+
+def message_fields(message: MessageExt) -> dict[str, Any]:
+    """Return a message as JSON has it, by the names of the Spark columns."""
+    return {
         "topic": message.topic,
         "broker_name": message.broker_name,
         "queue_id": message.queue_id,
@@ -32,7 +37,6 @@ def message_as_json(message: MessageExt) -> str:
         "store_timestamp": iso_time(message.store_timestamp_ms),
         "reconsume_times": message.reconsume_times,
     }
-    return json.dumps(fields, ensure_ascii=False)
 
 
 def body_fields(body: bytes) -> dict[str, str]:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyromq.cli.connect import filled_ranges, find_target
+from pyromq.cli.end_to_end import EndToEnd
 from pyromq.cli.load import PullSlot, SendSlot, Slot, Tally, drive
 from pyromq.cli.settings import namesrv_addresses
 from pyromq.client.api import BrokerApi
@@ -117,6 +118,25 @@ def consume(
         await drive(target.addresses, slot_groups(connections, in_flight, slot), measure.tally, measure.budget)
 
     report("consume", connections, in_flight, run(measured(work, duration, warm_up, 0, broker_pid)), as_json)
+
+
+@app.command("end-to-end")
+def end_to_end(
+    namesrv: Namesrv = None,
+    topic: Topic = "pyromq-bench",
+    rate: Annotated[float, typer.Option(min=0.1, max=100_000, help="Messages a second.")] = 1000.0,
+    size: Annotated[int, typer.Option(min=8, max=4_000_000, help="Bytes of each body.")] = 1024,
+    duration: Duration = 5.0,
+    warm_up: WarmUp = 1.0,
+    broker_pid: BrokerPid = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send at a fixed rate, and measure the time until a consumer has each message."""
+
+    async def work(measure: Measure) -> None:
+        await EndToEnd(namesrv_addresses(namesrv), topic, size, rate, measure.tally).run(measure.budget)
+
+    report("end-to-end", 1, 0, run(measured(work, duration, warm_up, 0, broker_pid)), as_json)
 
 
 def slot_groups(connections: int, in_flight: int, make: Callable[[int], Slot]) -> Sequence[Sequence[Slot]]:
@@ -236,7 +256,8 @@ def report(name: str, connections: int, in_flight: int, outcome: Outcome, as_jso
 
 def as_table(name: str, connections: int, in_flight: int, outcome: Outcome) -> Table:
     """Lay the outcome out for a person."""
-    table = Table(title=f"bench {name}, {connections} connections x {in_flight} in flight", show_header=False)
+    shape = f"{connections} connections x {in_flight} in flight" if in_flight else "at a fixed rate"
+    table = Table(title=f"bench {name}, {shape}", show_header=False)
     rows = [
         ("messages", f"{outcome.messages:,} in {outcome.seconds:.2f} s"),
         ("rate", f"{outcome.rate:,.0f} messages/s"),

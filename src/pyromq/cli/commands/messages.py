@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ from rich.progress import Progress
 
 from pyromq.cli.output import message_as_json, message_as_line
 from pyromq.cli.settings import namesrv_addresses, split_assignment
+from pyromq.cli.times import parse_duration, parse_time
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.client.publish import Select
@@ -25,7 +26,7 @@ from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.results import SendResult
 from pyromq.client.start_from import StartFrom
 from pyromq.client.subscriptions import Expression, Sql
-from pyromq.errors import ClientError, NoRoute, NotSupported, TopicNotFound
+from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.filter import EVERYTHING
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
@@ -35,6 +36,7 @@ Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name serve
 AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
 
 IN_FLIGHT = 256
+SendOne = Callable[[Producer, Message], Awaitable[SendResult]]
 
 app = typer.Typer()
 
@@ -47,8 +49,8 @@ def send(
     tag: Annotated[str | None, typer.Option(help="Tag of the message.")] = None,
     key: Annotated[list[str] | None, typer.Option(help="A key to find it by; may be repeated.")] = None,
     properties: Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE")] = None,
-    delay: Annotated[str | None, typer.Option(help="Deliver after this time; comes later.")] = None,
-    at: Annotated[str | None, typer.Option(help="Deliver at this time; comes later.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Deliver after this time: 10s, 30m, 2h, 1d12h.")] = None,
+    at: Annotated[str | None, typer.Option(help="Deliver at this time (ISO 8601).")] = None,
     order_key: Annotated[str | None, typer.Option(help="Messages with the same key go to the same queue.")] = None,
     queue: Annotated[int | None, typer.Option(min=0, help="Send to this queue.")] = None,
     file: Annotated[Path | None, typer.Option(help="Take the body from a file.")] = None,
@@ -56,8 +58,16 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Send a message, a file, or each line of stdin."""
-    if delay is not None or at is not None:
-        raise NotSupported("--delay and --at: delayed messages are not part of this release yet")
+    if delay is not None and at is not None:
+        raise typer.BadParameter("give --delay or --at, one of them")
+    send_one = partial(
+        Producer.send,
+        order_key=order_key,
+        select=_choose_queue(queue) if queue is not None else None,
+        delay=parse_duration(delay, "--delay") if delay is not None else None,
+        at=parse_time(at, "--at") if at is not None else None,
+    )
+    in_order = order_key is not None or queue is not None
     extra = dict(split_assignment(text, "--property") for text in properties or ())
 
     def messages() -> Iterator[Message]:
@@ -65,7 +75,7 @@ def send(
             for _ in range(count):
                 yield Message(topic=topic, body=content, tags=tag, keys=key or [], properties=dict(extra))
 
-    run(_send_all(namesrv_addresses(namesrv), messages(), order_key, queue, as_json))
+    run(_send_all(namesrv_addresses(namesrv), messages(), send_one, 1 if in_order else IN_FLIGHT, as_json))
 
 
 def _bodies(body: str | None, file: Path | None) -> Iterator[bytes]:
@@ -79,19 +89,13 @@ def _bodies(body: str | None, file: Path | None) -> Iterator[bytes]:
         yield body.encode()
 
 
-async def _send_all(
-    namesrv: str, messages: Iterator[Message], order_key: str | None, queue_id: int | None, as_json: bool
-) -> None:
-    in_order = order_key is not None or queue_id is not None
-    window = 1 if in_order else IN_FLIGHT
+async def _send_all(namesrv: str, messages: Iterator[Message], send_one: SendOne, window: int, as_json: bool) -> None:
     sent = 0
     async with Producer(group="pyromq-cli", namesrv=namesrv) as producer:
-        select = _choose_queue(queue_id) if queue_id is not None else None
         with _progress() as progress:
             task = progress.add_task("sending", total=None)
             while group := list(islice(messages, window)):
-                sends = (producer.send(message, order_key=order_key, select=select) for message in group)
-                results = await asyncio.gather(*sends)
+                results = await asyncio.gather(*[send_one(producer, message) for message in group])
                 for result in results:
                     print(_result_as_json(result) if as_json else _result_as_line(result), flush=sent == 0)
                 sent += len(group)
@@ -158,12 +162,7 @@ def parse_start(text: str) -> StartFrom:
     match text:
         case "earliest" | "latest" | "first" | "last":
             return text
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"--from is earliest, latest or a time such as 2026-01-31T12:00, not {text!r}"
-        ) from None
+    return parse_time(text, "--from", "earliest, latest or ")
 
 
 async def _tail(
