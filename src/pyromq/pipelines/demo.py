@@ -1,34 +1,37 @@
-"""`make demo`: a shop's orders go in through a producer, come out of a Spark aggregation, and both sides must agree."""
+"""`make demo`: a day in a shop, whose orders go in through a producer, and come out of consumers and of Spark.
+
+What went in and what came out must agree, on both ways; the exit code says whether they do.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import random
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from pyromq.client.producer import Producer
 from pyromq.errors import PyroMQError
 from pyromq.pipelines import orders
-from pyromq.protocol.message import Message
+from pyromq.pipelines.shop import STATES, Totals, fates
+from pyromq.pipelines.shop_day import Day, Scene
 from pyromq.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STATES = ("created", "paid", "shipped", "finished")
-Totals = dict[str, tuple[int, int]]
+PATIENCE = timedelta(seconds=5)
+"""How long the shop waits for the money."""
+QUICK_CHECKS = ("transactionTimeOut=1000", "transactionCheckInterval=1000")
+"""A broker waits a minute before it asks about a transaction; a demo has less time."""
 
 
 @contextmanager
@@ -36,8 +39,9 @@ def servers(data: Path) -> Iterator[str]:
     """Run `pyromq up` on free ports; yield the name server's address."""
     command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data)]
     ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
+    settings = [word for setting in QUICK_CHECKS for word in ("--set", setting)]
     with (data / "server.log").open("w") as log:
-        process = subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, stderr=log, text=True)
+        process = subprocess.Popen([*command, *ports, *settings], stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert process.stdout is not None
         ready = process.stdout.readline().split()
@@ -47,25 +51,6 @@ def servers(data: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(30)
-
-
-async def shop(namesrv: str, count: int, seed: int) -> Totals:
-    """Walk `count` orders through their states, in order for each; return messages and cents by state."""
-    chance = random.Random(seed)
-    messages, cents = Counter[str](), Counter[str]()
-    async with Producer(group="demo-shop", namesrv=namesrv) as producer:
-
-        async def walk(order: int, amount: int, states: tuple[str, ...]) -> None:
-            for state in states:
-                body = json.dumps({"order_id": order, "state": state, "cents": amount}).encode()
-                message = Message(topic="orders", body=body, tags=state, keys=[f"o-{order}"])
-                await producer.send(message, order_key=f"o-{order}")
-                messages[state] += 1
-                cents[state] += amount
-
-        walks = [walk(n, chance.randrange(100, 50_000), STATES[: chance.randint(1, 4)]) for n in range(count)]
-        await asyncio.gather(*walks)
-    return {state: (messages[state], cents[state]) for state in STATES}
 
 
 def aggregate(spark: SparkSession, namesrv: str, checkpoint: Path) -> Totals:
@@ -94,6 +79,14 @@ def compare(sent: Totals, received: Totals) -> tuple[Table, bool]:
     return table, agree
 
 
+def tell(scenes: list[Scene]) -> tuple[Table, bool]:
+    """Lay out what consumers saw, and tell whether that is what they should have seen."""
+    table = Table("consumers", "expected", "seen", "")
+    for scene in scenes:
+        table.add_row(scene.name, f"{scene.expected:,}", f"{scene.seen:,}", "✓" if scene.is_true else "✗")
+    return table, all(scene.is_true for scene in scenes)
+
+
 def main() -> int:
     """Run the demo; 0 only if what came out is what went in."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -102,14 +95,19 @@ def main() -> int:
     options = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as directory, servers(Path(directory)) as namesrv:
-        console.print(f"name server and broker are up ({namesrv}); sending {options.orders:,} orders")
-        sent = asyncio.run(shop(namesrv, options.orders, options.seed))
+        console.print(f"name server and broker are up ({namesrv}); the shop opens for {options.orders:,} orders")
+        day = Day(fates(options.orders, options.seed), PATIENCE)
+        asyncio.run(day.run(namesrv))
+        sent = day.shop.totals()
+        table, consumed = tell(day.scenes())
+        console.print(table)
         console.print(f"{sum(count for count, _ in sent.values()):,} messages sent; starting Spark")
         spark = local_session("pyromq-demo")
         received = aggregate(spark, namesrv, Path(directory) / "checkpoint")
         spark.stop()
     table, agree = compare(sent, received)
     console.print(table)
+    agree &= consumed
     console.print("[green]what came out is what went in[/]" if agree else "[red]the two sides differ[/]")
     return 0 if agree else 1
 

@@ -1,0 +1,90 @@
+"""The demo's departments: three groups that consume the one topic, each in its own way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from pyromq.client.outcomes import DeadLetter, RetryLater
+from pyromq.protocol.message import MessageExt
+from pyromq.protocol.properties import RESENDS
+
+EXPENSIVE = 25_000
+_RETRY_AFTER = 1.0
+_IN_ORDER = ("created", "paid", "shipped", "finished")
+Seen = set[tuple[int, str]]
+"""Orders and states: a set, for a message may come more than once."""
+
+
+def order_and_state(message: MessageExt) -> tuple[int, str]:
+    """Return what a message tells."""
+    told = json.loads(message.body)
+    return told["order_id"], told["state"]
+
+
+class Stock:
+    """Wants everything, in order: an orderly group."""
+
+    def __init__(self) -> None:
+        self.seen: Seen = set()
+        self.out_of_order = 0
+        self._waiting: dict[tuple[int, str], asyncio.Event] = {}
+
+    async def listen(self, message: MessageExt) -> None:
+        """Take note of a state."""
+        order, state = told = order_and_state(message)
+        if state in _IN_ORDER[1:] and (order, _IN_ORDER[_IN_ORDER.index(state) - 1]) not in self.seen:
+            self.out_of_order += 1
+        self.seen.add(told)
+        if told in self._waiting:
+            self._waiting.pop(told).set()
+
+    async def saw(self, order: int, state: str) -> None:
+        """Wait until an order has come to a state."""
+        if (order, state) not in self.seen:
+            await self._waiting.setdefault((order, state), asyncio.Event()).wait()
+
+
+class Marketing:
+    """Wants expensive orders: a group with a SQL filter, which the broker applies."""
+
+    def __init__(self) -> None:
+        self.seen: Seen = set()
+
+    async def listen(self, message: MessageExt) -> None:
+        """Take note of an order."""
+        self.seen.add(order_and_state(message))
+
+
+def fails_once(order: int) -> bool:
+    """Tell whether an order goes only at the second try."""
+    return order % 10 == 1
+
+
+def has_no_address(order: int) -> bool:
+    """Tell whether an order cannot be shipped until somebody has mended it."""
+    return order % 20 == 3
+
+
+class Logistics:
+    """Ships, and fails now and then: some orders go at the second try, some have no address until that is mended."""
+
+    def __init__(self) -> None:
+        self.seen: Seen = set()
+        self.retried: set[int] = set()
+        self.given_up: set[int] = set()
+        self.resent: set[int] = set()
+
+    async def listen(self, message: MessageExt) -> None:
+        """Ship an order."""
+        told = order_and_state(message)
+        order = told[0]
+        if RESENDS in message.properties:
+            self.resent.add(order)
+        elif has_no_address(order):
+            self.given_up.add(order)
+            raise DeadLetter(f"order {order} has no address")
+        elif fails_once(order) and message.reconsume_times == 0:
+            self.retried.add(order)
+            raise RetryLater(_RETRY_AFTER, "the van is full")
+        self.seen.add(told)
