@@ -20,6 +20,8 @@ from typing import Any
 
 SHAPES = [("send", 1, 1), ("send", 64, 1), ("send", 8, 32), ("consume", 1, 1), ("consume", 8, 1), ("consume", 64, 1)]
 
+IN_FLIGHT = [1, 32, 256]
+
 
 @contextmanager
 def broker(data: Path, extra: list[str]) -> Iterator[tuple[str, int]]:
@@ -55,15 +57,35 @@ def measure(namesrv: str, pid: int, shape: tuple[str, int, int], seconds: float)
     return result
 
 
+def measure_producer(namesrv: str, in_flight: int, seconds: float) -> dict[str, Any]:
+    """Run our own Producer in a process of its own, on one connection."""
+    command = [sys.executable, str(Path(__file__).with_name("producer.py")), namesrv]
+    options = ["--in-flight", str(in_flight), "--seconds", str(seconds)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, start_new_session=True)
+    if done.returncode:
+        raise SystemExit(f"producer: {done.stderr.strip()}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
 def line(shape: tuple[str, int, int], rounds: list[dict[str, Any]]) -> str:
     """Sum up the rounds of a shape: median and range."""
 
-    def spread(name: str, digits: int = 1) -> str:
-        values = [float(found[name]) for found in rounds]
-        return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
-
     name = f"{shape[0]} {shape[1]}x{shape[2]}"
-    return f"{name:<14} {spread('rate', 0):<32} {spread('broker_cpu_per_million', 2):<24} {spread('p99_ms', 2)}"
+    rate, cpu = spread(rounds, "rate", 0), spread(rounds, "broker_cpu_per_million", 2)
+    return f"{name:<14} {rate:<32} {cpu:<24} {spread(rounds, 'p99_ms', 2)}"
+
+
+def producer_line(in_flight: int, rounds: list[dict[str, Any]]) -> str:
+    """Sum up the rounds of the Producer."""
+    name = f"Producer 1x{in_flight}"
+    return f"{name:<14} {spread(rounds, 'rate', 0):<32} its own CPU µs/message: {spread(rounds, 'cpu_us', 2)}"
+
+
+def spread(rounds: list[dict[str, Any]], name: str, digits: int) -> str:
+    """Return median and range of one figure."""
+    values = [float(found[name]) for found in rounds]
+    return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
 
 
 def main() -> None:
@@ -74,6 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     extra = [word for text in options.set for word in ("--set", text)]
     results: dict[tuple[str, int, int], list[dict[str, Any]]] = {shape: [] for shape in SHAPES}
+    sends: dict[int, list[dict[str, Any]]] = {in_flight: [] for in_flight in IN_FLIGHT}
     with (
         tempfile.TemporaryDirectory(prefix="pyromq-bench-") as directory,
         broker(Path(directory), extra) as (addr, pid),
@@ -81,13 +104,18 @@ def main() -> None:
         for _ in range(options.rounds):
             for shape in SHAPES:
                 results[shape].append(measure(addr, pid, shape, options.seconds))
+            for in_flight in IN_FLIGHT:
+                sends[in_flight].append(measure_producer(addr, in_flight, options.seconds))
     print(f"{os.cpu_count()} cores, generator beside the broker; {options.rounds} rounds of {options.seconds} s")
     print("median (range)")
     print(f"{'shape':<14} {'messages/s':<32} {'broker CPU s/million':<24} p99 ms")
     for shape, rounds in results.items():
         print(line(shape, rounds))
+    for in_flight, rounds in sends.items():
+        print(producer_line(in_flight, rounds))
     raw = Path(tempfile.gettempdir()) / "pyromq-bench.jsonl"
-    raw.write_text("".join(json.dumps(found) + "\n" for rounds in results.values() for found in rounds))
+    everything = [*results.values(), *sends.values()]
+    raw.write_text("".join(json.dumps(found) + "\n" for rounds in everything for found in rounds))
     print(f"raw rounds: {raw}")
 
 

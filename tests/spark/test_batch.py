@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pyromq import Message, blocking
-from pyromq.errors import ConfigError, NoRoute, NotSupported, OffsetOutOfRange, PyroMQError
+from pyromq.errors import ConfigError, NoRoute, OffsetOutOfRange, PyroMQError
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark import register
 from pyromq.spark.batch import BatchReader
@@ -125,12 +125,6 @@ def test_a_wrong_read_is_one_line_in_sparks_error(
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.spark
-def test_writing_says_that_it_comes_later(spark: SparkSession, cluster: LocalCluster) -> None:
-    with pytest.raises(Exception, match="writing with format pyromq is not in this version"):
-        spark.range(1).write.format("pyromq").mode("append").option("namesrv", cluster.namesrv).save()
-
-
 def test_speculation_is_refused() -> None:
     session = SimpleNamespace(conf={"spark.speculation": "TRUE"})  # a live session does not let it be switched on
     with pytest.raises(ConfigError, match="speculation=true runs tasks twice"):
@@ -226,11 +220,6 @@ def test_a_name_server_that_is_not_there_is_one_line() -> None:
     with pytest.raises(PyroMQError, match=r"no name server answers: 127\.0\.0\.1:1 ") as caught:
         BatchReader(read_options({"namesrv": "127.0.0.1:1", "subscribe": "x"}, streaming=False)).partitions()
     assert "\n" not in str(caught.value)
-
-
-def test_the_store_option_says_that_it_comes_later() -> None:
-    with pytest.raises(NotSupported, match="option store: reading straight from store files, not in this version"):
-        read_options({"store": "/data/store", "subscribe": "x"}, streaming=False)
 
 
 def test_a_broker_that_restarts_under_a_read_is_waited_for() -> None:

@@ -158,7 +158,7 @@ def test_a_stream_has_no_end(name: str) -> None:
         _stream(**{name: "latest"})
 
 
-@pytest.mark.parametrize("name", ["sql", "store", "brokerName", "minOffsetsPerTrigger", "accessKey", "secretKey"])
+@pytest.mark.parametrize("name", ["minOffsetsPerTrigger", "accessKey", "secretKey"])
 def test_an_option_whose_part_comes_later_says_so_and_keeps_its_value_to_itself(name: str) -> None:
     with pytest.raises(NotSupported) as caught:
         _batch(**{name: "hunter2"})

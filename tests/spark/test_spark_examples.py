@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pyromq import Message, blocking
 from pyromq.testing import LocalCluster
 
 if TYPE_CHECKING:
@@ -33,3 +34,24 @@ def test_the_stream_example_adds_only_what_is_new(
     for rows in ("10|       95.0", "20|      190.0"):
         main(cluster.namesrv, str(tmp_path), spark)
         assert rows in capsys.readouterr().out
+
+
+def test_the_store_example_tells_what_fills_a_store(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with LocalCluster(data=tmp_path) as own, blocking.Producer(group="g", namesrv=own.namesrv) as producer:
+        for tag in ("created", "created", "paid"):
+            producer.send(Message(topic="example-shop", body=b"order", tags=tag))
+        runpy.run_path(str(EXAMPLES / "spark_store.py"))["main"](str(tmp_path), spark)
+    cells = [[cell.strip() for cell in line.split("|")][1:4] for line in capsys.readouterr().out.splitlines()]
+    assert cells[3:5] == [["example-shop", "created", "2"], ["example-shop", "paid", "1"]]
+
+
+def test_the_sink_example_copies_only_what_is_new(
+    spark: SparkSession, cluster: LocalCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    main = runpy.run_path(str(EXAMPLES / "spark_sink.py"))["main"]
+    for counts in ([["c-0", "2"], ["c-1", "2"], ["c-2", "1"]], [["c-0", "4"], ["c-1", "4"], ["c-2", "2"]]):
+        main(cluster.namesrv, str(tmp_path), spark)
+        cells = [[cell.strip() for cell in line.split("|")][1:3] for line in capsys.readouterr().out.splitlines()]
+        assert cells[3:6] == counts

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +12,7 @@ from pyromq.protocol.filter import parse_tags
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.brokers import Brokers, connect
 from pyromq.spark.columns import Columns
+from pyromq.spark.decoding import freeze, record_batches
 from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.positions import lost
@@ -23,19 +22,12 @@ from pyromq.spark.records import Records, record_starts
 
 def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read ranges one after the other; raise OffsetOutOfRange where messages are gone, unless the options allow it."""
-    _freeze()
+    freeze()
     for part in slices:
         try:
             yield from SliceReader(connect(options.namesrv), part, options).batches()
         except CorruptRecord as error:
             raise CorruptRecord(f"queue {queue_name(part.queue)}: {error}") from error
-
-
-@lru_cache  # once in a process; asking how much is frozen costs as much as what is saved
-def _freeze() -> None:
-    """Take what is loaded out of the garbage collector's sight: Spark collects after each task (27 ms, then 12)."""
-    gc.collect()
-    gc.freeze()
 
 
 class SliceReader:
@@ -69,20 +61,11 @@ class SliceReader:
         self._check_gaps(records.queue_offsets)
         if self._tags:
             records = self._wanted(records)
-        while len(records):
-            columns = self._columns(records)
-            count = columns.fitting() if "body" in self._options.columns else len(records)
-            if count < len(records):
-                columns = self._columns(records.select(slice(count)))
-            yield columns.batch(self._options.columns, properties_as_text=self._options.properties_as_text)
-            records = records.select(slice(count, None))
-
-    def _columns(self, records: Records) -> Columns:
-        return Columns(records, self._part.queue.broker_name, inflate=self._options.decompress)
+        yield from record_batches(records, self._part.queue.broker_name, self._options)
 
     def _wanted(self, records: Records) -> Records:
         """Drop what the broker's filter let through: messages past the end, and other tags with the same hash."""
-        wanted = (records.queue_offsets < self._part.stop) & self._columns(records).tagged(self._tags)
+        wanted = (records.queue_offsets < self._part.stop) & Columns(records).tagged(self._tags)
         return records if wanted.all() else records.select(wanted)
 
     def _check_gaps(self, offsets: Int64s) -> None:

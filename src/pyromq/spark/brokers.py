@@ -22,8 +22,9 @@ from pyromq.errors import NoRoute, PyroMQError
 from pyromq.protocol.filter import EVERYTHING, TAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.names import REPLY_SUFFIX, TOOLS_CONSUMER_GROUP, is_system_topic
+from pyromq.protocol.names import REPLY_SUFFIX, TOOLS_CONSUMER_GROUP
 from pyromq.spark.offsets import Offsets, queue_name
+from pyromq.spark.queues import is_for_patterns
 
 logger = logging.getLogger(__name__)
 
@@ -107,9 +108,8 @@ class Brokers:
             name
             for name in names
             if re.fullmatch(pattern, name)
-            and not is_system_topic(name)
+            and is_for_patterns(name, pattern)
             and name.removesuffix(REPLY_SUFFIX) not in own
-            and (pattern.startswith("%") or not name.startswith("%"))
         ]
 
     def queues(self, topics: Iterable[str]) -> list[MessageQueue]:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from pyromq.client.address import parse_addresses
-from pyromq.errors import ConfigError, NotSupported, PyroMQError
+from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.filter import EVERYTHING, parse_tags
-from pyromq.protocol.names import check_group, check_topic
+from pyromq.protocol.names import check_topic
+from pyromq.spark import option_values
 from pyromq.spark.offsets import Offsets, from_json
+from pyromq.spark.option_values import Parsers, known, parse_all
 from pyromq.spark.schema import DEFAULT_COLUMNS, check_columns
+from pyromq.spark.store_options import STORE_PARSERS, check_way, in_store
 
 LARGEST_PULL_BYTES = 8 << 20
 """What a PyroMQ broker gives for one pull at most."""
@@ -38,8 +39,12 @@ Position = Literal["earliest", "latest", "committed"] | AtTime | Offsets
 class ReadOptions(Struct, frozen=True, kw_only=True):
     """The options of one read, checked; plain values, since they travel to the executors."""
 
-    namesrv: str
-    """Addresses of name servers, `host:port;host:port`."""
+    namesrv: str = ""
+    """Addresses of name servers, `host:port;host:port`; empty where files are read."""
+    store: str = ""
+    """A store's directory, read instead of asking brokers."""
+    broker_name: str | None = None
+    """Whose store it is: the column broker_name, and the name in offsets."""
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     """A regular expression that whole topic names match, instead of topics."""
@@ -51,9 +56,14 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     max_records_per_partition: int = 1_000_000
     fail_on_data_loss: bool = True
     """Whether to stop where messages are gone that should have been read, or to warn and go on."""
+    fail_on_damage: bool = False
+    """Whether to stop where a store is damaged, or to skip that with a warning: failOnDataLoss, if it is given."""
+    check_crc: bool = False
+    """Whether every body read from a store is compared with its checksum: half as much work again."""
     group: str | None = None
     """The consumer group whose offsets show this stream's progress; the source of `committed`."""
     tags: str = EVERYTHING
+    sql: str | None = None
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     properties_as_text: bool = False
     decompress: bool = True
@@ -72,13 +82,16 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a read; raise ConfigError or NotSupported, with one line that says what to do."""
     texts = _known(given)
-    values = {field: _parse(name, texts[name]) for name, (field, _) in _PARSERS.items() if name in texts}
+    check_way(texts)
+    values = parse_all(texts, _PARSERS)
+    values |= {"fail_on_damage": "failOnDataLoss" in texts and values["fail_on_data_loss"]}
     values |= {"start": _position(texts, "starting", "latest" if streaming else "earliest")}
     if streaming and (name := next((name for name in _ENDINGS if name in texts), None)):
         raise ConfigError(f"option {name} is for batch reads; stop a stream with trigger(availableNow=True)")
     values |= {"end": _position(texts, "ending", "latest")}
-    if "namesrv" not in values:
-        raise ConfigError("option namesrv is missing: host:port of a name server, several separated by ';'")
+    if "store" in values:
+        named = {name: values[name] for name in ("start", "end") if isinstance(values[name], dict)}
+        values |= {name: in_store(offsets, values.get("broker_name")) for name, offsets in named.items()}
     options = ReadOptions(**values)
     _check_together(options)
     return options
@@ -87,7 +100,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 def schema_options(given: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
     """Return the columns that the options choose and whether properties are text; a schema needs no more."""
     texts = _known(given)
-    values = {field: _parse(name, texts[name]) for name, (field, _) in _SCHEMA_PARSERS.items() if name in texts}
+    values = parse_all(texts, _SCHEMA_PARSERS)
     return values.get("columns", DEFAULT_COLUMNS), values.get("properties_as_text", False)
 
 
@@ -104,32 +117,14 @@ def _check_together(options: ReadOptions) -> None:
 def _known(given: Mapping[str, str]) -> dict[str, str]:
     """Return the options under their own names; raise for one that is unknown or whose part is not there yet."""
     texts: dict[str, str] = {}
-    for key, text in given.items():
-        name = _NAMES.get(key.lower())
-        if name in _LATER:
-            raise NotSupported(f"option {name}: {_LATER[name]}, not in this version")
-        if name is None and key.lower() not in _IGNORED:
-            raise ConfigError(f"unknown option {key!r}; {_nearest(key)}")
+    for name, text in known(given, _NAMES, _LATER):
         if name in texts:
             raise ConfigError("options subscribe and topic mean the same: set one")
-        if name:
-            texts[name] = text.strip()
+        texts[name] = text
     return texts
 
 
-def _nearest(key: str) -> str:
-    near = get_close_matches(key.lower(), _NAMES, n=1)
-    return f"did you mean {_NAMES[near[0]]!r}?" if near else f"known are {', '.join(sorted(set(_NAMES.values())))}"
-
-
 # --- values: each function returns one, or raises ValueError or PyroMQError saying what was expected -----------------
-
-
-def _parse(name: str, text: str) -> Any:
-    try:
-        return _PARSERS[name][1](text)
-    except (ValueError, PyroMQError) as error:
-        raise ConfigError(f"option {name}: {error}") from None
 
 
 def _position(texts: Mapping[str, str], prefix: str, default: Position) -> Position:
@@ -167,10 +162,6 @@ def _time(text: str) -> AtTime:
     return AtTime(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
-def _namesrv(text: str) -> str:
-    return ";".join(parse_addresses(text))
-
-
 def _topics(text: str) -> tuple[str, ...]:
     topics = tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
     if not topics:
@@ -188,11 +179,6 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _group(text: str) -> str:
-    check_group(text)
-    return text
-
-
 def _tags(text: str) -> str:
     return parse_tags(text).expression
 
@@ -201,35 +187,8 @@ def _columns(text: str) -> tuple[str, ...]:
     return check_columns(name for part in text.split(",") if (name := part.strip()))
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d+", text) or int(text) < 1:
-        raise ValueError(f"expected a number from 1, not {text!r}")
-    return int(text)
-
-
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"expected true or false, not {text!r}")
-    return text.lower() == "true"
-
-
-def _scaled(units: Mapping[str, float], example: str) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.lower())
-        value = float(found[1]) * units.get(found[2], 0) if found else 0
-        if not value:
-            raise ValueError(f"expected a value such as {example}, not {text!r}")
-        return value
-
-    return parse
-
-
-_seconds = _scaled({"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600}, "500ms, 10s or 2m")
-_size = _scaled({"": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20}, "500k or 8m")
-
-
 def _batch_bytes(text: str) -> int:
-    size = int(_size(text))
+    size = int(option_values.size(text))
     if size > 1 << 30:
         raise ValueError("an Arrow batch above 1 GB cannot be built")
     return size
@@ -249,41 +208,40 @@ def _read_from(text: str) -> str:
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-_SCHEMA_PARSERS: dict[str, tuple[str, Callable[[str], object]]] = {
+_SCHEMA_PARSERS: Parsers = {
     "columns": ("columns", _columns),
     "propertiesAs": ("properties_as_text", _properties_as_text),
 }
-_PARSERS: dict[str, tuple[str, Callable[[str], object]]] = _SCHEMA_PARSERS | {
-    "namesrv": ("namesrv", _namesrv),
+_PARSERS: Parsers = {
+    **_SCHEMA_PARSERS,
+    **STORE_PARSERS,
+    "namesrv": ("namesrv", option_values.name_servers),
     "subscribe": ("topics", _topics),
     "subscribePattern": ("pattern", _pattern),
-    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", _count),
-    "minPartitions": ("min_partitions", _count),
-    "maxRecordsPerPartition": ("max_records_per_partition", _count),
-    "failOnDataLoss": ("fail_on_data_loss", _truth),
-    "group": ("group", _group),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", option_values.count),
+    "minPartitions": ("min_partitions", option_values.count),
+    "maxRecordsPerPartition": ("max_records_per_partition", option_values.count),
+    "failOnDataLoss": ("fail_on_data_loss", option_values.truth),
+    "group": ("group", option_values.group),
     "tags": ("tags", _tags),
-    "decompress": ("decompress", _truth),
+    "decompress": ("decompress", option_values.truth),
     "readFrom": ("read_from", _read_from),
-    "pullBatchSize": ("pull_batch_size", _count),
-    "pullTimeout": ("pull_timeout", _seconds),
-    "retryTimeout": ("retry_timeout", _seconds),
-    "batchRows": ("batch_rows", _count),
+    "pullBatchSize": ("pull_batch_size", option_values.count),
+    "pullTimeout": ("pull_timeout", option_values.seconds),
+    "retryTimeout": ("retry_timeout", option_values.seconds),
+    "batchRows": ("batch_rows", option_values.count),
     "batchBytes": ("batch_bytes", _batch_bytes),
 }
-"""Option -> field and how to read it; starting and ending positions are read by two options each."""
+"""Without starting and ending positions, which are read by two options each."""
 
 _ENDINGS = ("endingOffsets", "endingTimestamp")
 _LATER = {
-    "store": "reading straight from store files",
-    "brokerName": "it belongs to reading from store files",
-    "sql": "SQL filters",
     "minOffsetsPerTrigger": "waiting for a number of messages",
     "maxTriggerDelay": "it belongs to minOffsetsPerTrigger",
     "accessKey": "signed requests",
     "secretKey": "signed requests",
 }
 _NAMES = {name.lower(): name for name in (*_PARSERS, *_LATER, *_ENDINGS, "startingOffsets", "startingTimestamp")} | {
-    "topic": "subscribe"
+    "topic": "subscribe",
+    "path": "",  # load(path) and tables add it
 }
-_IGNORED = {"path"}  # load(path) and tables add it

@@ -32,14 +32,14 @@ def plan(slices: Iterable[QueueSlice], min_partitions: int | None, max_records: 
     if min_partitions is not None:
         total = sum(part.stop - part.start for part in slices)
         max_records = max(1, min(max_records, total // min_partitions))
-    pieces = [piece for part in slices for piece in _cut(part, max_records)]
+    pieces = [piece for part in slices for piece in divided(part, max_records)]
     if min_partitions is not None:
         return [Slices((piece,)) for piece in pieces]
     return [Slices(group) for group in _joined(pieces, min(SMALL, max_records))]
 
 
-def _cut(part: QueueSlice, most: int) -> list[QueueSlice]:
-    """Divide a range evenly into as few pieces as `most` allows."""
+def divided(part: QueueSlice, most: int) -> list[QueueSlice]:
+    """Cut a range evenly into as few pieces as `most` allows."""
     size = part.stop - part.start
     count = -(-size // most)
     edges = [part.start + size * index // count for index in range(count + 1)]

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.brokers import Brokers
 from pyromq.spark.offsets import EARLIEST, LATEST, Offsets, QueueSlice, queue_name, slices
 from pyromq.spark.options import AtTime, Position, ReadOptions
+from pyromq.spark.queues import Queues
 
 logger = logging.getLogger(__name__)
 
 
 def resolve(
-    brokers: Brokers, position: Position, queues: Sequence[MessageQueue], group: str | None, unnamed: int = EARLIEST
+    source: Queues, position: Position, queues: Sequence[MessageQueue], group: str | None, unnamed: int = EARLIEST
 ) -> Offsets:
     """Return the offset of each queue that a position means; `unnamed` is for queues that a JSON form leaves out.
 
@@ -23,23 +23,23 @@ def resolve(
     """
     match position:
         case "earliest":
-            return brokers.min_offsets(queues)
+            return source.min_offsets(queues)
         case "latest":
-            return brokers.max_offsets(queues)
+            return source.max_offsets(queues)
         case "committed":
-            return _numbered(brokers, brokers.committed_offsets(queues, group or ""), queues, EARLIEST)
+            return _numbered(source, source.committed_offsets(queues, group or ""), queues, EARLIEST)
         case AtTime(timestamp_ms):
-            return brokers.offsets_since(queues, timestamp_ms, group)
+            return source.offsets_since(queues, timestamp_ms, group)
         case _:
             _check_known(position, queues)
-            return _numbered(brokers, position, queues, unnamed)
+            return _numbered(source, position, queues, unnamed)
 
 
-def _numbered(brokers: Brokers, offsets: Offsets, queues: Sequence[MessageQueue], unnamed: int) -> Offsets:
-    """Fill in what is missing, then ask the brokers what earliest and latest are."""
+def _numbered(source: Queues, offsets: Offsets, queues: Sequence[MessageQueue], unnamed: int) -> Offsets:
+    """Fill in what is missing, then ask what earliest and latest are."""
     wanted = {queue: offsets.get(queue, unnamed) for queue in queues}
-    earliest = brokers.min_offsets([queue for queue in queues if wanted[queue] == EARLIEST])
-    latest = brokers.max_offsets([queue for queue in queues if wanted[queue] == LATEST])
+    earliest = source.min_offsets([queue for queue in queues if wanted[queue] == EARLIEST])
+    latest = source.max_offsets([queue for queue in queues if wanted[queue] == LATEST])
     return wanted | earliest | latest
 
 
@@ -49,13 +49,13 @@ def _check_known(offsets: Offsets, queues: Sequence[MessageQueue]) -> None:
         raise ConfigError(f"offsets are given for queue {queue_name(unknown[0])}, which is not among those to read")
 
 
-def bounds(brokers: Brokers, options: ReadOptions) -> list[QueueSlice]:
+def bounds(source: Queues, options: ReadOptions) -> list[QueueSlice]:
     """Return the ranges that a batch read covers, within what the queues hold now."""
-    queues = brokers.queues(brokers.topics(options.topics, options.pattern))
-    first = brokers.min_offsets(queues)  # asked for in this order, nothing that happens meanwhile looks like a loss
-    start = resolve(brokers, options.start, queues, options.group)
-    end = resolve(brokers, options.end, queues, options.group, unnamed=LATEST)
-    last = brokers.max_offsets(queues)
+    queues = source.queues(source.topics(options.topics, options.pattern))
+    first = source.min_offsets(queues)  # asked for in this order, nothing that happens meanwhile looks like a loss
+    start = resolve(source, options.start, queues, options.group)
+    end = resolve(source, options.end, queues, options.group, unnamed=LATEST)
+    last = source.max_offsets(queues)
     for queue in queues:
         if start[queue] < first[queue]:
             lost(options, queue, start[queue], first[queue])

@@ -13,6 +13,7 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.spark.arrow import Int64s, Octets, content, merge, take, take_ranges
 
 _AFTER_NAME, _AFTER_VALUE = 1, 2
+_FEW_NAMES = 32
 _MAP = pa.map_(pa.string(), pa.string())
 
 
@@ -64,9 +65,11 @@ class Properties:
 
     def get(self, name: str) -> pa.Array:
         """Return the value of one property for each row, null where it is missing; the last of several wins."""
-        found = pc.indices_nonzero(pc.equal(self._names, name)).to_numpy().astype(np.int64)
         places = np.full(len(self._bounds) - 1, -1)
-        places[self._rows[found]] = found
+        code = pc.index(self._encoded.dictionary, name).as_py()
+        if code >= 0:
+            found = np.flatnonzero(self._codes == code)
+            places[self._rows[found]] = found
         return take(self._values, places)
 
     def as_map(self) -> pa.MapArray:
@@ -84,16 +87,31 @@ class Properties:
     def _rows(self) -> Int64s:
         return np.repeat(np.arange(len(self._bounds) - 1), np.diff(self._bounds))
 
+    @cached_property
+    def _encoded(self) -> pa.DictionaryArray:
+        return pc.dictionary_encode(self._names)  # numbers are compared many times faster than texts
+
+    @cached_property
+    def _codes(self) -> NDArray[np.int32]:
+        codes: NDArray[np.int32] = self._encoded.indices.to_numpy()
+        return codes
+
     def _overruled(self) -> Int64s:
         """Return the places of properties after which one of the same name follows in the same row."""
-        encoded = pc.dictionary_encode(self._names)
-        marks = self._rows * len(encoded.dictionary) + encoded.indices.to_numpy()
-        ordered = np.sort(marks)
-        if not (ordered[1:] == ordered[:-1]).any():
+        if len(self._encoded.dictionary) <= _FEW_NAMES and not self._has_repeats():
             return np.empty(0, np.int64)
+        marks = self._rows * len(self._encoded.dictionary) + self._codes
         places = np.argsort(marks, kind="stable")
         followed: Int64s = places[:-1][marks[places[1:]] == marks[places[:-1]]]
         return followed
+
+    def _has_repeats(self) -> bool:
+        """Tell whether a row has a name twice; for few names only."""
+        # Powers of two, one for each name, have the same sum with and without carrying if no two of them are equal.
+        bits = np.int64(1) << self._codes.astype(np.int64)
+        sums, without_carry = (np.concatenate(([0], add.accumulate(bits))) for add in (np.add, np.bitwise_xor))
+        starts, ends = self._bounds[:-1], self._bounds[1:]
+        return bool((sums[ends] - sums[starts] != without_carry[ends] ^ without_carry[starts]).any())
 
 
 def _is_separator(octets: Octets) -> NDArray[np.bool_]:

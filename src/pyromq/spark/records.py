@@ -45,6 +45,16 @@ def record_starts(body: Buffer) -> list[int]:
     return starts
 
 
+def gather(data: Buffer, positions: Int64s, kind: str, offset: int = 0) -> NDArray[Any]:
+    """Return the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each position."""
+    if not len(positions):
+        return np.empty(0, kind)
+    # An overlapping view of stride 1 is faster here than a structured type.
+    length = len(data) - int(kind[1]) + 1 - offset
+    view: NDArray[Any] = np.ndarray((length,), ">" + kind, data, offset, (1,))
+    return view[positions].astype(kind)
+
+
 class Records:
     """Whole records at `starts` of `data`, which has one more readable byte after the last and is below 2 GiB.
 
@@ -66,12 +76,7 @@ class Records:
 
     def numbers(self, offset: int, kind: str, positions: Int64s | None = None) -> NDArray[Any]:
         """Gather the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each record, or from other positions."""
-        if not len(self):
-            return np.empty(0, kind)
-        # An overlapping view of stride 1 is faster here than a structured type.
-        length = len(self.data) - int(kind[1]) + 1 - offset
-        view: NDArray[Any] = np.ndarray((length,), ">" + kind, self.data, offset, (1,))
-        return view[self.starts if positions is None else positions].astype(kind)
+        return gather(self.data, self.starts if positions is None else positions, kind, offset)
 
     @property
     def queue_offsets(self) -> Int64s:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyromq.errors import ConfigError, NotSupported
+from pyromq.errors import ConfigError
 from pyromq.spark.options import ReadOptions, read_options, schema_options
 from pyromq.spark.schema import COLUMN_TYPES, check_columns, ddl
+from pyromq.spark.write_options import write_options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
         DataSourceStreamWriter,
         DataSourceWriter,
     )
-
-_WRITING = "writing with format pyromq is not in this version; send with pyromq.Producer"
 
 
 class PyroMQDataSource(DataSource):
@@ -38,20 +37,36 @@ class PyroMQDataSource(DataSource):
         return ddl(columns, properties_as_text=as_text)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        options = with_schema(read_options(self.options, streaming=False), schema)
+        if options.store:
+            from pyromq.spark.store_source import StoreBatchReader
+
+            return StoreBatchReader(options)
         from pyromq.spark.batch import BatchReader
 
-        return BatchReader(with_schema(read_options(self.options, streaming=False), schema))
+        return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = with_schema(read_options(self.options, streaming=True), schema)
+        if options.store:
+            from pyromq.spark.store_source import StoreStreamReader
+
+            return StoreStreamReader(options)
         from pyromq.spark.stream import StreamReader
 
-        return StreamReader(with_schema(read_options(self.options, streaming=True), schema))
+        return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        raise NotSupported(_WRITING)
+        from pyromq.spark.writer import BatchWriter
+
+        if overwrite:
+            raise ConfigError("messages cannot be overwritten: write with mode('append')")
+        return BatchWriter(write_options(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        raise NotSupported(_WRITING)
+        from pyromq.spark.writer import StreamWriter
+
+        return StreamWriter(write_options(self.options, schema))  # the mode "complete" sends all rows each time
 
 
 def with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:

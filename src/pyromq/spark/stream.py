@@ -1,4 +1,4 @@
-"""Micro-batches: offsets for Spark's checkpoint, found at the brokers.
+"""Micro-batches: offsets for Spark's checkpoint, found at the brokers or in a store.
 
 One instance lives beside the driver as long as its query and is asked for offsets; Spark pickles another one into the
 tasks, which only read. The checkpoint is the truth; the offsets of the group at the brokers follow it, for people.
@@ -21,11 +21,12 @@ from pyspark.sql.streaming.datasource import (
 
 from pyromq.errors import PyroMQError
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.brokers import Brokers, connect
-from pyromq.spark.offsets import Offsets, from_json, limited, slices, to_json
+from pyromq.spark.brokers import connect
+from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import Slices, plan
 from pyromq.spark.positions import cut, lost, resolve
+from pyromq.spark.queues import Queues
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,13 +53,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._queues_found_at = float("-inf")
 
     @property
-    def _brokers(self) -> Brokers:
+    def _source(self) -> Queues:
         return connect(self._options.namesrv)  # not kept: this object is pickled
+
+    def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
+        return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
     # --- what Spark asks for, in the order in which it does --------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._latest = self._brokers.max_offsets(self._find_queues())
+        self._target = self._latest = self._source.max_offsets(self._find_queues())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_offsets_per_trigger
@@ -96,9 +100,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Queues that are new begin at their first message; so do those that end before they begin, whose topic was made
         # anew. The latter come this far only with failOnDataLoss=false.
         anew = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
-        begin |= self._brokers.min_offsets(anew)
-        ranges = slices(begin, finish)
-        return list(plan(ranges, self._options.min_partitions, self._options.max_records_per_partition))
+        begin |= self._source.min_offsets(anew)
+        return list(self._plan(slices(begin, finish)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyromq.spark.broker_reader import read_slices
@@ -113,14 +116,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_start(self) -> Offsets:
         if self._target is not None and self._options.start == "latest":
             return self._target  # found a moment before; what came since is not for this run
-        return resolve(self._brokers, self._options.start, self._find_queues(), self._options.group)
+        return resolve(self._source, self._options.start, self._find_queues(), self._options.group)
 
     def _find_queues(self) -> list[MessageQueue]:
         """Return the queues to read; once some are known, a name server in trouble is no reason to stop."""
         if time.monotonic() - self._queues_found_at > _ROUTE_AGE:
             try:
-                topics = self._brokers.topics(self._options.topics, self._options.pattern)
-                self._queues = self._brokers.queues(topics)
+                topics = self._source.topics(self._options.topics, self._options.pattern)
+                self._queues = self._source.queues(topics)
             except PyroMQError as error:
                 if not (self._queues and error.retriable):
                     raise
@@ -136,17 +139,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             return self._target
         queues = self._find_queues()
-        end = self._brokers.reachable_max_offsets(queues)
+        end = self._source.reachable_max_offsets(queues)
         if all(begin.get(queue) == offset for queue, offset in end.items()):
-            self._brokers.wait_for_message(end, self._options.group, _IDLE_WAIT)
-            end = self._brokers.reachable_max_offsets(queues)
+            self._source.wait_for_message(end, self._options.group, _IDLE_WAIT)
+            end = self._source.reachable_max_offsets(queues)
         self._latest = begin | end
         return end
 
     def _first_offsets(self, begin: Offsets, end: Offsets) -> Offsets:
         """Return where reading can begin in the queues that have news, having checked that nothing is lost."""
         news = [queue for queue, offset in end.items() if offset != begin.get(queue)]
-        first = self._brokers.reachable_min_offsets(news)
+        first = self._source.reachable_min_offsets(news)
         for queue in first.keys() & begin.keys():
             if end[queue] < begin[queue]:
                 cut(self._options, queue, begin[queue], end[queue])
@@ -161,4 +164,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offsets = {queue: processed[queue] for queue in self._find_queues() if queue in processed}
             news = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
             if news:
-                self._committed |= self._brokers.commit(news, self._options.group)
+                self._committed |= self._source.commit(news, self._options.group)

@@ -1,0 +1,198 @@
+"""How fast does Spark read a topic: from store files, through the broker, and from memory, which is the ceiling?
+
+    python bench/spark_reads.py --directory DIR --messages 1000000
+
+The store is made in the directory if it is not there, and kept; without a directory it is a temporary one. All jobs
+read the same rows into the noop sink, one after the other in each round, so that whatever else the machine does meets
+all of them; the figures are rows a second, median and best, and ratios of them. The ceiling is one Arrow batch of these
+rows, yielded again and again: what Spark takes from a Python source that does nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyromq.broker.topics import encode_topics
+from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
+from pyromq.protocol.filter import tag_code
+from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.record import Record, encode_host
+from pyromq.spark.options import read_options
+from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
+from pyromq.spark.session import local_session
+from pyromq.spark.store_source import StoreBatchReader
+from pyromq.store.config import StoreConfig
+from pyromq.store.message_store import MessageStore
+
+TOPIC = "orders"
+QUEUES = 8
+LIKE_KAFKA = "topic,queue_id,queue_offset,keys,body,store_timestamp"
+"""The columns that answer to those of Spark's Kafka source."""
+
+_HOST = encode_host("127.0.0.1", 10911)
+_BODY = bytes(range(256)) * 4
+_GROUP = 1000
+
+
+# --- the store
+
+
+def _record(number: int) -> Record:
+    properties = {"TAGS": "paid", "KEYS": f"k{number}", "UNIQ_KEY": f"7F0000010001{number:020X}", "CLUSTER": "c"}
+    return Record(
+        topic=TOPIC, body=_BODY, queue_id=number % QUEUES, properties=encode_properties(properties).encode(),
+        tags_code=tag_code("paid"), born_timestamp_ms=1_700_000_000_000 + number, born_host=_HOST, store_host=_HOST,
+    )  # fmt: skip
+
+
+def fill(root: Path, messages: int) -> None:
+    """See to it that a directory has a store of so many messages of 1 KiB, and that a broker knows their topic."""
+    with MessageStore(StoreConfig(root=root), lambda: time.time_ns() // 1_000_000) as store:
+        stored = sum(store.max_offset(TOPIC, queue_id) for queue_id in range(QUEUES))
+        for start in range(stored, messages, _GROUP):
+            for number in range(start, min(start + _GROUP, messages)):
+                store.put(_record(number))
+            store.commit()
+    topic = TopicConfig(topic_name=TOPIC, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+    table = root / "config" / "topics.json"
+    if not table.exists():
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_bytes(encode_topics(TopicConfigSerializeWrapper(topic_config_table={TOPIC: topic})))
+
+
+@contextmanager
+def broker(data: Path) -> Iterator[str]:
+    """Run a broker on the store; give the address of its name server."""
+    command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data), "--namesrv-port", "0", "--port", "0"]
+    with subprocess.Popen([*command, "--console-port", "0"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = re.search(r"namesrv (\S+)", process.stdout.readline())
+        try:
+            if found is None:
+                raise SystemExit("the broker did not start")
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+# --- the ceiling
+
+
+class Ceiling(DataSource):
+    """Rows from memory, as many and like those of the store."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ceiling"
+
+    def schema(self) -> str:
+        return ddl(self.options["columns"].split(","))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return CeilingReader(dict(self.options))
+
+
+class CeilingReader(DataSourceReader):
+    """Yields the first batch of a store again and again."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(int(self._options["tasks"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        rows = int(self._options["rows"]) // int(self._options["tasks"])
+        given = {name: self._options[name] for name in ("store", "columns")}
+        reader = StoreBatchReader(read_options(given | {"subscribe": TOPIC}, streaming=False))
+        batch = next(reader.read(reader.partitions()[0]))
+        while rows > 0:
+            yield batch.slice(0, rows)
+            rows -= batch.num_rows
+
+
+# --- the jobs
+
+
+def jobs(spark: SparkSession, store: Path, namesrv: str, columns: str, messages: int) -> dict[str, DataFrame]:
+    """Return what is to be read, by name."""
+    spark.dataSource.register(Ceiling)
+    files = spark.read.format("pyromq").option("store", str(store)).option("subscribe", TOPIC)
+    brokers = spark.read.format("pyromq").option("namesrv", namesrv).option("subscribe", TOPIC)
+    memory = spark.read.format("ceiling").options(store=str(store), columns=columns, rows=str(messages))
+    return {
+        "ceiling, 2 tasks": memory.option("tasks", "2").load(),
+        "store, 2 tasks": files.option("columns", columns).option("minPartitions", "2").load(),
+        "store, 1 task": files.option("columns", columns).option("minPartitions", "1").load(),
+        "broker, by queues": brokers.option("columns", columns).load(),
+    }
+
+
+def seconds(job: Callable[[], None]) -> float:
+    """Return how long a job takes."""
+    began = time.perf_counter()
+    job()
+    return time.perf_counter() - began
+
+
+def compare(frames: dict[str, DataFrame], messages: int, rounds: int) -> None:
+    """Run all jobs in turn, and print their rates."""
+    times: dict[str, list[float]] = {name: [] for name in frames}
+    for number in range(rounds + 1):
+        for name, frame in frames.items():
+            took = seconds(frame.write.format("noop").mode("overwrite").save)
+            if number:  # the first round warms up
+                times[name].append(took)
+    ceiling = next(iter(times.values()))
+    for name, taken in times.items():
+        median, best = statistics.median(taken), min(taken)
+        of_ceiling = statistics.median(ceiling) / median, min(ceiling) / best
+        print(
+            f"{name:20} {messages / median:>10,.0f} rows/s (best {messages / best:,.0f}),"
+            f" {of_ceiling[0]:.0%} of the ceiling (best {of_ceiling[1]:.0%})",
+            flush=True,
+        )
+    one, two = times["store, 1 task"], times["store, 2 tasks"]
+    print(
+        f"two tasks: {statistics.median(one) / statistics.median(two):.2f} times one (best {min(one) / min(two):.2f})"
+    )
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(description="Rows a second of Spark reading a topic.")
+    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        data = arguments.directory or Path(temporary)
+        fill(data / "store", arguments.messages)
+        with broker(data) as namesrv:
+            spark = local_session("bench", "local[2]", fast_checkpoints=True, **{"spark.driver.memory": "2g"})
+            for columns in (",".join(DEFAULT_COLUMNS), LIKE_KAFKA):
+                print(f"\n{arguments.messages:,} messages of 1 KiB, columns {columns}")
+                compare(
+                    jobs(spark, data / "store", namesrv, columns, arguments.messages),
+                    arguments.messages,
+                    arguments.rounds,
+                )
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()

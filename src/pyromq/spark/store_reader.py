@@ -1,0 +1,139 @@
+"""Ranges of a store -> Arrow batches, on an executor, without a broker.
+
+Nobody has checked these files for us: every record must be the one that its queue entry names. What is damaged is left
+out and told; a body is compared with its checksum only where that is asked for, or its bytes are to be decompressed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from pyromq.errors import CorruptRecord
+from pyromq.protocol.names import SCHEDULE_TOPIC
+from pyromq.spark.decoding import freeze, record_batches
+from pyromq.spark.offsets import QueueSlice, queue_name
+from pyromq.spark.options import ReadOptions
+from pyromq.spark.partitions import divided
+from pyromq.spark.positions import lost
+from pyromq.spark.records import Rows
+from pyromq.spark.row_filter import RowFilter
+from pyromq.spark.store_check import RecordCheck
+from pyromq.spark.store_files import Entries, StoreFiles, joined
+from pyromq.store.view import Segment
+
+logger = logging.getLogger(__name__)
+
+_MOST_ENTRIES = 1_000_000
+_FILLER_SIZE = 0x7FFFFFFF
+
+
+def read_store(slices: Sequence[QueueSlice], options: ReadOptions, *, by_log: bool) -> Iterator[pa.RecordBatch]:
+    """Read ranges queue by queue, or all together in the order of the log; skip and tell what is damaged."""
+    freeze()
+    pieces = [piece for part in slices for piece in divided(part, _MOST_ENTRIES)]
+    groups = [list(slices)] if by_log else [[piece] for piece in pieces]
+    with StoreFiles(options.store) as files:
+        for group in groups:
+            yield from RangeReader(files, group, options).batches()
+
+
+class RangeReader:
+    """Reads ranges of queues that lie together in the log."""
+
+    def __init__(self, files: StoreFiles, slices: Sequence[QueueSlice], options: ReadOptions) -> None:
+        self._files = files
+        self._slices = slices
+        self._options = options
+        self._filter = RowFilter(options.tags, options.sql)
+        self._has_bodies = "body" in options.columns
+        self._check = RecordCheck(
+            [files.queue(part.queue) for part in slices],
+            check_crc=options.check_crc,
+            inflates=self._has_bodies and options.decompress,
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the ranges as Arrow batches of about the size that the options ask for."""
+        for segment, entries in self._pieces(self._entries()):
+            data = self._files.mapped(segment)
+            if data is None:
+                self._each_queue(entries, self._lost)
+                continue
+            records, sound = self._check.records(data, segment.base, entries)
+            self._without(entries, ~sound, self._damaged)
+            yield from record_batches(self._filter.wanted(records), self._options.broker_name, self._options)
+
+    # --- entries
+
+    def _entries(self) -> Entries:
+        """Return the entries that name messages that may be wanted, in the order of the log."""
+        loaded = [self._files.entries(part, owner) for owner, part in enumerate(self._slices)]
+        for part, found in zip(self._slices, loaded, strict=True):
+            if len(found) < part.stop - part.start:
+                self._lost(part._replace(stop=part.stop - len(found)))
+        entries = joined(loaded)
+        entries = self._without(entries, ~_names_message(entries), self._damaged)
+        entries = self._without(entries, entries.physical_offsets < self._files.log.start, self._lost)
+        if all(part.queue.topic != SCHEDULE_TOPIC for part in self._slices):  # there the code is a time
+            entries = entries.select(self._filter.may_want(entries.tags_codes))
+        if len(loaded) > 1:
+            entries = entries.select(np.argsort(entries.physical_offsets, kind="stable"))
+        return entries
+
+    def _pieces(self, entries: Entries) -> Iterator[tuple[Segment, Entries]]:
+        """Cut entries into batches, none with more than one file of the log."""
+        segments = self._files.log.segments
+        if not segments:
+            self._each_queue(entries, self._lost)
+            return
+        places = np.searchsorted([segment.base for segment in segments], entries.physical_offsets, "right") - 1
+        edges = [0, *(np.flatnonzero(np.diff(places)) + 1), len(entries)]
+        for start, stop in pairwise(edges):
+            for piece in self._batch_sized(entries.select(slice(start, stop))):
+                yield segments[places[start]], piece
+
+    def _batch_sized(self, entries: Entries) -> Iterator[Entries]:
+        rows, most = self._options.batch_rows, self._options.batch_bytes
+        totals = np.cumsum(entries.sizes)
+        start, before = 0, 0
+        while start < len(entries):
+            fitting = int(np.searchsorted(totals, before + most, "right")) if self._has_bodies else len(entries)
+            stop = min(start + rows, max(fitting, start + 1), len(entries))
+            yield entries.select(slice(start, stop))
+            start, before = stop, int(totals[stop - 1])
+
+    # --- what is missing
+
+    def _without(self, entries: Entries, missing: Rows, tell: Callable[[QueueSlice], None]) -> Entries:
+        if not missing.any():
+            return entries
+        self._each_queue(entries.select(missing), tell)
+        return entries.select(~missing)
+
+    def _each_queue(self, missing: Entries, tell: Callable[[QueueSlice], None]) -> None:
+        """Tell of missing messages, run by run of each queue."""
+        for owner, part in enumerate(self._slices):
+            offsets = np.sort(missing.queue_offsets[missing.owners == owner])
+            for run in np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1):
+                if len(run):
+                    tell(part._replace(start=int(run[0]), stop=int(run[-1]) + 1))
+
+    def _lost(self, part: QueueSlice) -> None:
+        lost(self._options, part.queue, part.start, part.stop)
+
+    def _damaged(self, part: QueueSlice) -> None:
+        text = f"queue {queue_name(part.queue)}: offsets {part.start} to {part.stop - 1} are damaged"
+        if self._options.fail_on_damage:
+            raise CorruptRecord(f"{text}; without failOnDataLoss=true they are skipped")
+        logger.warning("%s, skipped; pyromq store verify %s tells more", text, self._options.store)
+
+
+def _names_message(entries: Entries) -> Rows:
+    is_filler = (entries.physical_offsets == 0) & (entries.sizes == _FILLER_SIZE)
+    return cast(Rows, (entries.physical_offsets >= 0) & (entries.sizes > 0) & ~is_filler)
