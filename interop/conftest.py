@@ -1,0 +1,109 @@
+"""What the tests against Apache's own software start, once for all of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from interop.peer import Peer
+from interop.servers import Broker, Kind, NameServer
+from interop.toolkit import Missing, Toolkit, prepare
+
+_numbers = itertools.count()
+
+_AREAS = {
+    "test_java_": "Apache's client",
+    "test_python_": "our client",
+    "test_transactions": "our transactions",
+    "test_mixed": "both clients together",
+    "test_mqadmin": "mqadmin",
+    "test_stores": "stores exchanged",
+    "test_unfinished": "stores exchanged",
+}
+_SERVERS = {"pyromq": "our servers", "apache": "Apache's servers"}
+_areas: dict[str, str] = {}
+"""What each test, by its id, is counted as."""
+
+
+class Cluster(NamedTuple):
+    """A name server and a broker, both of one kind."""
+
+    kind: Kind
+    namesrv: str
+    broker: str
+
+
+@pytest.fixture(scope="session")
+def toolkit() -> Toolkit:
+    try:
+        return prepare()
+    except Missing as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def pyromq(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with _cluster("pyromq", toolkit, tmp_path_factory.mktemp("pyromq")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def apache(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with _cluster("apache", toolkit, tmp_path_factory.mktemp("apache")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["pyromq", "apache"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Each kind in turn: what holds on ours must hold on the original, or the scenario itself is wrong."""
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="session")
+def java(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """Apache's client as it is by default."""
+    with Peer(toolkit, tmp_path_factory.mktemp("java")) as peer:
+        yield peer
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses, for topics and groups."""
+    return f"interop-{next(_numbers)}"
+
+
+@contextmanager
+def _cluster(kind: Kind, toolkit: Toolkit, directory: Path) -> Iterator[Cluster]:
+    with (
+        NameServer(kind, toolkit, directory / "namesrv") as namesrv,
+        Broker(kind, toolkit, directory, namesrv.address) as broker,
+    ):
+        yield Cluster(kind, namesrv.address, broker.address)
+
+
+# --- the closing lines -----------------------------------------------------------------------------------------------
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note what each test shows, and on whose servers."""
+    for item in session.items:
+        if isinstance(item, pytest.Function):
+            area = next(area for start, area in _AREAS.items() if item.path.name.startswith(start))
+            kind = item.callspec.params.get("cluster") if hasattr(item, "callspec") else None
+            _areas[item.nodeid] = f"{area} on {_SERVERS[str(kind)]}" if kind else area
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many scenarios passed in each direction, and why any were skipped."""
+    passed = Counter(_areas[report.nodeid] for report in terminalreporter.getreports("passed") if report.when == "call")
+    for area, count in Counter(_areas.values()).items():
+        terminalreporter.write_line(f"{area}: {passed[area]} of {count} passed")
+    for reason in {report.longrepr[2] for report in terminalreporter.getreports("skipped")}:
+        terminalreporter.write_line(str(reason))

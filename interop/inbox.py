@@ -1,0 +1,56 @@
+"""A listener for our push consumers that keeps what it was given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pyromq import MessageExt
+
+Answer = Callable[[MessageExt], Exception | None]
+
+
+class Inbox:
+    """Collects messages; `answer` says what to raise for each, `reply` what to send back where that is asked for."""
+
+    def __init__(self, answer: Answer = lambda message: None, reply: bytes | None = None) -> None:
+        self._answer = answer
+        self._reply = reply
+        self._messages: asyncio.Queue[MessageExt] = asyncio.Queue()
+
+    async def __call__(self, message: MessageExt) -> None:
+        self._messages.put_nowait(message)
+        if self._reply is not None and "CORRELATION_ID" in message.properties:
+            await message.reply(self._reply)
+        if (failure := self._answer(message)) is not None:
+            raise failure
+
+    async def take(self, count: int, seconds: float = 30.0) -> list[MessageExt]:
+        """Wait for `count` messages."""
+        taken: list[MessageExt] = []
+        try:
+            async with asyncio.timeout(seconds):
+                while len(taken) < count:
+                    taken.append(await self._messages.get())
+        except TimeoutError:
+            raise AssertionError(f"only {len(taken)} of {count} messages came") from None
+        return taken
+
+    async def take_all(self, bodies: set[bytes], seconds: float = 30.0) -> None:
+        """Wait until all of these came; repeats are allowed."""
+        missing = set(bodies)
+        async with asyncio.timeout(seconds):
+            while missing:
+                missing.discard((await self._messages.get()).body)
+
+    async def rest(self, seconds: float = 1.0) -> list[MessageExt]:
+        """Return what comes within a time in which nothing more should."""
+        await asyncio.sleep(seconds)
+        return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
+
+
+async def until(condition: Callable[[], bool], seconds: float = 40.0) -> None:
+    """Wait for a condition."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 (it depends on another process)
+            await asyncio.sleep(0.05)

@@ -1,0 +1,136 @@
+"""Apache's Java client, driven from tests: one JVM that runs the scenarios of java/, one call after the other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from interop.servers import JAVA_OPTIONS
+from interop.toolkit import Toolkit
+
+Fact = dict[str, Any]
+
+_names = itertools.count()
+
+
+class Peer:
+    """A JVM with Apache's client inside."""
+
+    def __init__(self, toolkit: Toolkit, directory: Path, *options: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        own = [
+            f"-Duser.home={directory}",
+            f"-Drocketmq.client.logRoot={directory}",
+            f"-Drocketmq.client.localOffsetStoreDir={directory}/offsets",
+            "-Drocketmq.client.logLevel=WARN",
+            "-Drocketmq.client.rebalance.waitInterval=2000",
+            "-DJM.LOG.PATH=" + str(directory),
+        ]
+        classes = f"{toolkit.programs}:{toolkit.client}/*"
+        self._errors = (directory / "errors.log").open("ab")
+        self._process = subprocess.Popen(
+            [str(toolkit.java), *JAVA_OPTIONS, *own, *options, "-cp", classes, "Peer"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, "ROCKETMQ_HOME": str(toolkit.home)},
+        )
+        self._read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._errors.close()
+
+    def call(self, scenario: str, **arguments: object) -> Any:
+        """Run a scenario and return what it told; raise AssertionError with Java's stack if it failed."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": scenario, **given}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._read())
+        assert "failed" not in answer, f"{scenario}: {answer['failed']}"
+        return answer["result"]
+
+    @contextmanager
+    def push(self, namesrv: str, group: str, topic: str, **options: object) -> Iterator[JavaConsumer]:
+        """Run a push consumer meanwhile."""
+        name = f"push-{next(_names)}"
+        self.call("Push.start", name=name, namesrv=namesrv, group=group, topic=topic, **options)
+        try:
+            yield JavaConsumer(self, name)
+        finally:
+            self.call("Push.stop", name=name)
+
+    @contextmanager
+    def transactions(self, namesrv: str, group: str) -> Iterator[JavaTransactions]:
+        """Run a transaction producer meanwhile."""
+        name = f"transactions-{next(_names)}"
+        self.call("Transactions.start", name=name, namesrv=namesrv, group=group)
+        try:
+            yield JavaTransactions(self, name)
+        finally:
+            self.call("Transactions.stop", name=name)
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"the JVM ended: {(self._directory / 'errors.log').read_text()[-4000:]}"
+        return line
+
+
+class JavaConsumer:
+    """A push consumer inside a peer."""
+
+    def __init__(self, peer: Peer, name: str) -> None:
+        self._peer = peer
+        self._name = name
+
+    def take(self, count: int, seconds: float = 30.0) -> list[Fact]:
+        """Wait for `count` messages and return them; fewer if they do not come in time."""
+        taken: list[Fact] = self._peer.call("Push.take", name=self._name, count=count, milliseconds=int(seconds * 1000))
+        return taken
+
+    def rest(self, seconds: float = 1.0) -> list[Fact]:
+        """Return what comes within a time in which nothing more should."""
+        taken: list[Fact] = self._peer.call("Push.take", name=self._name, milliseconds=int(seconds * 1000))
+        return taken
+
+    def queues(self) -> list[tuple[str, str, int]]:
+        """Return the queues that it has now."""
+        return [(topic, broker, number) for topic, broker, number in self._peer.call("Push.queues", name=self._name)]
+
+
+class JavaTransactions:
+    """A transaction producer inside a peer."""
+
+    def __init__(self, peer: Peer, name: str) -> None:
+        self._peer = peer
+        self._name = name
+
+    def send(self, topic: str, number: int, execute: str, check: str = "UNKNOW") -> Fact:
+        """Send one message; `execute` and `check` are what Java's listener shall answer."""
+        sent: Fact = self._peer.call(
+            "Transactions.send", name=self._name, topic=topic, number=number, execute=execute, check=check
+        )
+        return sent
+
+    def checked(self, seconds: float = 40.0) -> Fact | None:
+        """Wait until the broker has asked about a message."""
+        asked: Fact | None = self._peer.call("Transactions.checked", name=self._name, milliseconds=int(seconds * 1000))
+        return asked
