@@ -194,6 +194,18 @@ def test_frequent_timers_fire_together_on_a_long_way(
     assert 700 <= steps <= 810
 
 
+def test_the_caller_may_choose_the_step(clock: TestClock, portal: Portal) -> None:
+    ticks: list[float] = []
+
+    async def tick() -> None:
+        ticks.append(clock.now())
+        clock.call_later(1, lambda: asyncio.ensure_future(tick()))
+
+    portal.call(tick())
+    clock.advance(hours=1, step=60)
+    assert 55 <= len(ticks) <= 65, "once in each step"
+
+
 class Echo:
     """Two loops that talk over a real socket: one asks every 30 s, the other forgets who was silent for 120 s."""
 
