@@ -123,14 +123,11 @@ async def fail_again(cluster: LocalCluster, listener: AlwaysFails, seconds: floa
 async def test_all_sixteen_retries_come_in_time_and_then_one_dead_letter(cluster: LocalCluster) -> None:
     message_id = await send_one(cluster)
     listener = AlwaysFails(cluster)
-    started = time.process_time()
     async with consumer(cluster, listener):
         await eventually(lambda: len(listener.seen) == 1)
         for interval in INTERVALS:
             await fail_again(cluster, listener, interval)
-        took = time.process_time() - started  # of this process alone: the machine may be busy with others
         await cluster.clock.advance_async(hours=2.5, step=STEP)
-    assert took < 2, "hours of retries pass in under two seconds"
     assert len(listener.seen) == 17, "nothing comes after the last retry"
     assert listener.watch.shows(*INTERVALS)
     assert [message.reconsume_times for message in listener.seen] == list(range(17))
