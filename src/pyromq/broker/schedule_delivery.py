@@ -67,13 +67,17 @@ def delivered_record(message: MessageExt) -> Record:
     As RocketMQ does, all properties stay, and so does the address of the broker that stored it first. Raises ValueError
     or LocalProtocolError where it does not say for which topic and queue it is.
     """
-    properties = message.properties
+    return stored_again(message, _real_topic(message.properties), _real_queue_id(message.properties))
+
+
+def stored_again(message: MessageExt, topic: str, queue_id: int) -> Record:
+    """Return a message as it is stored once more, for this queue: all but its place stays."""
     return Record(
-        topic=_real_topic(properties),
+        topic=topic,
         body=message.stored_body,
         properties=message.raw_properties,
-        queue_id=_real_queue_id(properties),
-        tags_code=tag_code(properties.get(TAGS)),
+        queue_id=queue_id,
+        tags_code=tag_code(message.properties.get(TAGS)),
         flag=message.flag,
         sys_flag=message.sys_flag,
         born_timestamp_ms=message.born_timestamp_ms,

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from pyromq.broker.schedule_delivery import stored_again
 from pyromq.errors import MessageIllegal, ProtocolError
-from pyromq.protocol.filter import tag_code
 from pyromq.protocol.message import MessageExt
 from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.protocol.properties import (
@@ -126,19 +126,7 @@ def moved(message: MessageExt) -> Record:
             TIMER_ROLL_TIMES: str(int(rolls) + 1 if rolls.isdecimal() else 1),
         },
     )
-    return Record(
-        topic=TIMER_TOPIC,
-        queue_id=TIMER_QUEUE,
-        body=message.stored_body,
-        properties=message.raw_properties,
-        tags_code=tag_code(message.tags),
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=message.raw_born_host,
-        store_host=message.raw_store_host,
-        reconsume_times=message.reconsume_times,
-    )
+    return stored_again(message, TIMER_TOPIC, TIMER_QUEUE)
 
 
 def cancelled(message: MessageExt, group: str, now_ms: int) -> Record:
