@@ -75,21 +75,20 @@ async def test_without_a_name_the_client_id_is_the_same_after_a_restart(
             await PushConsumer(group, cluster.namesrv, {topic: "*"}, Heard(), broadcasting=True).start()
 
 
-async def test_what_fails_is_dropped_with_a_warning(
-    cluster: LocalCluster, producer: Producer, topic: str, group: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    backs = SendBacks(cluster)
-    sent = await fill(producer, topic, 8)
+async def test_what_fails_is_dropped_with_a_warning(topic: str, group: str, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[bytes] = []
 
     async def listen(message: MessageExt) -> None:
         seen.append(message.body)
         raise ValueError("no")
 
-    async with PushConsumer(
-        group, cluster.namesrv, {topic: "*"}, listen, broadcasting=True, start_from="earliest", instance_name=group
-    ):
-        await eventually(lambda: len(seen) == 8)
+    async with LocalCluster() as cluster, Producer("p", cluster.namesrv) as producer:
+        backs = SendBacks(cluster)
+        sent = await fill(producer, topic, 8)
+        async with PushConsumer(
+            group, cluster.namesrv, {topic: "*"}, listen, broadcasting=True, start_from="earliest", instance_name=group
+        ):
+            await eventually(lambda: len(seen) == 8)
     assert sorted(seen) == sorted(sent)
     assert caplog.text.count("is broadcasting, where nothing comes again") == 8
     assert not backs.headers
