@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.broker.config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.broker.topics import topic_config
 from pyromq.protocol.codes import ResponseCode
@@ -90,6 +92,15 @@ async def test_a_pull_may_commit_only_when_it_comes_not_when_it_is_woken(peer: P
     await peer.send()
     await task
     assert broker.offsets.get("billing", "orders", 0) == 9
+
+
+async def test_a_broker_that_stops_answers_what_it_holds(tmp_path: Path, clock: TestClock, connect: Connect) -> None:
+    settings = broker_config({"listenPort": "0", "storePathRootDir": str(tmp_path)})
+    async with Broker(settings, clock) as broker:
+        peer = await connect(broker)
+        await peer.send("orders", queue_id=1)
+        task = await hold(peer, broker, suspend_timeout_millis=300_000)
+    assert (await task).code == ResponseCode.PULL_NOT_FOUND
 
 
 async def test_pulls_of_a_closed_connection_are_dropped(peer: Peer, broker: Broker, connect: Connect) -> None:

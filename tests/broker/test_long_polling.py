@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from pyromq.broker.long_polling import PASSED_OVER_LIMIT, HeldPull, LongPolling
-from pyromq.errors import SystemBusy
+from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.protocol.command import request
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import Arrival
@@ -143,10 +143,13 @@ async def test_a_pull_held_again_while_resuming_is_not_lost() -> None:
     assert waiting.resumed == again
 
 
-async def test_a_closed_table_resumes_nothing() -> None:
+async def test_closing_resumes_what_is_held_and_holds_nothing_more() -> None:
     waiting = Waiting()
-    waiting.hold(seconds=1.0)
+    pulls = [waiting.hold(queue_id=1), waiting.hold(queue_id=2, codes=frozenset({7}))]
     waiting.table.close()
+    assert waiting.resumed == pulls
+    assert len(waiting.table) == 0
+    with pytest.raises(ServiceNotAvailable):
+        waiting.hold()
     await waiting.clock.advance_async(seconds=30)
-    waiting.arrive()
-    assert waiting.resumed == []
+    assert waiting.resumed == pulls

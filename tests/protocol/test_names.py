@@ -4,7 +4,14 @@ import pytest
 
 from pyromq.errors import LocalProtocolError
 from pyromq.protocol import names
-from pyromq.protocol.names import check_group, check_topic, is_system_topic, with_namespace, without_namespace
+from pyromq.protocol.names import (
+    check_broker,
+    check_group,
+    check_topic,
+    is_system_topic,
+    with_namespace,
+    without_namespace,
+)
 
 
 @pytest.mark.parametrize("name", ["orders", "%RETRY%group", "a|b", "A-b_9", "x" * 127])
@@ -25,6 +32,17 @@ def test_the_text_of_a_refusal_says_what_is_wrong() -> None:
         check_topic("x" * 128)
     with pytest.raises(LocalProtocolError, match=r"group name 'a\.b' has characters other than"):
         check_group("a.b")
+
+
+@pytest.mark.parametrize("name", ["broker-a", "north@a", "node-1.shop.example"])
+def test_a_broker_may_bear_its_machine_room_or_its_host(name: str) -> None:
+    check_broker(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 128])
+def test_what_could_be_no_directory_is_no_broker(name: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        check_broker(name)
 
 
 def test_groups_may_be_longer_than_topics() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pyromq.store.index_file import ENTRY, HEADER, Geometry
+from pyromq.store.checkpoint import CheckpointFiles
+from pyromq.store.index_file import ENTRY, HEADER, Geometry, IndexHeader
 from pyromq.store.key_hash import key_hash
 from pyromq.store.message_store import MessageStore
 from tests.store.helpers import FakeTime, QuickFiles, left_by_a_kill, small_config, small_store
@@ -273,6 +275,39 @@ def java_store(tmp_path: Path) -> Path:
         for number in range(8):
             put(store, number)
     return root
+
+
+@pytest.mark.parametrize("entries", [16, 15])  # with 15 the keys of a message may be in two files
+@pytest.mark.parametrize("count", range(1, STEPS))
+def test_after_our_crash_a_java_broker_reads_the_log_from_where_it_loses_keys(
+    tmp_path: Path, count: int, entries: int
+) -> None:
+    """It deletes each file that ends after the checkpoint's index time, and reads the log from the queues' time on."""
+    times = FakeTime()
+    config = small_config(tmp_path / "live", max_hash_slots=GEOMETRY.slots, max_index_entries=entries)
+    store = MessageStore(config, times, QuickFiles())
+    store.open()
+    for number in range(count):
+        times.now_ms += 10_000
+        put(store, number)
+        store._flusher.checkpoint()
+    root = left_by_a_kill(store, tmp_path / "killed")
+    checkpoint, _ = CheckpointFiles(root, QuickFiles()).read()
+    kept = Counter(_offsets_kept(root, Geometry(GEOMETRY.slots, entries), checkpoint.index_timestamp_ms))
+    places = _places(root, count)
+    lost = [time_ms for _, offset, time_ms in places if kept[offset] < 3]
+    assert checkpoint.trusted_timestamp_ms <= min(lost, default=checkpoint.trusted_timestamp_ms)
+    assert checkpoint.log_timestamp_ms == places[-1][2]
+
+
+def _offsets_kept(root: Path, geometry: Geometry, index_timestamp_ms: int) -> Iterator[int]:
+    """Give the place of each entry in the files that a Java broker would keep."""
+    for path in index_files(root):
+        data = path.read_bytes()
+        header = IndexHeader(*HEADER.unpack(data[: HEADER.size]))
+        if header.end_ms <= index_timestamp_ms:
+            for number in range(1, header.next_entry):
+                yield ENTRY.unpack_from(data, geometry.entry_position(number))[1]
 
 
 def test_files_of_a_java_broker_that_stopped_properly_are_read_and_continued(java_store: Path) -> None:

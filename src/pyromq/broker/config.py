@@ -13,7 +13,7 @@ from msgspec import Struct
 from pyromq.broker.config_keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT, Key
 from pyromq.broker.properties_file import parse_properties
 from pyromq.errors import ConfigError, LocalProtocolError
-from pyromq.protocol.names import check_topic
+from pyromq.protocol.names import check_broker
 from pyromq.store.config import StoreConfig
 
 __all__ = ["BrokerConfig", "broker_config", "parse_properties", "settings_of"]
@@ -127,7 +127,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for key, name in (("brokerClusterName", self.cluster), ("brokerName", self.name)):
             try:
-                check_topic(name)  # each is also the name of a topic
+                check_broker(name)  # each is also the name of a topic
             except LocalProtocolError as error:
                 raise ConfigError(f"{key}: {error}") from None
         if 0 < self.port <= FAST_PORT_BELOW:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from pyromq.clock import Clock, Timer
-from pyromq.errors import SystemBusy
+from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import Arrival
@@ -52,12 +52,15 @@ class LongPolling:
         self._by_connection: dict[Connection, set[HeldPull]] = {}
         self._count = 0
         self._timer: Timer | None = None
+        self._closed = False
 
     def __len__(self) -> int:
         return self._count
 
     def hold(self, pull: HeldPull) -> None:
-        """Park a pull; raise SystemBusy when too many wait already."""
+        """Park a pull; raise SystemBusy when too many wait already, ServiceNotAvailable once this is closed."""
+        if self._closed:
+            raise ServiceNotAvailable("this broker is stopping")
         if self._count >= self._limit:
             # Answering "nothing new" would make the client ask again at once; after an error it waits a second.
             raise SystemBusy(f"{self._count} pulls are waiting already, the most that this broker holds")
@@ -82,13 +85,17 @@ class LongPolling:
             self._leave_queue(pull)
 
     def close(self) -> None:
-        """Stop the timer; nothing held is answered any more."""
+        """Resume everything held, and hold nothing more.
+
+        Java's clients do not notice that a connection has ended while they wait for an answer on it: a pull that got
+        none would keep its queue from being read for 30 s.
+        """
+        self._closed = True
+        for pull in [pull for waiting in self._by_queue.values() for pull in waiting]:
+            self._release(pull)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._by_queue.clear()
-        self._by_connection.clear()
-        self._count = 0
 
     def _offer(self, waiting: dict[HeldPull, None], arrival: Arrival) -> None:
         for pull in tuple(waiting):

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 CLIENT_SCAN_PERIOD = 10.0
 HA_PORT_ABOVE = 1
-PULL = RequestCode.PULL_MESSAGE
+PULLS = (RequestCode.PULL_MESSAGE, RequestCode.PULL_QUEUES)
 
 
 class ReadSide:
@@ -209,7 +209,7 @@ class ReadSide:
         }
 
     async def _listen(self, stack: AsyncExitStack) -> None:
-        self._fast_handlers = {code: handler for code, handler in self._handlers.items() if code != PULL}
+        self._fast_handlers = {code: handler for code, handler in self._handlers.items() if code not in PULLS}
         self._main = await stack.enter_async_context(self._server(self._handlers, self.config.port))
         self._fast = await stack.enter_async_context(self._server(self._fast_handlers, self.config.fast_port))
 

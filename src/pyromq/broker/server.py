@@ -15,6 +15,7 @@ from pyromq.broker.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.delay_offsets import DelayOffsets
 from pyromq.broker.flow_control import Cause, FlowControl
 from pyromq.broker.handlers.admin_store import StoreHandlers
+from pyromq.broker.handlers.pull_queues import PullQueuesHandler
 from pyromq.broker.handlers.query import QueryHandler
 from pyromq.broker.handlers.replies import ReplyHandler
 from pyromq.broker.handlers.send import SendHandler
@@ -99,6 +100,7 @@ class Broker(ReadSide):
             **self._transactions.handlers,
             **self._timer.handlers,
             **QueryHandler(self.store).handlers(),
+            **PullQueuesHandler(self.store, self._pulls, self.stats).handlers(),
             **self._cleaning_handlers(),
             **super()._handler_table(),
         }

@@ -124,6 +124,7 @@ class RequestCode(IntEnum):
     # PyroMQ's own
     LIST_TIMED_MESSAGES = 30001
     LIST_TRANSACTIONS = 30010
+    PULL_QUEUES = 30020
 
 
 class ResponseCode(IntEnum):

@@ -74,6 +74,7 @@ ORDER_CONFIG_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"  # of a name server's setti
 MAX_TOPIC_LENGTH: Final = 127
 MAX_GROUP_LENGTH: Final = 255
 _LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_MORE_LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.@-]*")
 
 
 def retry_topic(group: str) -> str:
@@ -111,13 +112,20 @@ def check_group(name: str) -> None:
     _check("group", name, MAX_GROUP_LENGTH)
 
 
-def _check(what: str, name: str, max_length: int) -> None:
+def check_broker(name: str) -> None:
+    """Raise LocalProtocolError unless this may be a broker's or a cluster's name: `room@name` and host names may."""
+    _check("broker or cluster", name, MAX_TOPIC_LENGTH, _MORE_LEGAL, "%, |, -, _, @ and .")
+
+
+def _check(
+    what: str, name: str, max_length: int, legal: re.Pattern[str] = _LEGAL, besides: str = "%, |, - and _"
+) -> None:
     if not name or name.isspace():
         raise LocalProtocolError(f"the {what} name is blank")
     if len(name) > max_length:
         raise LocalProtocolError(f"the {what} name is {len(name)} characters long, the limit is {max_length}")
-    if not _LEGAL.fullmatch(name):
-        raise LocalProtocolError(f"the {what} name {name!r} has characters other than letters, digits, %, |, - and _")
+    if not legal.fullmatch(name):
+        raise LocalProtocolError(f"the {what} name {name!r} has characters other than letters, digits, {besides}")
 
 
 def with_namespace(name: str, namespace: str | None) -> str:

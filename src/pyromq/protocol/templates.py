@@ -54,7 +54,7 @@ def pull_answer_head(
             min_offset=min_offset,
             max_offset=max_offset,
         )
-        return _with_body_length(response(request, code, remark, header).encode(), body_length)
+        return with_body_length(response(request, code, remark, header).encode(), body_length)
     text = _PULL_ANSWER % (
         code,
         suggest,
@@ -67,6 +67,7 @@ def pull_answer_head(
     return _PREFIX.pack(len(text) + 4 + body_length, len(text)) + text
 
 
-def _with_body_length(frame: bytes, body_length: int) -> bytes:
+def with_body_length(frame: bytes, body_length: int) -> bytes:
+    """Return a frame without a body as the head of one that has a body of this length."""
     length, word = _PREFIX.unpack_from(frame)
     return _PREFIX.pack(length + body_length, word) + frame[_PREFIX.size :]

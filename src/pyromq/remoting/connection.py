@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._can_write = asyncio.Event()
         self._can_write.set()
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._queued = 0
         self._unsent = 0
         self._paused = False
@@ -136,8 +136,8 @@ class Connection(asyncio.Protocol):
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
-    def send(self, frame: bytes) -> None:
-        """Queue an encoded frame; it leaves when the round ends. Once closed, it is dropped."""
+    def send(self, frame: bytes | memoryview) -> None:
+        """Queue an encoded frame or the next part of one; it leaves when the round ends. Once closed, it is dropped."""
         if self.closed:
             return
         if not self._parts:

@@ -61,7 +61,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_first_record", "_reserved", "checked_offset", "is_removed", "max_offset", "min_offset", "next_offset",
-        "queue_id", "segments", "topic", "topic_name",
+        "queue_id", "segments", "sound_ranges", "topic", "topic_name",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, segments: SegmentedFile) -> None:
@@ -74,6 +74,8 @@ class ConsumeQueue:
         """Whether its topic was deleted; what was on its way here has nowhere to go then."""
         self.checked_offset = 0
         """From here on entries were written, or compared with the log, since the store was opened."""
+        self.sound_ranges: tuple[tuple[int, int], ...] = ()
+        """What lies before that and was found sound when it was read."""
         self._reserved = 0
         self._first_record = -1  # where the message at min_offset is in the log; -1 before it was looked up
 

@@ -172,12 +172,22 @@ class Flusher:
         self._sync_queues(changed, directories)
         self._index.flush(everything=self._stopping.is_set())
         position = Position(self.flushed_offset, dispatched.end)
-        times = Checkpoint(self._flushed_timestamp_ms, dispatched.timestamp_ms, self._index.flushed_timestamp_ms)
+        times = self._times(dispatched.timestamp_ms)
         with self._unless_full():
             self._queue_ends.write(ends)
             if position != self._position:
                 self._checkpoints.write(times, position)
                 self._position = position
+
+    def _times(self, dispatched_timestamp_ms: int) -> Checkpoint:
+        """Return what the checkpoint says; our position, which is exact, is for us, this is for Apache's broker.
+
+        That broker reads the log again from the time of queues on: far enough back for the keys that it loses. To us
+        a smaller time costs nothing.
+        """
+        since_ms = self._index.unsealed_since_ms
+        queues_ms = dispatched_timestamp_ms if since_ms is None else min(dispatched_timestamp_ms, since_ms)
+        return Checkpoint(self._flushed_timestamp_ms, queues_ms, self._index.flushed_timestamp_ms)
 
     def note_position(self) -> None:
         """Say how much of the log is durable by now, between two checkpoints."""

@@ -212,6 +212,20 @@ class MessageIndex:
             header = self._files.last_header
         return header.end_ms, header.end_offset
 
+    @property
+    def unsealed_since_ms(self) -> int | None:
+        """Store time of the oldest key that is not in a full, flushed file; None if every key is.
+
+        After a crash of ours Apache's broker deletes the files that hold such keys, for their slots may be older than
+        their entries.
+        """
+        with self._guard:
+            begins = [file.header.begin_ms for file in self._files.newest_first() if self._is_unsealed(file)]
+        return min(begins, default=None)
+
+    def _is_unsealed(self, file: IndexFile) -> bool:
+        return file.header.next_entry > 1 and file.header.end_ms > self.flushed_timestamp_ms
+
     # --- retention
 
     def expire(self, log_start: int) -> None:

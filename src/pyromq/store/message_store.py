@@ -14,9 +14,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pyromq.errors import StoreClosed, StoreError
 from pyromq.protocol.record import Record
@@ -32,7 +33,19 @@ from pyromq.store.log_walk import LogWalk, Walked
 from pyromq.store.queue_reader import QueueReader, read_limits, stored_entries
 from pyromq.store.read_guard import ReadGuard
 from pyromq.store.readable import PropertyFilter
-from pyromq.store.results import Arrival, GetResult, GetStatus, PutResult, PutStatus, QueryResult
+from pyromq.store.results import (
+    Arrival,
+    GetResult,
+    GetStatus,
+    MergedResult,
+    PutResult,
+    PutStatus,
+    QueryResult,
+    QueueRange,
+)
+
+if TYPE_CHECKING:
+    from pyromq.store.merged_reader import MergedReader
 
 __all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "PutStatus", "QueryResult"]
 
@@ -341,6 +354,20 @@ class MessageStore:
         """
         with self._reading:
             return self._reader.get(topic, queue_id, offset, max_count, max_bytes, codes, wants)
+
+    def get_merged(
+        self, topic: str, ranges: Sequence[QueueRange], max_count: int, max_bytes: int, codes: frozenset[int] | None
+    ) -> MergedResult | None:
+        """Return messages of several queues, in the order of the log; None where only `get` knows what to do."""
+        with self._reading:
+            return self._merged.get(topic, ranges, max_count, max_bytes, codes)
+
+    @cached_property
+    def _merged(self) -> MergedReader:
+        from pyromq.store.merged_reader import MergedReader  # numpy: only where somebody reads so much
+        from pyromq.store.record_columns import RecordColumns
+
+        return MergedReader(self._log, self._queues, read_limits(self.config), RecordColumns(self.fences))
 
     def raw_entries(self, topic: str, queue_id: int, start: int, stop: int) -> bytes:
         """Return the queue entries of a range, 20 bytes each, as stored; raises OffsetOutOfRange if some are gone."""

@@ -22,7 +22,7 @@ _SMALLEST_RECORD: Final = 91
 _SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
 _COMPARE_UP_TO: Final = 8  # codes; numpy's isin costs as much as eight comparisons
 # Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
-_LOWEST_CODE_HIGH: Final = -1
+LOWEST_CODE_HIGH: Final = -1
 
 
 Place = tuple[int, tuple[int, int]]
@@ -263,7 +263,7 @@ def matching_entries(data: bytes, codes: frozenset[int] | None) -> Iterator[tupl
 def _filtered(data: bytes, codes: frozenset[int]) -> Iterator[tuple[int, tuple[int, int]]]:
     # A filter that lets most pass is done after a few entries, one that skips much goes on by columns.
     for index, (offset, size, high, low) in enumerate(_PLACE_AND_CODE.iter_unpack(data[:_SCAN_PLAINLY])):
-        if low in codes or high < _LOWEST_CODE_HIGH:
+        if low in codes or high < LOWEST_CODE_HIGH:
             yield index, (offset, size)
     if len(data) > _SCAN_PLAINLY:
         yield from _filtered_by_columns(data, codes, _SCAN_PLAINLY // ENTRY_SIZE)
@@ -274,7 +274,7 @@ def _filtered_by_columns(data: bytes, codes: frozenset[int], start: int) -> Iter
 
     kind = numpy.dtype([("offset", ">i8"), ("size", ">i4"), ("high", ">i4"), ("low", ">i4")])
     entries = numpy.frombuffer(data, kind)[start:]
-    passes = entries["high"] < _LOWEST_CODE_HIGH
+    passes = entries["high"] < LOWEST_CODE_HIGH
     if len(codes) > _COMPARE_UP_TO:
         passes |= numpy.isin(entries["low"], list(codes))
     else:

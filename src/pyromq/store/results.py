@@ -71,3 +71,28 @@ class GetResult(Struct, frozen=True):
     count: int = 0
     size: int = 0
     suggest_slave: bool = False
+
+
+class QueueRange(NamedTuple):
+    """The messages of one queue from offset `start` up to, not including, `stop`."""
+
+    queue_id: int
+    start: int
+    stop: int
+
+
+class MergedResult(Struct, frozen=True):
+    """Messages of several queues as stored, in the order of the log, and for each queue where to read next.
+
+    A view shows the log itself and keeps its file mapped.
+    """
+
+    views: list[bytes | memoryview]
+    sizes: bytes
+    """Of each message, four bytes each."""
+    count: int
+    size: int
+    next_offsets: list[int]
+    min_offsets: list[int]
+    max_offsets: list[int]
+    suggest_slave: bool

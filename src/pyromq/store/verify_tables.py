@@ -15,7 +15,7 @@ from pyromq.protocol.bodies import (
     decode,
 )
 from pyromq.protocol.fastjson import loads
-from pyromq.store.checkpoint import CHECKPOINT_NAME, POSITION_NAME, CheckpointFiles
+from pyromq.store.checkpoint import CHECKPOINT_NAME, POSITION_NAME, Checkpoint, CheckpointFiles
 from pyromq.store.deletions import DELETIONS_NAME
 from pyromq.store.fences import FENCES_NAME, Fence
 from pyromq.store.files import OsFiles, read_file
@@ -88,7 +88,7 @@ class SmallFileCheck:
         """Give what cannot be; `is_settled` if no broker is at work and the last one stopped cleanly."""
         yield from self._checkpoint(last_timestamp_ms)
         if is_settled:
-            yield from self._copy_of_checkpoint(log_end)
+            yield from self._copy_of_checkpoint(log_end, last_timestamp_ms)
         for name, is_sound in (
             (POSITION_NAME, self._has_sound_position),
             (FENCES_NAME, lambda: self._sealed(FENCES_NAME, list[Fence])),
@@ -115,11 +115,17 @@ class SmallFileCheck:
             zeros = len(rest) - len(rest.lstrip(b"\0"))
             yield self._wrong(_TIMES.size + zeros, "only three times belong here, and zeros")
 
-    def _copy_of_checkpoint(self, log_end: int) -> Iterator[Finding]:
-        """Compare the checkpoint with its copy in our position, unless another broker has written since."""
+    def _copy_of_checkpoint(self, log_end: int, last_timestamp_ms: int) -> Iterator[Finding]:
+        """Compare the checkpoint with its copies in our position, unless another broker has written since."""
         files = CheckpointFiles(Path(self._root), self._files)
         found = files.read_position()
-        if found is not None and found[0].flushed == log_end and files.read()[1] is None:
+        if found is None or found[0].flushed != log_end:
+            return
+        checkpoint, position = files.read()
+        ours = {Checkpoint(*_TIMES.unpack(copy)).queues_timestamp_ms for copy in found[1]}
+        # After a crash of ours another broker reads the log again, and then says so even if it has stored nothing.
+        was_read_again = checkpoint.queues_timestamp_ms == last_timestamp_ms and last_timestamp_ms not in ours
+        if position is None and not was_read_again:
             yield self._wrong(0, f"differs from its copy in {POSITION_NAME}, although nothing was stored since")
 
     def _has_sound_position(self) -> bool:

@@ -87,7 +87,7 @@ class PullHandler:
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
         """Answer with messages, or hold the pull until one arrives."""
         header = request.header(PullMessageRequestHeader)
-        wanted = self._check(header)
+        wanted = self.check(header)
         result = self._read(header, wanted)
         code = _code(result, header)
         if header.sys_flag & COMMIT_OFFSET_FLAG:
@@ -105,7 +105,7 @@ class PullHandler:
             return
         try:
             header = held.request.header(PullMessageRequestHeader)
-            result = self._read(header, self._check(header))
+            result = self._read(header, self.check(header))
             answer = self._answer(header, held.request, result, _code(result, header))
         except BrokerError as error:
             answer = response(held.request, error.code, error.remark).encode()
@@ -114,7 +114,7 @@ class PullHandler:
             answer = response(held.request, ResponseCode.SYSTEM_ERROR, type(error).__name__).encode()
         held.connection.send(answer)
 
-    def _check(self, header: PullMessageRequestHeader) -> Wanted:
+    def check(self, header: PullMessageRequestHeader) -> Wanted:
         """Make every check that RocketMQ makes, in its order; return what is wanted."""
         if not self._broker_readable:
             raise NoPermission("this broker may not be read from now")
@@ -190,7 +190,7 @@ class PullHandler:
             request,
             code,
             result.status.value,
-            self._suggested_broker(header, result) if self._slave_read else MASTER_ID,
+            self.suggested_broker(header.consumer_group, suggest_slave=result.suggest_slave),
             result.next_offset,
             result.min_offset,
             result.max_offset,
@@ -198,10 +198,12 @@ class PullHandler:
         )
         return b"".join((head, *result.views))
 
-    def _suggested_broker(self, header: PullMessageRequestHeader, result: GetResult) -> int:
+    def suggested_broker(self, group_name: str, *, suggest_slave: bool) -> int:
         """Return the id of the broker to ask next: a slave for what is likely no longer in this one's memory."""
-        group = self._groups.find_or_create(header.consumer_group)
-        return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+        if not self._slave_read:
+            return MASTER_ID
+        group = self._groups.find_or_create(group_name)
+        return group.which_broker_when_consume_slowly if suggest_slave else group.broker_id
 
 
 def _ignore(header: PullMessageRequestHeader, result: GetResult) -> None:

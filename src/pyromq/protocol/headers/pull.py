@@ -34,6 +34,30 @@ class PullMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
     max_offset: I64
 
 
+class PullQueuesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """PULL_QUEUES (30020): messages of several queues at once; `ranges` is `queue:start:stop`, separated by commas."""
+
+    consumer_group: str
+    topic: str
+    ranges: str
+    subscription: str | None = None
+    max_msg_nums: I32
+    max_bytes: I64
+
+
+class PullQueuesResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    """The answer; the offsets are those of the queues asked for, in that order, separated by commas.
+
+    The body has the messages in the order of the log, then the size of each in four bytes.
+    """
+
+    count: I32
+    suggest_which_broker_id: I64
+    next_offsets: str
+    min_offsets: str
+    max_offsets: str
+
+
 class QueryMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     """QUERY_MESSAGE (12): by key, or by unique key."""
 
