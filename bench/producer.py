@@ -1,8 +1,9 @@
 """How fast is the Producer: one connection, so many sends in flight, each a coroutine of its own; prints one JSON line.
 
-    python bench/producer.py NAMESRV [--in-flight 256] [--seconds 2] [--size 1024] [--general]
+    python bench/producer.py NAMESRV [--in-flight 256] [--seconds 2] [--size 1024] [--general] [--traced]
 
 `--general` has every send take the general way, as one with hooks does: what the short way saves shows in one run.
+`--traced` switches message traces on.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
             sent += 1
 
     hooks = [SendHook()] if options.general else []
-    async with Producer("bench", options.namesrv, max_in_flight=options.in_flight, hooks=hooks) as producer:
+    async with Producer(
+        "bench", options.namesrv, max_in_flight=options.in_flight, hooks=hooks, trace=options.traced
+    ) as producer:
         for seconds in (0.5, options.seconds):  # the first to warm up
             sent = 0
             began, cpu = time.perf_counter(), time.process_time()
@@ -45,6 +48,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--size", type=int, default=1024)
     parser.add_argument("--general", action="store_true")
+    parser.add_argument("--traced", action="store_true")
     print(json.dumps(run(measure(parser.parse_args()))))
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from pyromq.client.results import SendResult
+from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -29,10 +30,33 @@ class SendContext(Struct, eq=False, kw_only=True):
     queue: MessageQueue
     address: str
     oneway: bool = False
+    messages: Sequence[Message] = ()
+    """All messages of a batch, of which `message` is the first and `message_id` has all ids, joined by commas."""
+    body_size: int = 0
+    """Bytes that travel: of a compressed body fewer than it has."""
+    delayed: bool = False
+    half: bool = False
+    """The first half of a transaction."""
     result: SendResult | None = None
+    region: str = ""
+    """The broker's region, with a result."""
+    trace_on: bool = True
+    """Whether the broker lets its clients write traces, with a result."""
     error: BaseException | None = None
     notes: dict[str, object] = field(default_factory=dict)
     """For the hook's own use, from `before` to `after`."""
+
+
+class EndContext(Struct, frozen=True, kw_only=True):
+    """The end of a transaction, as the broker is about to be told."""
+
+    group: str
+    message: Message | MessageExt
+    message_id: str
+    address: str
+    state: TransactionState
+    from_check: bool
+    """Whether the broker had asked."""
 
 
 class ConsumeContext(Struct, eq=False, kw_only=True):
@@ -64,6 +88,9 @@ class SendHook:
 
     def after(self, context: SendContext) -> None:
         """Called after it, with its result or error."""
+
+    def end(self, context: EndContext) -> None:
+        """Called before a broker is told how a transaction ended."""
 
 
 class ConsumeHook:

@@ -6,24 +6,23 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
 from msgspec import Struct
 
-_Work = tuple[asyncio.Future[object], Callable[[Any], Any], object]
+_Work = tuple[Context, asyncio.Future[object], Callable[[Any], Any], object]
 
 
 class ListenerThreads:
-    """Runs plain functions off the loop; the caller bounds how many.
+    """Runs plain functions off the loop, each in a copy of its caller's context; the caller bounds how many.
 
     A thread whose function never returns is left behind: the next call gets another one. They are daemons, unlike those
     of concurrent.futures, so that such a one does not hold up the end of the process.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context  # every call sees a copy of it
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
         self._threads = 0
@@ -37,7 +36,7 @@ class ListenerThreads:
         with self._lock:
             self._unclaimed += 1
             short = self._unclaimed > self._idle
-        self._work.put((future, function, argument))
+        self._work.put((copy_context(), future, function, argument))
         if short:
             self._threads += 1
             threading.Thread(target=self._serve, name=f"pyromq listener {self._threads}", daemon=True).start()
@@ -65,10 +64,12 @@ class ListenerThreads:
             with self._lock:
                 self._idle += 1
 
-    def _call(self, future: asyncio.Future[object], function: Callable[[Any], Any], argument: object) -> None:
+    def _call(
+        self, context: Context, future: asyncio.Future[object], function: Callable[[Any], Any], argument: object
+    ) -> None:
         if future.cancelled():  # given up before its turn came
             return
-        outcome = self._context.copy().run(_outcome, function, argument)
+        outcome = context.run(_outcome, function, argument)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(_settle, future, outcome)
 

@@ -62,6 +62,11 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
+    @property
+    def jobs(self) -> list[Job]:
+        """What is being worked on now."""
+        return list(self._jobs.values())
+
     def offer(self, held: PushQueue) -> None:
         """Hear that a queue may have something to hand out."""
         if self._line.join(held):

@@ -1,0 +1,36 @@
+"""The switch for message traces: `trace=True` on a producer or push consumer, or `Trace(...)` to choose what and where.
+
+A traced client writes RocketMQ's trace messages, which Apache's tools and `pyromq message trace` show, and
+OpenTelemetry spans, which go wherever the process has told OpenTelemetry to send them: nowhere by default.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pyromq.errors import ClientError
+from pyromq.protocol.names import TRACE_TOPIC, check_topic
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """What a traced client writes.
+
+    >>> Producer("shop", trace=Trace(topic="shop-traces", spans=False))
+    """
+
+    topic: str = TRACE_TOPIC
+    """The topic of its trace messages; a broker has it if it may make topics, or `traceTopicEnable=true`."""
+    messages: bool = True
+    """Whether to write trace messages."""
+    spans: bool = True
+    """Whether to write OpenTelemetry spans, and to pass on their context in the properties of messages."""
+
+
+def chosen_trace(trace: bool | Trace) -> Trace | None:
+    """Return what was switched on, None if nothing was; raises ClientError or LocalProtocolError for what cannot be."""
+    if isinstance(trace, bool):
+        return Trace() if trace else None
+    if not isinstance(trace, Trace):
+        raise ClientError(f"trace= is True, False or Trace(...), not {trace!r}")
+    check_topic(trace.topic)
+    return trace if trace.messages or trace.spans else None

@@ -1,0 +1,138 @@
+"""TraceDispatcher: gathers trace records and has them sent as trace messages, beside the sends they tell of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct, field
+
+from pyromq.clock import Clock, Timer, wait_for
+from pyromq.errors import PyroMQError
+from pyromq.protocol.message import Message
+from pyromq.protocol.trace import TraceRecord, encode_record, record_keys
+
+logger = logging.getLogger(__name__)
+
+FLUSH_INTERVAL: Final = 0.5
+"""Seconds that a record waits for others at most."""
+MOST_WAITING: Final = 20_000
+"""Records that may wait or be on their way; more are dropped."""
+CLOSE_PATIENCE: Final = 3.0
+
+_MOST_BYTES: Final = 118_000  # as Apache's: far below what any broker takes
+_MOST_KEY_BYTES: Final = 30_000  # properties may have 32,767
+
+
+class TraceCounts(Struct, frozen=True):
+    """What became of a client's trace records."""
+
+    written: int = 0
+    dropped: int = 0
+    """There were too many at once."""
+    failed: int = 0
+    """The brokers did not take the message that held them."""
+
+
+class _Segment(Struct, eq=False):
+    """One trace message in the making."""
+
+    timer: Timer
+    texts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    keys: dict[str, None] = field(default_factory=dict)  # in the order they came
+    key_size: int = 0
+
+
+class TraceDispatcher:
+    """Takes records at no cost of waiting; what it cannot send, or can no longer hold, is counted and lost."""
+
+    def __init__(self, topic: str, clock: Clock, send: Callable[[Message], Awaitable[object]]) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._send = send
+        self._open: _Segment | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._written = self._dropped = self._failed = 0
+        self._last_failure = ""
+
+    @property
+    def counts(self) -> TraceCounts:
+        """What became of the records so far."""
+        return TraceCounts(self._written, self._dropped, self._failed)
+
+    def put(self, records: Sequence[TraceRecord]) -> None:
+        """Have records sent soon."""
+        if self._waiting + len(records) > MOST_WAITING:
+            if not self._dropped:
+                logger.warning("trace records come faster than brokers take them: some are dropped")
+            self._dropped += len(records)
+            return
+        self._waiting += len(records)
+        for record in records:
+            self._add(record)
+
+    def _add(self, record: TraceRecord) -> None:
+        text = encode_record(record).encode()
+        keys = record_keys(record)
+        if sum(map(_key_size, keys)) > _MOST_KEY_BYTES:
+            keys = keys[:1]
+        segment = self._segment()
+        new = [key for key in keys if key not in segment.keys]
+        key_size = sum(map(_key_size, new))
+        if segment.texts and segment.key_size + key_size > _MOST_KEY_BYTES:
+            self.flush()
+            segment, new, key_size = self._segment(), keys, sum(map(_key_size, keys))
+        segment.texts.append(text)
+        segment.size += len(text)
+        segment.keys.update(dict.fromkeys(new))
+        segment.key_size += key_size
+        if segment.size >= _MOST_BYTES:
+            self.flush()
+
+    def _segment(self) -> _Segment:
+        if self._open is None:
+            self._open = _Segment(self._clock.call_later(FLUSH_INTERVAL, self.flush))
+        return self._open
+
+    def flush(self) -> None:
+        """Send what waits, now."""
+        segment, self._open = self._open, None
+        if segment is not None:
+            segment.timer.cancel()
+            task = asyncio.create_task(self._deliver(segment), name="pyromq trace")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, segment: _Segment) -> None:
+        count = len(segment.texts)
+        try:
+            await self._send(Message(topic=self._topic, body=b"".join(segment.texts), keys=list(segment.keys)))
+        except PyroMQError as error:
+            self._failed += count
+            self._say(error)
+        else:
+            self._written += count
+            self._last_failure = ""
+        finally:
+            self._waiting -= count
+
+    def _say(self, error: PyroMQError) -> None:
+        kind = type(error).__name__
+        if kind != self._last_failure:  # once, not with every trace of a night-long outage
+            logger.warning("traces are lost: they could not be sent to the topic %s: %s", self._topic, error)
+        self._last_failure = kind
+
+    async def close(self) -> None:
+        """Send what waits; what takes longer than 3 s is lost."""
+        self.flush()
+        with suppress(TimeoutError):
+            await wait_for(self._clock, asyncio.gather(*self._tasks, return_exceptions=True), CLOSE_PATIENCE)
+
+
+def _key_size(key: str) -> int:
+    return len(key.encode()) + 1
