@@ -15,13 +15,14 @@ import pytest
 
 import pyromq
 from pyromq import Message, MessageExt, blocking
-from pyromq.blocking import LitePullConsumer, Portal, Producer, PushConsumer
+from pyromq.admin import AdminClient as AsyncAdminClient
+from pyromq.blocking import AdminClient, LitePullConsumer, Portal, Producer, PushConsumer
 from pyromq.client.api import BrokerApi
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
 from pyromq.client.producer import Producer as AsyncProducer
 from pyromq.client.pull_consumer import LitePullConsumer as AsyncLitePullConsumer
 from pyromq.client.push_consumer import PushConsumer as AsyncPushConsumer
-from pyromq.errors import ClientError, ConnectFailed, NoRoute
+from pyromq.errors import ClientError, ConnectFailed, NoRoute, TopicNotFound
 from pyromq.testing import LocalCluster
 
 SOURCE = Path(__file__).parent.parent / "src"
@@ -269,6 +270,30 @@ def test_both_faces_have_the_same_names(wrapped: type, wrapper: type, options: t
     parameters = inspect.signature(wrapped).parameters.values()
     keywords = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     assert keywords == set(get_type_hints(options))
+
+
+def test_the_administrators_client_looks_after_a_cluster(cluster: LocalCluster, topic: str) -> None:
+    sent = fill(cluster, topic, 8)
+    with LitePullConsumer("looked-at", cluster.namesrv, {topic: "*"}), AdminClient(cluster.namesrv) as admin:
+        assert topic in admin.topics.names()
+        assert list(admin.masters()) == ["broker-a"]
+        assert sorted(message.body for message in admin.read(topic)) == sent
+        assert next(admin.read(topic)).topic == topic, "a walk may be left half-way"
+        assert admin.groups.describe("looked-at", watch=0).lag == 8
+        assert "looked-at" in {group.group for group in admin.groups.list().groups}
+        assert list(admin.timed_messages.pending(topic)) == []
+        with pytest.raises(TopicNotFound, match="has no dead letters"):
+            next(admin.dead_letters.read("looked-at"))
+
+
+async def test_both_faces_of_the_administrators_client_have_the_same_names() -> None:
+    async with AsyncAdminClient() as wrapped:
+        with AdminClient() as wrapper:
+            themes = {name for name in vars(wrapped) if not name.startswith("_")}
+            assert themes == {name for name in vars(wrapper) if not name.startswith("_")}
+            for one, other in [(wrapped, wrapper), *((getattr(wrapped, at), getattr(wrapper, at)) for at in themes)]:
+                public = {name for name in dir(type(one)) if not name.startswith("_")}
+                assert public - {"api", "producer"} <= set(dir(other)), "single calls have no other face"
 
 
 def test_public_names_are_found_on_first_use_and_unknown_ones_are_not() -> None:

@@ -7,12 +7,15 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.client.address import DEFAULT_NAMESRV
+from pyromq.client.admin_brokers import Masters
 from pyromq.client.admin_dead_letters import DeadLetters
 from pyromq.client.admin_delays import TimedMessages
+from pyromq.client.admin_groups import Groups
+from pyromq.client.admin_topics import Topics
+from pyromq.client.admin_traces import Traces
 from pyromq.client.admin_transactions import Transactions
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
-from pyromq.client.publish import MASTER_ID
 from pyromq.client.topic_reader import TopicReader
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
@@ -45,6 +48,9 @@ class AdminClient:
         self.dead_letters = DeadLetters(self._api, self.producer, self._clock)
         self.timed_messages = TimedMessages(self._api, self.masters, ADMIN_GROUP)
         self.transactions = Transactions(self._api, self.masters)
+        self.traces = Traces(self._api)
+        self.groups = Groups(self._api, self._clock)
+        self.topics = Topics(self._api)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -81,15 +87,9 @@ class AdminClient:
 
     # --- the cluster -------------------------------------------------------------------------------------------------
 
-    async def topics(self) -> list[str]:
-        """Return the names of all topics, the system's among them."""
-        return await self.api.topic_list()
-
     async def masters(self) -> dict[str, str]:
         """Return the address of every broker's master, by the broker's name."""
-        brokers = (await self.api.cluster_info()).broker_addr_table
-        masters = {name: broker.broker_addrs.get(MASTER_ID) for name, broker in sorted(brokers.items())}
-        return {name: address for name, address in masters.items() if address is not None}
+        return (await Masters.find(self.api)).addresses
 
     async def read(self, topic: str) -> AsyncIterator[MessageExt]:
         """Yield all that a topic holds now, without a group; raises NoRoute if there is no such topic."""

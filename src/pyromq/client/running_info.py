@@ -59,6 +59,6 @@ def _queue_info(held: HeldQueue) -> ProcessQueueInfo:
         info.cached_msg_min_offset = (held.settled or 0) if count else 0
         info.cached_msg_max_offset = held.last_offset if count else 0
         info.last_consume_timestamp = int(held.consumed_at * 1000)
-        info.locked = held.lock_expires > 0
+        info.locked = held.locked and held.lock_expires > 0
         info.last_lock_timestamp = int(max(held.lock_expires - LOCK_LIFETIME, 0.0) * 1000)
     return info

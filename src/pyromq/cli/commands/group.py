@@ -1,0 +1,198 @@
+"""`pyromq group`: consumer groups, how far they are, what holds them up, and moving them elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pyromq.admin import AdminClient, GroupDescription, GroupListing, ResetTo
+from pyromq.cli.groups import (
+    description_as_tables,
+    description_fields,
+    groups_as_table,
+    move_as_line,
+    settings_fields,
+    summary_fields,
+)
+from pyromq.cli.settings import namesrv_addresses, split_assignment
+from pyromq.cli.times import parse_duration, parse_time
+from pyromq.remoting.loop import run
+
+Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
+Group = Annotated[str, typer.Argument(help="The consumer group.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+app = typer.Typer(help="Consumer groups: members, lag, what holds them up, and moving them.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_groups(
+    namesrv: Namesrv = None,
+    everything: Annotated[bool, typer.Option("--all", help="RocketMQ's own groups too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show all groups: members, topics, and how many messages wait for each."""
+    listing = run(_list(namesrv_addresses(namesrv)))
+    groups = [group for group in listing.groups if everything or not group.is_built_in]
+    if as_json:
+        for group in groups:
+            print(json.dumps(summary_fields(group), ensure_ascii=False))
+    else:
+        Console().print(groups_as_table(groups) if groups else "there are no groups")
+    _warn(listing.silent_brokers)
+
+
+async def _list(namesrv: str) -> GroupListing:
+    async with AdminClient(namesrv) as admin:
+        return await admin.groups.list()
+
+
+def _warn(silent: Mapping[str, str]) -> None:
+    for broker, reason in silent.items():
+        Console(stderr=True).print(f"[yellow]{broker} does not answer: {escape(reason)}[/]", soft_wrap=True)
+
+
+@app.command()
+def describe(
+    group: Group,
+    namesrv: Namesrv = None,
+    watch: Annotated[str, typer.Option(help="Watch so long whether offsets move, where messages wait.")] = "1s",
+    slow: Annotated[str, typer.Option(help="Tell of messages that take longer than this.")] = "10s",
+    as_json: AsJson = False,
+) -> None:
+    """Show a group's members, its lag in messages and in time, queue by queue, and what holds it up."""
+    seconds = [parse_duration(text, name).total_seconds() for text, name in ((watch, "--watch"), (slow, "--slow"))]
+    found = run(_describe(namesrv_addresses(namesrv), group, *seconds))
+    if as_json:
+        print(json.dumps(description_fields(found), ensure_ascii=False))
+        return
+    for piece in description_as_tables(found):
+        Console().print(piece, soft_wrap=isinstance(piece, str))
+
+
+async def _describe(namesrv: str, group: str, watch: float, slow: float) -> GroupDescription:
+    async with AdminClient(namesrv) as admin:
+        return await admin.groups.describe(group, watch=watch, slow=slow)
+
+
+@app.command()
+def reset(
+    group: Group,
+    to: Annotated[str, typer.Option(help="earliest, latest, a time such as 2026-01-31T12:00, or an offset.")],
+    namesrv: Namesrv = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Only in this topic; may be repeated.", show_default="all of the group's")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Move a group to other offsets: back, so that it gets messages again, or ahead, so that it never gets some.
+
+    Members with a listener are told, and carry it out within seconds; those that poll must be stopped first.
+    """
+    run(_reset(namesrv_addresses(namesrv), group, _target(to), topic or (), dry_run=dry_run, ask=not yes))
+
+
+def _target(text: str) -> ResetTo:
+    ends: dict[str, ResetTo] = {"earliest": "earliest", "latest": "latest"}
+    if text in ends:
+        return ends[text]
+    return int(text) if text.isdecimal() else parse_time(text, "--to", "earliest, latest, an offset or ")
+
+
+async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *, dry_run: bool, ask: bool) -> None:
+    async with AdminClient(namesrv) as admin:
+        plan = await admin.groups.plan_reset(group, to, topics)
+        if dry_run:
+            print(*map(move_as_line, plan.moves), sep="\n")
+            return
+        what = f"{plan.again:,} messages come again, {plan.skipped:,} never come"
+        if ask:
+            typer.confirm(f"Move {group} in {len(plan.moves)} queues: {what}?", abort=True, err=True)
+        print(*map(move_as_line, await admin.groups.reset(plan)), sep="\n")
+        told = f"; told to {len(plan.members)} members, which carry it out" if plan.members else ""
+        print(f"{group} moved: {what}{told}", file=sys.stderr)
+
+
+@app.command()
+def clone(
+    source: Annotated[str, typer.Argument(help="The group whose offsets are copied.")],
+    target: Annotated[str, typer.Argument(help="The group that gets them; it must not be online.")],
+    namesrv: Namesrv = None,
+    topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Give a group the offsets of another, so that it goes on where that one is."""
+    run(_clone(namesrv_addresses(namesrv), source, target, topic, dry_run=dry_run, ask=not yes))
+
+
+async def _clone(namesrv: str, source: str, target: str, topic: str | None, *, dry_run: bool, ask: bool) -> None:
+    async with AdminClient(namesrv) as admin:
+        chosen = await admin.groups.plan_clone(source, target, topic)
+        if not dry_run:
+            if ask:
+                typer.confirm(f"Replace what {target} has committed by offsets of {source}?", abort=True, err=True)
+            chosen = await admin.groups.clone(source, target, topic)
+    for broker, topics in chosen.items():
+        print(f"{broker}: {', '.join(topics)}")
+
+
+@app.command("set")
+def set_group(
+    group: Group,
+    changes: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="consume_enable=false, retry_max_times=5 …")
+    ],
+    namesrv: Namesrv = None,
+    broker: Annotated[str | None, typer.Option(help="Only at this broker.", show_default="all")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Change what a group may do; one that does not exist is made. `describe --json` shows all settings."""
+    wanted = dict(_setting(text) for text in changes)
+    for name, fields in run(_set(namesrv_addresses(namesrv), group, wanted, broker, dry_run)).items():
+        print(json.dumps({"broker_name": name, **fields}))
+
+
+def _setting(text: str) -> tuple[str, bool | int]:
+    name, value = split_assignment(text, "a setting")
+    if value in ("true", "false"):
+        return name, value == "true"
+    if not value.isdecimal():
+        raise typer.BadParameter(f"{name} is true, false or a number, not {value!r}")
+    return name, int(value)
+
+
+async def _set(
+    namesrv: str, group: str, changes: Mapping[str, bool | int], broker: str | None, dry_run: bool
+) -> dict[str, dict[str, object]]:
+    async with AdminClient(namesrv) as admin:
+        change = admin.groups.plan_set if dry_run else admin.groups.set
+        changed = await change(group, changes, broker=broker)
+        return {name: settings_fields(settings) for name, settings in changed.items()}
+
+
+@app.command()
+def delete(group: Group, namesrv: Namesrv = None, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Have all brokers forget a group and its offsets; its dead letters stay. It must not be online."""
+    brokers = run(_delete(namesrv_addresses(namesrv), group, dry_run=dry_run, ask=not yes))
+    print(f"{group} {'would be deleted' if dry_run else 'deleted'} on {', '.join(brokers)}")
+
+
+async def _delete(namesrv: str, group: str, *, dry_run: bool, ask: bool) -> list[str]:
+    async with AdminClient(namesrv) as admin:
+        brokers = await admin.groups.plan_delete(group)
+        if dry_run:
+            return brokers
+        if ask:
+            question = f"Forget {group} and all its offsets on {', '.join(brokers)}?"
+            typer.confirm(question, abort=True, err=True)
+        return await admin.groups.delete(group)

@@ -1,0 +1,139 @@
+"""Portal: the background thread on which clients without `async` run, and the methods that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import os
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from pyromq.errors import ClientError
+from pyromq.remoting.loop import run
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_EXIT_TIMEOUT = 2.0
+
+
+class Portal:
+    """One background thread with an event loop: `call` runs a coroutine there and returns its result.
+
+    >>> portal = Portal.shared()
+    >>> api = portal.call(BrokerApi.connect("127.0.0.1:9876"))
+    >>> route = portal.call(api.route("orders"))
+    """
+
+    _shared: Portal | None = None
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event
+        self._started = threading.Event()
+        # A daemon: a script that ends without closing its clients must not hang.
+        self._thread = threading.Thread(target=run, args=(self._serve(),), name="pyromq portal", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        atexit.register(self.close)
+
+    @classmethod
+    def shared(cls) -> Portal:
+        """Return the portal of this process, made on first use and anew after a fork."""
+        # Without a lock on purpose: a lock that another thread holds during a fork stays locked in the child for ever.
+        if cls._shared is None or cls._shared.foreign or cls._shared._loop is None:
+            cls._shared = Portal()
+        return cls._shared
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this process was forked from the one that made the portal, whose thread it does not have."""
+        return os.getpid() != self._process
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the portal's loop and wait for it; an interrupt of the wait cancels it."""
+        try:
+            loop = self._usable_loop()
+        except ClientError:
+            coroutine.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the thread, cancelling what runs there; in a forked child do nothing."""
+        atexit.unregister(self.close)
+        if self.foreign or self._loop is None:
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(_EXIT_TIMEOUT)
+
+    def _usable_loop(self) -> asyncio.AbstractEventLoop:
+        if self.foreign:
+            raise ClientError("this client was made before the process forked; make a new one in the child process")
+        if self._loop is None:
+            raise ClientError("the background thread of this client was closed")
+        if threading.current_thread() is self._thread:
+            raise ClientError("a blocking call inside the background loop would wait for itself")
+        return self._loop
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._started.set()
+        try:
+            await self._stop.wait()
+        finally:
+            self._loop = None
+
+
+async def on_the_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a plain function; as a coroutine, so that a portal can run it."""
+    return function(*args, **kwargs)
+
+
+def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method that waits for this one of the wrapped client: what has it has `_portal` and `_client`."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self._portal.call(method(self._client, *args, **kwargs))
+        return result
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+def iterates(
+    method: Callable[Concatenate[Any, P], AsyncIterator[T]],
+) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """Return the method that yields what this one of the wrapped client does."""
+
+    def walk(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        items = method(self._client, *args, **kwargs)
+        try:
+            while True:
+                try:
+                    yield self._portal.call(_next(items))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._portal.call(_end(items))
+
+    functools.update_wrapper(walk, method)
+    return walk
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)
+
+
+async def _end(items: AsyncIterator[object]) -> None:
+    if isinstance(items, AsyncGenerator):  # an iterator that is left half-way gives back what it has open
+        await items.aclose()
