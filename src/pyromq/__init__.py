@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyromq.client.config import FlowControl as FlowControl
     from pyromq.client.hooks import ConsumeContext as ConsumeContext
     from pyromq.client.hooks import ConsumeHook as ConsumeHook
+    from pyromq.client.hooks import EndContext as EndContext
     from pyromq.client.hooks import SendContext as SendContext
     from pyromq.client.hooks import SendHook as SendHook
     from pyromq.client.local_offsets import LocalOffsets as LocalOffsets
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from pyromq.client.results import TransactionResult as TransactionResult
     from pyromq.client.subscriptions import Function as Function
     from pyromq.client.subscriptions import Sql as Sql
+    from pyromq.client.trace import Trace as Trace
+    from pyromq.client.trace_dispatcher import TraceCounts as TraceCounts
     from pyromq.client.transaction_producer import TransactionProducer as TransactionProducer
     from pyromq.errors import BrokerError as BrokerError
     from pyromq.errors import ClientError as ClientError
@@ -68,6 +71,7 @@ _HOMES = {
     "ConsumeContext": "client.hooks",
     "ConsumeHook": "client.hooks",
     "DeadLetter": "client.outcomes",
+    "EndContext": "client.hooks",
     "FlowControl": "client.config",
     "Function": "client.subscriptions",
     "LitePullConsumer": "client.pull_consumer",
@@ -85,6 +89,8 @@ _HOMES = {
     "SendStatus": "client.results",
     "Sql": "client.subscriptions",
     "Suspend": "client.outcomes",
+    "Trace": "client.trace",
+    "TraceCounts": "client.trace_dispatcher",
     "TransactionProducer": "client.transaction_producer",
     "TransactionResult": "client.results",
     "TransactionState": "protocol.headers.transactions",

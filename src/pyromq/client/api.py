@@ -50,6 +50,7 @@ from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 
 QUERY_TIMEOUT = 18.0
+DEFAULT_REGION = "DefaultRegion"
 _FOR_EVER_MS = 2**63 - 1
 
 
@@ -116,6 +117,12 @@ class BrokerApi(GroupCalls):
     ) -> SendAnswer:
         """Send one message, or a batch if the header says so; raises BrokerError unless it was stored."""
         return read_sent(await self.remoting.request(address, _send_request(header, body), timeout))
+
+    async def send_for_answer(
+        self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
+    ) -> RemotingCommand:
+        """Send one message, or a batch, and return all that the broker answers: see `read_sent`, `read_region`."""
+        return await self.remoting.request(address, _send_request(header, body), timeout)
 
     async def send_reply(
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
@@ -261,3 +268,9 @@ def read_sent(answer: RemotingCommand) -> SendAnswer:
     except (LookupError, TypeError, ValueError):  # the general way knows what may be missing, and says what must not
         stored = answer.header(SendMessageResponseHeader)
         return SendAnswer(status, stored.msg_id, stored.queue_id, stored.queue_offset)
+
+
+def read_region(answer: RemotingCommand) -> tuple[str, bool]:
+    """Return the region of the broker that answered a send, and whether it lets its clients write traces."""
+    told = answer.ext_fields
+    return told.get("MSG_REGION") or DEFAULT_REGION, told.get("TRACE_ON") != "false"

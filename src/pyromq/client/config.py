@@ -13,6 +13,7 @@ from pyromq.client.allocation import Allocate
 from pyromq.client.hooks import ConsumeHook, SendHook
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.start_from import StartFrom
+from pyromq.client.trace import Trace
 from pyromq.clock import Clock
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
@@ -58,6 +59,7 @@ class ProducerOptions(TypedDict, total=False):
     max_in_flight: int
     linger: float | None
     hooks: Sequence[SendHook]
+    trace: bool | Trace
     namespace: str | None
     instance_name: str | None
     clock: Clock | None
@@ -95,6 +97,7 @@ class PushConsumerOptions(TypedDict, total=False):
     flow_control: FlowControl | None
     allocate: Allocate
     hooks: Sequence[ConsumeHook]
+    trace: bool | Trace
     offset_store: OffsetStore | None
     namespace: str | None
     instance_name: str | None

@@ -104,11 +104,17 @@ class Consumption(ABC):
     async def _listen_with_hooks(self, job: Job) -> object:
         context = ConsumeContext(group=self._settings.group, queue=job.held.queue, messages=list(job.messages))
         run_hooks(self._before, context)
-        outcome = await self.listen(job)
-        context.error = outcome if isinstance(outcome, BaseException) else None
-        context.status = _status(job, outcome)
-        run_hooks(self._after, context)
-        return outcome
+        try:
+            outcome = await self.listen(job)
+        except BaseException as error:  # cancelled, for the consumer closes: the message comes again
+            context.error, context.status = error, EXCEPTION
+            raise
+        else:
+            context.error = outcome if isinstance(outcome, BaseException) else None
+            context.status = _status(job, outcome)
+            return outcome
+        finally:
+            run_hooks(self._after, context)
 
     def _judge(self, job: Job, outcome: object) -> Verdict:
         verdict = judge(len(job.messages), outcome)

@@ -7,8 +7,9 @@ from copy import copy
 
 from msgspec import Struct
 
+from pyromq.client.api import read_region, read_sent
 from pyromq.client.faults import Faults
-from pyromq.client.hooks import SendContext, SendHook, run_hooks
+from pyromq.client.hooks import EndContext, SendContext, SendHook, run_hooks
 from pyromq.client.instance import ClientInstance
 from pyromq.client.outgoing import Outgoing
 from pyromq.client.publish import PublishInfo, Select, queue_by_choice, queue_for_key
@@ -19,6 +20,7 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.names import TBW102, with_namespace, without_namespace
+from pyromq.protocol.record import TRANSACTION_PREPARED
 
 # Answers that another broker may not give. SYSTEM_BUSY is not among them: more sends would not help.
 RETRY_CODES = frozenset(
@@ -184,7 +186,10 @@ class Delivery:
         context = self._before(queue, address, outgoing)
         started = self._clock.now()
         try:
-            context.result = await self._send(queue, address, outgoing, timeout)
+            header = self._header(outgoing, queue)
+            answer = await self._api.send_for_answer(address, header, outgoing.body, timeout=timeout)
+            context.result = self.result(queue, outgoing.message_id, read_sent(answer))
+            context.region, context.trace_on = read_region(answer)
         except BaseException as error:
             context.error = error
             if self._faults is not None and isinstance(error, PyroMQError):
@@ -205,11 +210,19 @@ class Delivery:
             queue=self._bare(queue),
             address=address,
             oneway=oneway,
+            messages=outgoing.sources,
+            body_size=len(outgoing.body),
+            delayed=outgoing.delayed,
+            half=bool(outgoing.sys_flag & TRANSACTION_PREPARED),
         )
         for hook in self._hooks:
             hook.check(context)
         run_hooks([hook.before for hook in self._hooks], context)
         return context
+
+    def tell_end(self, context: EndContext) -> None:
+        """Have hooks hear of a transaction's end, before the broker does."""
+        run_hooks([hook.end for hook in self._hooks], context)
 
     async def _explained(self, error: PyroMQError, outgoing: Outgoing, tried: Sequence[str]) -> PyroMQError:
         """Return the error with what is wrong on the way to the topic, if it was the way, and with who was tried."""

@@ -12,7 +12,9 @@ from pyromq.protocol.message import MessageExt
 class HandOut:
     """The caller's side of the assigned queues."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
+        self.away_since: float | None = now
+        """Since when the caller has not asked; None while it waits for messages."""
         self.arrival = asyncio.Event()
         """Set while there is something to take."""
         self._line: Line[ProcessQueue] = Line()
@@ -34,6 +36,11 @@ class HandOut:
         if not self._line:
             self.arrival.clear()
         return messages
+
+    def come_back(self) -> None:
+        """Note that the caller asks again: it is done with all that was handed out."""
+        self.away_since = None
+        self.settle()
 
     def settle(self) -> None:
         """Note that the caller is done with all that was handed out."""

@@ -9,7 +9,6 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Final
 
 from msgspec import Struct
@@ -40,7 +39,7 @@ class LocalTransactions:
     """Calls the functions of one producer."""
 
     def __init__(self) -> None:
-        self._threads = ListenerThreads(copy_context())
+        self._threads = ListenerThreads()
         self._room = asyncio.Semaphore(THREADS)
 
     async def judge(self, function: Judge, message: MessageExt) -> Judgement:

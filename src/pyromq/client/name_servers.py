@@ -6,9 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Sequence
-from http.client import HTTPException
 from typing import Self
-from urllib.request import urlopen
 
 from pyromq.client.address import discovery_url, parse_addresses
 from pyromq.errors import ClientError, ConnectFailed, RemotingError
@@ -33,6 +31,7 @@ class NameServers:
         self.url = url
         self._remoting = remoting
         self._chosen = random.randrange(max(len(self.addresses), 1))  # clients spread over the servers
+        self._answering = True
 
     @classmethod
     def of(cls, remoting: RemotingClient, namesrv: str | Sequence[str]) -> Self:
@@ -48,12 +47,24 @@ class NameServers:
         for _ in self.addresses:
             address = self.addresses[self._chosen % len(self.addresses)]
             try:
-                return await self._remoting.request(address, command, timeout)
+                answer = await self._remoting.request(address, command, timeout)
             except RemotingError as error:
                 failures.append(f"{address} ({error})")
                 self._chosen += 1
-        logger.warning("no name server answers: %s", ", ".join(failures))
+            else:
+                self._note(answering=True)
+                return answer
+        self._note(answering=False, why=", ".join(failures))
         raise ConnectFailed(f"no name server answers: {', '.join(failures)}; is one running there?")
+
+    def _note(self, *, answering: bool, why: str = "") -> None:
+        """Say it once when all name servers go away, and once when one is back: every send may have to ask."""
+        if answering != self._answering:
+            self._answering = answering
+            if answering:
+                logger.info("name servers answer again")
+            else:
+                logger.warning("no name server answers: %s", why)
 
     async def discover(self) -> bool:
         """Ask for the addresses by HTTP, if that is how they are found; raises ConnectFailed if that does not work."""
@@ -62,7 +73,7 @@ class NameServers:
         try:
             text = await asyncio.to_thread(_fetch, self.url)
             found = parse_addresses(text.partition("\n")[0])
-        except (OSError, HTTPException, ValueError, ClientError) as error:
+        except (OSError, ValueError, ClientError) as error:
             raise ConnectFailed(f"no name server's address at {self.url}: {error}") from error
         if set(found) != set(self.addresses):
             logger.info("name servers by %s: %s", self.url, ", ".join(found))
@@ -71,6 +82,13 @@ class NameServers:
 
 
 def _fetch(url: str) -> str:
-    with urlopen(url, timeout=_DISCOVERY_TIMEOUT) as answer:  # noqa: S310 (discovery_url lets http and https pass only)
-        body: bytes = answer.read(_MOST_BYTES)
+    """Return what is at a URL; raise OSError or ValueError."""
+    from http.client import HTTPException  # both load dozens of modules, and are seldom used
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=_DISCOVERY_TIMEOUT) as answer:  # noqa: S310 (discovery_url lets http and https pass)
+            body: bytes = answer.read(_MOST_BYTES)
+    except HTTPException as error:
+        raise OSError(str(error)) from error
     return body.decode()

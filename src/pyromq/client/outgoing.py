@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -21,8 +21,10 @@ from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
 from pyromq.protocol.properties import encode_properties
 
 _COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
-Element = tuple[str, BatchElement]
-"""A message of a batch, with its id."""
+_MOST_WITH_CARGO = names.MAX_PROPERTIES_LENGTH - 2048  # brokers add properties of their own, with every retry
+
+Element = tuple[str, BatchElement, Message]
+"""A message of a batch: its id, how it travels, and as its sender gave it."""
 
 
 class Outgoing(Struct, gc=False):
@@ -38,15 +40,27 @@ class Outgoing(Struct, gc=False):
     flag: int = 0
     sys_flag: int = 0
     batch: bool = False
+    delayed: bool = False
     timed: bool = False
     """Whether it may only go to a broker with a timer."""
+    sources: Sequence[Message] = ()
+    """Of a batch, all messages as their senders gave them."""
 
 
 class Outbox:
     """Makes messages ready to travel."""
 
-    def __init__(self, clock: Clock, *, max_message_size: int, compress_over: int, namespace: str | None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        max_message_size: int,
+        compress_over: int,
+        namespace: str | None,
+        carry: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
         self._clock = clock
+        self._carry = carry  # what every message takes along, unless it brings that itself
         self._max_message_size = max_message_size
         self._compress_over = compress_over
         self._namespace = namespace
@@ -99,18 +113,19 @@ class Outbox:
     def _element(self, message: Message, order_key: str | None = None) -> Element:
         message_id = self._ids.next(self._clock.now_ms())
         properties = self._properties(message, message_id, order_key)
-        return message_id, BatchElement(message.flag, message.body, properties.encode())
+        return message_id, BatchElement(message.flag, message.body, properties.encode()), message
 
     def batch(self, first: Message, elements: Sequence[Element]) -> Outgoing:
         """Put elements together."""
         return Outgoing(
             source=first,
             topic=self._topic(first),
-            body=encode_batch(element for _, element in elements),
+            body=encode_batch(element for _, element, _ in elements),
             properties=encode_properties({names.WAIT: "true" if first.wait else "false"}),
-            message_id=",".join(message_id for message_id, _ in elements),
+            message_id=",".join(message_id for message_id, _, _ in elements),
             born_timestamp_ms=self._clock.now_ms(),
             batch=True,
+            sources=[message for _, _, message in elements],
         )
 
     def _check(self, message: Message) -> None:
@@ -144,6 +159,10 @@ class Outbox:
         if self._namespace:
             properties[names.INSTANCE_ID] = self._namespace
         properties[names.UNIQ_KEY] = message_id  # the last: see express.py
+        if self._carry is not None:
+            laden = encode_properties({**self._carry(), **properties})
+            if len(laden.encode()) <= _MOST_WITH_CARGO:
+                return laden
         return encode_properties(properties)
 
     def _topic(self, message: Message) -> str:
@@ -153,12 +172,12 @@ class Outbox:
 def _chunks(elements: Iterable[Element], limit: int) -> Iterator[list[Element]]:
     chunk: list[Element] = []
     size = 0
-    for message_id, element in elements:
-        added = size_in_batch(element)
+    for element in elements:
+        added = size_in_batch(element[1])
         if chunk and size + added > limit:
             yield chunk
             chunk, size = [], 0
-        chunk.append((message_id, element))
+        chunk.append(element)
         size += added
     yield chunk
 

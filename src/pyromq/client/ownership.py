@@ -60,6 +60,7 @@ class Ownership:
             await self._lock(held, self._locks)
         await self._beginning.begin(held)
         held.locked = True
+        held.consumed_at = self._clock.now()  # tools read it as the time since which nothing was finished
 
     async def _lock(self, held: PushQueue, locks: QueueLocks) -> None:
         if self._strict:

@@ -22,6 +22,9 @@ from pyromq.client.publish import Select
 from pyromq.client.requesting import ask
 from pyromq.client.results import SendResult
 from pyromq.client.sharing import borrow_instance, return_instance
+from pyromq.client.trace import Trace, chosen_trace
+from pyromq.client.trace_dispatcher import TraceCounts
+from pyromq.client.tracing import Tracing
 from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError, PyroMQError
@@ -40,7 +43,7 @@ class Producer:
     `retries` counts further attempts on other brokers, all within `send_timeout`. At most `max_in_flight` sends are
     under way at a time; further calls wait their turn, and that waiting does not count as time spent sending. With
     `linger` seconds small messages that are sent together travel together. `latency_fault_tolerance` keeps away, for a
-    while, from brokers that failed or answered slowly.
+    while, from brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Producer:
         max_in_flight: int = 1024,
         linger: float | None = None,
         hooks: Sequence[SendHook] = (),
+        trace: bool | Trace = False,
         namespace: str | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
@@ -69,21 +73,28 @@ class Producer:
         self._config = ClientConfig(
             namesrv=namesrv, instance_name=instance_name, namespace=namespace, topic_queues=topic_queues
         )
+        self._clock = clock or SystemClock()
+        chosen = chosen_trace(trace)
+        self._tracing = Tracing(chosen, self._config, self.group, "PRODUCE", self._clock) if chosen else None
+        self._spans = self._tracing.send_spans() if self._tracing else None
         self._rules = DeliveryRules(
             group=self.group,
             namespace=namespace,
             topic_queues=topic_queues,
             retries=retries,
             retry_not_stored=retry_other_broker_when_not_stored,
-            hooks=tuple(hooks),
+            hooks=(*hooks, *(self._tracing.send_hooks() if self._tracing else ())),
             avoid_slow=latency_fault_tolerance,
         )
-        self._clock = clock or SystemClock()
         self._send_timeout = send_timeout
         self._compress_over = compress_over
         self._max_message_size = max_message_size
         self._outbox = Outbox(
-            self._clock, max_message_size=max_message_size, compress_over=compress_over, namespace=namespace
+            self._clock,
+            max_message_size=max_message_size,
+            compress_over=compress_over,
+            namespace=namespace,
+            carry=self._spans.context if self._spans else None,
         )
         self._window = Window(max_in_flight, _MAX_BYTES_IN_FLIGHT)
         self._linger_time = linger
@@ -105,10 +116,14 @@ class Producer:
             raise
         instance.start()
         delivery = self._opened = Delivery(instance, self._rules)
+        if self._tracing is not None:
+            self._tracing.open()
+        if self._spans is not None:
+            self._spans.opened(instance.client_id, instance.routes.master)
         if self._linger_time is not None:
             send = partial(_send_batch, delivery, self._send_timeout)
             self._linger = Linger(self._linger_time, self._outbox, self._clock, send)
-        elif not delivery.is_watched:
+        elif not delivery.is_watched and self._spans is None:
             largest = min(self._compress_over - 1, self._max_message_size)
             self._express = Express(
                 delivery, self._outbox, self._window, self._clock, timeout=self._send_timeout, largest=largest
@@ -123,6 +138,8 @@ class Producer:
             self._linger.flush()
         with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
             await wait_for(self._clock, self._window.idle(), self._send_timeout)
+        if self._tracing is not None:
+            await self._tracing.close()
         await delivery.instance.remove_producer(self.group)
         await return_instance(delivery.instance)
 
@@ -139,6 +156,11 @@ class Producer:
     def client_id(self) -> str:
         """The id by which brokers know this producer."""
         return self._delivery.instance.client_id
+
+    @property
+    def trace_counts(self) -> TraceCounts:
+        """What became of the trace records that this producer wrote."""
+        return self._tracing.counts if self._tracing else TraceCounts()
 
     @property
     def _delivery(self) -> Delivery:
@@ -181,6 +203,21 @@ class Producer:
         if self._express is not None and anywhere and simply:
             return await self._express.send(message)
         system = delay_properties(delay, at, level)
+        sending = self._send(message, order_key, queue, select, timeout, system)
+        if self._spans is None:
+            return await sending
+        kind = "fifo" if order_key is not None else "delay" if system else "normal"
+        return await self._spans.around([message], sending, kind, order_key, system)
+
+    async def _send(
+        self,
+        message: Message,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+        timeout: float | None,
+        system: Mapping[str, str] | None,
+    ) -> SendResult:
         delivery = self._delivery
         size = len(message.body)
         if not self._window.try_enter(size):
@@ -193,9 +230,9 @@ class Producer:
                 outgoing = self._outbox.prepare(message, order_key)
             else:
                 outgoing = self._outbox.prepare(without_times(message), order_key, system)
-                outgoing.timed = is_timed(system)
+                outgoing.delayed, outgoing.timed = bool(system), is_timed(system)
             await self._outbox.compress(outgoing)
-            if anywhere:
+            if order_key is None and queue is None and select is None:
                 return await delivery.send_anywhere(outgoing, timeout)
             chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
             return await delivery.send_to(chosen, outgoing, timeout)
@@ -233,6 +270,12 @@ class Producer:
         select: Select | None = None,
     ) -> None:
         """Send a message without waiting for an answer: whether it was stored is never known."""
+        sending = self._send_oneway(message, order_key, queue, select)
+        await (sending if self._spans is None else self._spans.around([message], sending))
+
+    async def _send_oneway(
+        self, message: Message, order_key: str | None, queue: MessageQueue | None, select: Select | None
+    ) -> None:
         delivery = self._delivery
         size = len(message.body)
         await self._window.enter(size)
@@ -252,8 +295,14 @@ class Producer:
         A request is stored as a whole or not at all. If one fails, its exception has a note that says how many messages
         were stored before it.
         """
-        delivery = self._delivery
         timeout = self._send_timeout if timeout is None else timeout
+        sending = self._send_batches(messages, queue, timeout)
+        return await (sending if self._spans is None else self._spans.around(messages, sending))
+
+    async def _send_batches(
+        self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float
+    ) -> list[SendResult]:
+        delivery = self._delivery
         results: list[SendResult] = []
         for outgoing in self._outbox.prepare_batches(messages):
             size = len(outgoing.body)
@@ -282,6 +331,17 @@ class Producer:
 
         Raises RequestTimeout if the request was stored and no reply came in time, otherwise what `send` does.
         """
+        asking = self._request(message, timeout, order_key, queue, select)
+        return await (asking if self._spans is None else self._spans.around([message], asking))
+
+    async def _request(
+        self,
+        message: Message,
+        timeout: float,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+    ) -> MessageExt:
         delivery = self._delivery
 
         async def send(asking: Mapping[str, str], left: float) -> SendResult:

@@ -127,7 +127,7 @@ class LitePullConsumer:
     async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[MessageExt]:
         """Return the next messages, `pull_batch` of them unless told otherwise; none if `timeout` passes first."""
         session = self._session
-        session.handing_out.settle()
+        session.handing_out.come_back()
         most = self._settings.pull_batch if max_messages is None else max_messages
         messages = session.handing_out.take(most)
         if not messages:
@@ -135,6 +135,7 @@ class LitePullConsumer:
                 patience = self._poll_timeout if timeout is None else timeout
                 await wait_for(self._clock, session.handing_out.arrival.wait(), patience)
             messages = session.handing_out.take(most)
+        session.handing_out.away_since = self._clock.now()
         return messages
 
     def __aiter__(self) -> Self:
@@ -143,11 +144,12 @@ class LitePullConsumer:
     async def __anext__(self) -> MessageExt:
         """Return the next message, waiting for it as long as it takes; end when the consumer is closed."""
         session = self._session
-        session.handing_out.settle()
+        session.handing_out.come_back()
         while not (messages := session.handing_out.take(1)):
             if self._opened is not session:
                 raise StopAsyncIteration
             await session.handing_out.arrival.wait()
+        session.handing_out.away_since = self._clock.now()
         return messages[0]
 
     async def commit(self) -> None:

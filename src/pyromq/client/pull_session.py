@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyromq.client import heads
 from pyromq.client.allocation import Allocate
 from pyromq.client.assignment import Assignment
 from pyromq.client.beginning import Beginning
@@ -75,7 +76,7 @@ class PullSession:
             namespace=settings.client.namespace,
             support=self._support,
         )
-        self.handing_out = HandOut()
+        self.handing_out = HandOut(clock.now())
         self.assignment = Assignment(self._new_loop, self._release)
         self._membership = Membership(
             self.instance,
@@ -137,6 +138,7 @@ class PullSession:
         """Return what goes on inside."""
         name_servers = self.instance.api.name_servers.addresses
         properties = consumer_properties(name_servers, ConsumeType.CONSUME_ACTIVELY, self._started_ms)
+        properties |= heads.away_property(self.handing_out.away_since)
         return running_info(properties, self.subscriptions, self.assignment, None, self._clock.now())
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:

@@ -21,6 +21,9 @@ from pyromq.client.push_session import PushSession
 from pyromq.client.push_settings import PushSettings
 from pyromq.client.start_from import StartFrom, check_start_from
 from pyromq.client.subscriptions import Expression, subscribe, subscribe_all
+from pyromq.client.trace import Trace, chosen_trace
+from pyromq.client.trace_dispatcher import TraceCounts
+from pyromq.client.tracing import Tracing
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
 from pyromq.protocol.message import MessageQueue
@@ -41,6 +44,7 @@ class PushConsumer:
     up. A listener annotated `list[MessageExt]` gets up to `batch_size` messages and may return Ack(first=n). With
     `orderly` each queue's messages come one after the other, and a failure holds up its queue. With `broadcasting`
     every member gets all messages, each once. Plain listeners run on threads, up to `concurrency` of them at a time.
+    `trace` writes message traces and OpenTelemetry spans.
 
     A message may come more than once, after a failure or a crash. It consumes while it is open; `run()` waits.
     """
@@ -65,6 +69,7 @@ class PushConsumer:
         flow_control: FlowControl | None = None,
         allocate: Allocate = allocate_averagely,
         hooks: Sequence[ConsumeHook] = (),
+        trace: bool | Trace = False,
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
         instance_name: str | None = None,
@@ -77,10 +82,16 @@ class PushConsumer:
         check_group(group)
         _check_numbers(listener, concurrency, batch_size, pull_batch, pull_interval, rate, max_reconsume)
         self._namespace = namespace
+        self._clock = clock or SystemClock()
         name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
+        client = ClientConfig(namesrv=namesrv, instance_name=name, namespace=namespace)
+        self.group = with_namespace(group, namespace)
+        chosen = chosen_trace(trace)
+        self._tracing = Tracing(chosen, client, self.group, "CONSUME", self._clock) if chosen else None
+        self._spans = self._tracing.consume_spans(broadcasting=broadcasting) if self._tracing else None
         self._settings = PushSettings(
-            client=ClientConfig(namesrv=namesrv, instance_name=name, namespace=namespace),
-            group=with_namespace(group, namespace),
+            client=client,
+            group=self.group,
             subscriptions=subscribe_all(subscriptions or {}, namespace),
             listener=listener,
             start=check_start_from(start_from),
@@ -95,13 +106,15 @@ class PushConsumer:
             consume_timeout=_timeout(consume_timeout),
             flow_control=flow_control or FlowControl(),
             allocate=allocate,
-            hooks=tuple(hooks),
+            hooks=(*hooks, *self._own_hooks()),
             offset_store=offset_store,
         )
-        self.group = self._settings.group
-        self._clock = clock or SystemClock()
         self._opened: PushSession | None = None
         self._closed = asyncio.Event()
+
+    def _own_hooks(self) -> list[ConsumeHook]:
+        hooks = self._tracing.consume_hooks() if self._tracing else []
+        return hooks if self._spans is None else [*hooks, self._spans]
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -114,6 +127,10 @@ class PushConsumer:
             raise ClientError("this consumer is open already")
         self._closed.clear()
         self._opened = PushSession(self._settings, self._clock)
+        if self._tracing is not None:
+            self._tracing.open()
+        if self._spans is not None:
+            self._spans.opened(self._opened.instance.client_id)
         try:
             await self._opened.start()
         except BaseException:
@@ -134,6 +151,8 @@ class PushConsumer:
         self._closed.set()
         if session is not None and not session.instance.forked:
             await session.close()
+            if self._tracing is not None:
+                await self._tracing.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -148,6 +167,11 @@ class PushConsumer:
     def client_id(self) -> str:
         """The id by which brokers and the other members know this consumer."""
         return self._session.instance.client_id
+
+    @property
+    def trace_counts(self) -> TraceCounts:
+        """What became of the trace records that this consumer wrote."""
+        return self._tracing.counts if self._tracing else TraceCounts()
 
     @property
     def _session(self) -> PushSession:

@@ -10,6 +10,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
+from pyromq.client import heads
 from pyromq.client.assignment import Assignment
 from pyromq.client.beginning import Beginning
 from pyromq.client.blocked import BlockedQueue, as_property
@@ -140,7 +141,7 @@ class PushSession:
         settings, api, routes = self.settings, self.instance.api, self.instance.routes
         self.context = copy_context()  # what listeners see
         self.context.run(reply_channel.set, Replier(api, routes, self._clock))
-        self._threads = ListenerThreads(self.context)
+        self._threads = ListenerThreads()
         kind: type[Consumption] = OrderlyConsumption if settings.orderly else ConcurrentConsumption
         send_back = SendBack(
             api, routes, settings.group, max_reconsume=settings.max_reconsume, namespace=settings.client.namespace
@@ -252,7 +253,7 @@ class PushSession:
             orderly=self.settings.orderly,
             threads=self.settings.concurrency,
         )
-        properties |= as_property(self.blocked)
+        properties |= as_property(self.blocked) | heads.as_property(self.workers.jobs)
         return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock.now())
 
     @property

@@ -69,7 +69,7 @@ async def first_offset_since(
     """
     offset = await api.search_offset(address, topic, queue_id, timestamp_ms - 1)
     while True:
-        header = _plain_pull(group, topic, queue_id, offset)
+        header = plain_pull(group, topic, queue_id, offset)
         answer = await api.pull(address, header, timeout=_PULL_TIMEOUT)
         for message in decode_messages(answer.body, check_crc=False):
             if message.store_timestamp_ms >= timestamp_ms:
@@ -79,13 +79,14 @@ async def first_offset_since(
         offset = answer.next_offset
 
 
-def _plain_pull(group: str, topic: str, queue_id: int, offset: int) -> PullMessageRequestHeader:
+def plain_pull(group: str, topic: str, queue_id: int, offset: int, most: int = 32) -> PullMessageRequestHeader:
+    """Return a pull of whatever is there, that neither waits nor commits."""
     return PullMessageRequestHeader(
         consumer_group=group,
         topic=topic,
         queue_id=queue_id,
         queue_offset=offset,
-        max_msg_nums=32,
+        max_msg_nums=most,
         sys_flag=PULL_WITH_SUBSCRIPTION,
         commit_offset=0,
         suspend_timeout_millis=0,

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from pyromq.client.hooks import EndContext
 from pyromq.client.local_transactions import Judgement
 from pyromq.errors import ConnectionLost
 from pyromq.protocol.codes import RequestCode
@@ -29,11 +30,17 @@ def end_command(header: EndTransactionRequestHeader, cause: str) -> RemotingComm
 
 
 class CheckAnswers:
-    """Has each question judged, some at a time, and answers the broker that asked."""
+    """Has each question judged, some at a time, and answers the broker that asked; `tell` hears of it before."""
 
-    def __init__(self, group: str, judge: Callable[[MessageExt], Awaitable[Judgement]]) -> None:
+    def __init__(
+        self,
+        group: str,
+        judge: Callable[[MessageExt], Awaitable[Judgement]],
+        tell: Callable[[EndContext], None],
+    ) -> None:
         self._group = group
         self._judge = judge
+        self._tell = tell
         self._room = asyncio.Semaphore(_AT_A_TIME)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -59,6 +66,16 @@ class CheckAnswers:
             from_transaction_check=True,
             msg_id=message.message_id,
             transaction_id=header.transaction_id,
+        )
+        self._tell(
+            EndContext(
+                group=self._group,
+                message=message,
+                message_id=message.message_id,
+                address=connection.peer,
+                state=judgement.state,
+                from_check=True,
+            )
         )
         try:
             connection.oneway(end_command(answer, judgement.cause))

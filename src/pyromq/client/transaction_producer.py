@@ -13,6 +13,7 @@ from typing import Final, Unpack
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.config import ProducerOptions
 from pyromq.client.delivery import Delivery
+from pyromq.client.hooks import EndContext
 from pyromq.client.instance import ClientInstance
 from pyromq.client.local_transactions import Judge, Judgement, LocalTransactions
 from pyromq.client.outcomes import ROLLBACK
@@ -75,7 +76,7 @@ class TransactionProducer(Producer):
         """Open the producer; `async with` does it for you. Brokers may ask it about transactions from now on."""
         await super().start()
         local = self._local = LocalTransactions()
-        self._answers = CheckAnswers(self.group, partial(self._judge, local))
+        self._answers = CheckAnswers(self.group, partial(self._judge, local), self._delivery.tell_end)
         instance = self._delivery.instance
         instance.checks[self.group] = self._answers.ask
         self._meeting = Periodic("meeting brokers", self._clock, _MEETING_INTERVAL, partial(_meet_brokers, instance))
@@ -127,6 +128,19 @@ class TransactionProducer(Producer):
 
         The broker is told once and does not answer; if that is lost, or this is cancelled, it asks `check`.
         """
+        sending = self._send_in_transaction(message, execute, order_key, queue, select, immunity, timeout)
+        return await (sending if self._spans is None else self._spans.around([message], sending, "transaction"))
+
+    async def _send_in_transaction(
+        self,
+        message: Message,
+        execute: Judge,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+        immunity: timedelta | float | None,
+        timeout: float | None,
+    ) -> TransactionResult:
         delivery = self._delivery
         outgoing = self._outbox.prepare(message, order_key, self._system_properties(immunity))
         outgoing.sys_flag |= TRANSACTION_PREPARED
@@ -135,7 +149,7 @@ class TransactionProducer(Producer):
             chosen = await self._prepare(delivery, message, outgoing, order_key, queue, select)
             stored = await self._send_half(delivery, outgoing, chosen, timeout)
             judgement = await self._carry_out(execute, message, outgoing, stored)
-            await self._end(delivery, outgoing.topic, stored, judgement)
+            await self._end(delivery, outgoing, stored, judgement)
         finally:
             self._under_way.leave(0)
         return _result(stored, judgement)
@@ -181,10 +195,10 @@ class TransactionProducer(Producer):
             return None
         return await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
 
-    async def _end(self, delivery: Delivery, topic: str, stored: SendResult, judgement: Judgement) -> None:
+    async def _end(self, delivery: Delivery, half: Outgoing, stored: SendResult, judgement: Judgement) -> None:
         instance = delivery.instance
         try:
-            address = await instance.routes.find_master(stored.queue._replace(topic=topic))
+            address = await instance.routes.find_master(stored.queue._replace(topic=half.topic))
             header = EndTransactionRequestHeader(
                 producer_group=self.group,
                 tran_state_table_offset=stored.queue_offset,
@@ -192,6 +206,16 @@ class TransactionProducer(Producer):
                 commit_or_rollback=judgement.state,
                 msg_id=stored.message_id,
                 transaction_id=stored.message_id,
+            )
+            delivery.tell_end(
+                EndContext(
+                    group=self.group,
+                    message=half.source,
+                    message_id=stored.message_id,
+                    address=address,
+                    state=judgement.state,
+                    from_check=False,
+                )
             )
             await instance.api.remoting.oneway(address, end_command(header, judgement.cause))
         except PyroMQError as error:
