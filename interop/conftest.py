@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from interop.network import leave_the_network
 from interop.peer import Peer
 from interop.servers import Broker, Kind, NameServer
 from interop.toolkit import Missing, Toolkit, prepare
@@ -22,13 +23,23 @@ _AREAS = {
     "test_python_": "our client",
     "test_transactions": "our transactions",
     "test_mixed": "both clients together",
+    "test_compression": "both clients together",
+    "test_restarts.py::test_java": "Apache's client",
+    "test_restarts": "our client",
     "test_mqadmin": "mqadmin",
     "test_stores": "stores exchanged",
     "test_unfinished": "stores exchanged",
+    "test_traces": "traces",
+    "test_groups": "groups",
+    "test_old_queues.py::test_where_java": "Apache's client",
+    "test_old_queues.py::test_java": "Apache's client",
+    "test_old_queues": "our client",
 }
 _SERVERS = {"pyromq": "our servers", "apache": "Apache's servers"}
 _areas: dict[str, str] = {}
 """What each test, by its id, is counted as."""
+_remarks: list[str] = []
+"""What the closing lines say besides."""
 
 
 class Cluster(NamedTuple):
@@ -42,9 +53,12 @@ class Cluster(NamedTuple):
 @pytest.fixture(scope="session")
 def toolkit() -> Toolkit:
     try:
-        return prepare()
+        made = prepare()
     except Missing as reason:
         pytest.skip(str(reason))
+    if (exposed := leave_the_network()) is not None:
+        _remarks.append(exposed)
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +109,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Note what each test shows, and on whose servers."""
     for item in session.items:
         if isinstance(item, pytest.Function):
-            area = next(area for start, area in _AREAS.items() if item.path.name.startswith(start))
+            area = next(area for start, area in _AREAS.items() if f"{item.path.name}::{item.name}".startswith(start))
             kind = item.callspec.params.get("cluster") if hasattr(item, "callspec") else None
             _areas[item.nodeid] = f"{area} on {_SERVERS[str(kind)]}" if kind else area
 
@@ -107,3 +121,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{area}: {passed[area]} of {count} passed")
     for reason in {report.longrepr[2] for report in terminalreporter.getreports("skipped")}:
         terminalreporter.write_line(str(reason))
+    for remark in _remarks:
+        terminalreporter.write_line(remark)

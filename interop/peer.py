@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from interop.servers import JAVA_OPTIONS
+from interop.servers import BROKER_NAME, JAVA_OPTIONS
 from interop.toolkit import Toolkit
 
 Fact = dict[str, Any]
@@ -41,6 +41,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            cwd=directory,  # mqadmin leaves files where it runs
             text=True,
             env={**os.environ, "ROCKETMQ_HOME": str(toolkit.home)},
         )
@@ -78,6 +79,16 @@ class Peer:
             self.call("Push.stop", name=name)
 
     @contextmanager
+    def lite(self, namesrv: str, group: str, topic: str, queue: int) -> Iterator[JavaLitePull]:
+        """Run a lite pull consumer meanwhile that has all queues of a topic; most calls are about one of them."""
+        name = f"lite-{next(_names)}"
+        self.call("Lite.start", name=name, namesrv=namesrv, group=group, topic=topic)
+        try:
+            yield JavaLitePull(self, name, topic, queue)
+        finally:
+            self.call("Lite.stop", name=name)
+
+    @contextmanager
     def transactions(self, namesrv: str, group: str) -> Iterator[JavaTransactions]:
         """Run a transaction producer meanwhile."""
         name = f"transactions-{next(_names)}"
@@ -106,14 +117,55 @@ class JavaConsumer:
         taken: list[Fact] = self._peer.call("Push.take", name=self._name, count=count, milliseconds=int(seconds * 1000))
         return taken
 
+    def take_all(self, bodies: set[str], repeats: set[str] | None = None) -> None:
+        """Wait until all of these came, repeats are allowed, or only those of `repeats`."""
+        missing = set(bodies)
+        while missing:
+            taken = self.take(1)
+            assert taken, f"never came: {missing}"
+            body = taken[0]["body"]
+            assert body in missing or repeats is None or body in repeats, f"came without need: {body}"
+            missing.discard(body)
+
     def rest(self, seconds: float = 1.0) -> list[Fact]:
         """Return what comes within a time in which nothing more should."""
         taken: list[Fact] = self._peer.call("Push.take", name=self._name, milliseconds=int(seconds * 1000))
         return taken
 
+    def suspend(self) -> None:
+        """Have it consume nothing."""
+        self._peer.call("Push.suspend", name=self._name)
+
+    def resume(self) -> None:
+        """Have it go on."""
+        self._peer.call("Push.resume", name=self._name)
+
+    @property
+    def client_id(self) -> str:
+        """The id by which the other members know it."""
+        found: str = self._peer.call("Push.id", name=self._name)
+        return found
+
     def queues(self) -> list[tuple[str, str, int]]:
         """Return the queues that it has now."""
         return [(topic, broker, number) for topic, broker, number in self._peer.call("Push.queues", name=self._name)]
+
+
+class JavaLitePull:
+    """A lite pull consumer inside a peer."""
+
+    def __init__(self, peer: Peer, name: str, topic: str, queue: int) -> None:
+        self._peer = peer
+        self._place = {"name": name, "topic": topic, "broker": BROKER_NAME, "queue": queue}
+
+    def poll(self, count: int, seconds: float = 30.0) -> list[Fact]:
+        """Poll until `count` messages came, or the time is over."""
+        polled: list[Fact] = self.do("poll", count=count, milliseconds=int(seconds * 1000))
+        return polled
+
+    def do(self, what: str, **arguments: object) -> Any:
+        """Call one of Lite's other methods for the queue."""
+        return self._peer.call(f"Lite.{what}", **self._place, **arguments)
 
 
 class JavaTransactions:

@@ -1,11 +1,12 @@
-"""What the tests of our client share: what it sends."""
+"""What the tests of our client share: what it sends, and how it polls."""
 
 from __future__ import annotations
 
 import asyncio
 
 from interop.conftest import Cluster
-from pyromq import Message, Producer
+from pyromq import LitePullConsumer, Message, MessageExt, Producer
+from pyromq.client.api import BrokerApi
 
 COUNT = 20
 BODIES = {b"body %d" % number for number in range(COUNT)}
@@ -27,6 +28,20 @@ def messages(topic: str, text: bytes = b"body") -> list[Message]:
 
 
 async def send(cluster: Cluster, topic: str, text: bytes = b"body") -> None:
-    """Send them."""
+    """Send them; on return the name server knows the topic."""
     async with Producer("python-producers", cluster.namesrv) as producer:
         await asyncio.gather(*(producer.send(one) for one in messages(topic, text)))
+    async with await BrokerApi.connect(cluster.namesrv) as api, asyncio.timeout(30):
+        # Apache's broker acknowledges first, and then tells of the topic.
+        while topic not in await api.topic_list():  # noqa: ASYNC110 (it depends on another process)
+            await asyncio.sleep(0.05)
+
+
+async def poll(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
+    """Poll until `count` messages came."""
+    found: list[MessageExt] = []
+    while len(found) < count:
+        more = await consumer.poll(timeout=20.0)
+        assert more, f"only {len(found)} of {count} came"
+        found += more
+    return found

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -21,8 +21,8 @@ Kind = Literal["apache", "pyromq"]
 HOST = "127.0.0.1"
 BROKER_NAME = "broker-a"
 CLUSTER = "DefaultCluster"
-_START_TIMEOUT = 60.0
-_STOP_TIMEOUT = 60.0
+_START_TIMEOUT = 180.0  # on a busy machine
+_STOP_TIMEOUT = 120.0
 _PORTS = range(20_000, 30_000)  # below those of outgoing connections
 _NEIGHBOURS = (-2, 0, 1)  # a broker's fast port, its port, replication
 _random = random.SystemRandom()
@@ -133,7 +133,10 @@ class NameServer(Server):
 
 
 class Broker(Server):
-    """A broker of either kind; both read the same broker.conf and keep their store in `directory`/store."""
+    """A broker of either kind; both read the same broker.conf and keep their store in `directory`/store.
+
+    `options` are for the JVM of Apache's.
+    """
 
     def __init__(
         self,
@@ -143,6 +146,7 @@ class Broker(Server):
         namesrv: str,
         settings: Mapping[str, str] | None = None,
         port: int | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.kind = kind
@@ -155,7 +159,7 @@ class Broker(Server):
         if kind == "pyromq":
             super().__init__(_pyromq("broker", "-c", str(config)), log, "ready: ")
         else:
-            command = _java_server(toolkit, directory, "org.apache.rocketmq.broker.BrokerStartup", config)
+            command = _java_server(toolkit, directory, "org.apache.rocketmq.broker.BrokerStartup", config, options)
             super().__init__(command, log, "boot success", _environment(toolkit))
 
 
@@ -191,9 +195,9 @@ def _pyromq(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pyromq.cli.main", *arguments]
 
 
-def _java_server(toolkit: Toolkit, directory: Path, name: str, config: Path) -> list[str]:
-    home = f"-Duser.home={directory}"
-    return [str(toolkit.java), *JAVA_OPTIONS, *_JAVA_17, home, "-cp", f"{toolkit.servers}/*", name, "-c", str(config)]
+def _java_server(toolkit: Toolkit, directory: Path, name: str, config: Path, options: Sequence[str] = ()) -> list[str]:
+    own = [f"-Duser.home={directory}", *options, "-cp", f"{toolkit.servers}/*"]
+    return [str(toolkit.java), *JAVA_OPTIONS, *_JAVA_17, *own, name, "-c", str(config)]
 
 
 def _environment(toolkit: Toolkit) -> dict[str, str]:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from interop.network import leave_the_network
 from interop.peer import Peer
 from interop.servers import Broker, NameServer, free_port
 from interop.toolkit import Missing, Toolkit, prepare
@@ -19,21 +20,24 @@ from interop.toolkit import Missing, Toolkit, prepare
 _TOPIC = "soak"
 
 
-def soak(toolkit: Toolkit, directory: Path, seconds: float, rate: int) -> dict[str, int]:
-    """Run it and return what the Java side counted."""
+def soak(toolkit: Toolkit, directory: Path, seconds: float, rate: int) -> tuple[dict[str, int], float]:
+    """Run it and return what the Java side counted, and for how many seconds it sent."""
     port = free_port()
+    began = time.monotonic()
     with NameServer("pyromq", toolkit, directory / "namesrv") as namesrv, Peer(toolkit, directory / "java") as java:
         for turn in range(3):
             with Broker("pyromq", toolkit, directory, namesrv.address, port=port) as broker:
                 if turn == 0:
                     java.call("Sends.sync", namesrv=namesrv.address, topic="warm-up", count=1)
                     java.call("Soak.start", namesrv=namesrv.address, topic=_TOPIC, rate=rate)
+                    began = time.monotonic()
                 _watch(java, seconds / 3)
                 if turn == 1:
                     broker.kill()
                 elif turn == 2:
+                    sending = time.monotonic() - began
                     figures: dict[str, int] = java.call("Soak.finish", milliseconds=120_000)
-    return figures
+    return figures, sending
 
 
 def _watch(java: Peer, seconds: float) -> None:
@@ -54,10 +58,12 @@ def main() -> int:
     except Missing as reason:
         print(f"skipped: {reason}")
         return 0
+    leave_the_network()
     with tempfile.TemporaryDirectory(prefix="pyromq-soak-") as directory:
-        figures = soak(toolkit, Path(directory), arguments.minutes * 60, arguments.rate)
+        figures, seconds = soak(toolkit, Path(directory), arguments.minutes * 60, arguments.rate)
     lost = figures["sent"] - figures["received"]
-    print(f"{figures}: {lost} lost, {figures['unexplained_repeats']} repeats of what was not in flight")
+    print(f"{figures}, {figures['sent'] / seconds:.0f} a second for {seconds:.0f} s")
+    print(f"{lost} lost, {figures['unexplained_repeats']} repeats of what was not in flight")
     return 1 if lost or figures["unexplained_repeats"] else 0
 
 

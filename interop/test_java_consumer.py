@@ -10,7 +10,6 @@ import pytest
 from interop.conftest import Cluster
 from interop.java_side import BODIES, COUNT, EVEN, bodies, send, wait_for_messages
 from interop.peer import JavaConsumer, Peer
-from interop.servers import BROKER_NAME
 
 
 def test_a_concurrent_push_consumer_gets_every_message_once(cluster: Cluster, java: Peer, name: str) -> None:
@@ -55,16 +54,7 @@ def test_members_share_the_queues_and_take_over(cluster: Cluster, java: Peer, na
             assert not set(stays.queues()) & set(own_queues(leaves, name))
         wait_for_queues(stays, name, 4)
         send(java, cluster, name, body="more")
-        take_all(stays, {f"more {number}" for number in range(COUNT)})
-
-
-def take_all(consumer: JavaConsumer, expected: set[str]) -> None:
-    """Wait until all of these came; repeats are allowed, for queues change hands."""
-    missing = set(expected)
-    while missing:
-        taken = consumer.take(1)
-        assert taken, f"never came: {missing}"
-        missing.discard(taken[0]["body"])
+        stays.take_all({f"more {number}" for number in range(COUNT)})
 
 
 def own_queues(consumer: JavaConsumer, topic: str) -> list[tuple[str, str, int]]:
@@ -131,64 +121,32 @@ def test_what_fails_too_often_goes_to_the_dead_letters(cluster: Cluster, java: P
     assert dead["keys"] == "k-0"
 
 
-# --- pulling ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_pull_says_what_it_found(cluster: Cluster, java: Peer, name: str) -> None:
-    queue = java.call("Sends.batch", namesrv=cluster.namesrv, topic=name, count=COUNT)["queue_id"]
-
-    def pull(offset: int, **options: object) -> list[object]:
-        arguments = {"topic": name, "broker": BROKER_NAME, "queue": queue, "offset": offset, **options}
-        *answer, found = java.call("Pulls.once", namesrv=cluster.namesrv, **arguments)
-        return [*answer, len(found)]
-
-    assert pull(0) == ["FOUND", 20, 0, 20, 20]
-    assert pull(3, count=2) == ["FOUND", 5, 0, 20, 2]
-    assert pull(0, tags="even") == ["FOUND", 20, 0, 20, 10]
-    assert pull(0, tags="nobody") == ["NO_MATCHED_MSG", 20, 0, 20, 0]
-    assert pull(20) == ["NO_NEW_MSG", 20, 0, 20, 0]
-    assert pull(99) == ["OFFSET_ILLEGAL", 20, 0, 20, 0]
-    assert pull(0, sql="number < 2") == ["FOUND", 20, 0, 20, 2]
-
-
-def test_offsets_of_a_queue_are_told(cluster: Cluster, java: Peer, name: str) -> None:
-    before = int(time.time() * 1000) - 1000
-    queue = java.call("Sends.batch", namesrv=cluster.namesrv, topic=name, count=COUNT)["queue_id"]
-
-    def offsets(when: int) -> list[int]:
-        arguments = {"topic": name, "broker": BROKER_NAME, "queue": queue, "time": when}
-        answer: list[int] = java.call("Pulls.offsets", namesrv=cluster.namesrv, **arguments)
-        return answer
-
-    low, high, found, earliest = offsets(before)
-    assert (low, high, found) == (0, COUNT, 0)
-    assert before < earliest < before + 60_000
-    assert offsets(before + 3_600_000)[2] == COUNT - 1
-
-
-def test_a_committed_offset_is_read_back(cluster: Cluster, java: Peer, name: str) -> None:
+def test_a_suspended_push_consumer_gets_nothing_until_it_is_resumed(cluster: Cluster, java: Peer, name: str) -> None:
     send(java, cluster, name)
-    arguments = {"topic": name, "broker": BROKER_NAME, "queue": 1, "offset": 3, "group": name}
-    assert java.call("Pulls.commit", namesrv=cluster.namesrv, **arguments) == 3
+    with java.push(cluster.namesrv, name, name) as consumer:
+        assert bodies(consumer.take(COUNT)) == BODIES
+        consumer.suspend()
+        send(java, cluster, name, body="brought")  # by pulls that wait at the broker already: one a queue
+        brought = {fact["body"] for fact in consumer.rest(2.0)}
+        send(java, cluster, name, body="more")
+        assert consumer.rest() == []
+        consumer.resume()
+        consumer.take_all({f"{text} {n}" for text in ("brought", "more") for n in range(COUNT)} - brought, set())
 
 
-def test_a_lite_pull_consumer_goes_on_where_it_committed(cluster: Cluster, java: Peer, name: str) -> None:
-    send(java, cluster, name)
-    arguments = {"namesrv": cluster.namesrv, "group": name, "topic": name, "count": COUNT}
-    assert bodies(java.call("Pulls.lite", **arguments)) == BODIES
-    send(java, cluster, name, body="more")
-    assert bodies(java.call("Pulls.lite", **arguments)) == [f"more {number}" for number in range(COUNT)]
+def test_an_orderly_listener_that_fails_holds_up_its_queue(cluster: Cluster, java: Peer, name: str) -> None:
+    java.call("Sends.batch", namesrv=cluster.namesrv, topic=name, count=3)
+    with java.push(cluster.namesrv, name, name, orderly=True, failures=2) as consumer:
+        taken = [(fact["body"], fact["reconsume_times"]) for fact in consumer.take(9)]
+        assert consumer.rest() == []
+    assert taken == [(f"body {number}", times) for number in range(3) for times in range(3)]
 
 
-def test_a_lite_pull_consumer_filters(cluster: Cluster, java: Peer, name: str) -> None:
-    send(java, cluster, name)
-    arguments = {"namesrv": cluster.namesrv, "group": name, "topic": name, "count": 3}
-    assert bodies(java.call("Pulls.lite", sql="number > 16", **arguments)) == BODIES[17:]
-
-
-def test_a_lite_pull_consumer_reads_what_it_assigned_itself(cluster: Cluster, java: Peer, name: str) -> None:
-    send(java, cluster, name)
-    arguments = {"namesrv": cluster.namesrv, "group": name, "topic": name, "count": COUNT - 8, "offset": 2}
-    found = java.call("Pulls.liteAssigned", **arguments)
-    assert len(found) == COUNT - 8
-    assert min(fact["queue_offset"] for fact in found) == 2
+def test_retries_and_dead_letters_stay_in_their_namespace(cluster: Cluster, java: Peer, name: str) -> None:
+    java.call("Sends.sync", namesrv=cluster.namesrv, topic=name, count=1, namespace="shop")
+    options = {"failures": 99, "retry_level": 1, "max_reconsume": 1, "namespace": "shop"}
+    with java.push(cluster.namesrv, name, name, **options) as consumer:
+        taken = consumer.take(2)
+        (dead,) = wait_for_messages(java, cluster, f"%DLQ%shop%{name}")
+    assert [(fact["topic"], fact["reconsume_times"]) for fact in taken] == [(name, 0), (name, 1)]
+    assert dead["body"] == "body 0"

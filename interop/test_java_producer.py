@@ -68,6 +68,39 @@ def test_sends_to_a_chosen_queue_go_there(cluster: Cluster, java: Peer, name: st
     assert {fact["queue_id"] for fact in sent} == {2}
 
 
+@pytest.mark.parametrize("how", ["OtherSends.asyncOrdered", "OtherSends.onewayOrdered"])
+def test_a_selector_works_in_every_mode(cluster: Cluster, java: Peer, name: str, how: str) -> None:
+    send(java, cluster, name, "ordered", orders=3)
+    java.call(how, namesrv=cluster.namesrv, topic=name, count=COUNT, orders=3, body="more")
+    queues: dict[int, set[int]] = defaultdict(set)
+    found = read(java, cluster, name)
+    for fact in found:
+        queues[int(fact["properties"]["number"]) % 3].add(fact["queue_id"])
+    assert len(found) == 2 * COUNT
+    assert all(len(used) == 1 for used in queues.values())
+
+
+@pytest.mark.parametrize("how", ["OtherSends.asyncToQueue", "OtherSends.onewayToQueue"])
+def test_a_queue_is_chosen_in_every_mode(cluster: Cluster, java: Peer, name: str, how: str) -> None:
+    java.call("OtherSends.createTopic", namesrv=cluster.namesrv, topic=name, queues=4)
+    java.call(how, namesrv=cluster.namesrv, topic=name, count=COUNT, broker=BROKER_NAME, queue=3)
+    found = read(java, cluster, name)
+    assert (bodies(found), {fact["queue_id"] for fact in found}) == (BODIES, {3})
+
+
+def test_a_batch_with_a_callback_is_stored(cluster: Cluster, java: Peer, name: str) -> None:
+    (told,) = java.call("OtherSends.asyncBatch", namesrv=cluster.namesrv, topic=name, count=COUNT)
+    found = read(java, cluster, name)
+    assert [fact["body"] for fact in found] == BODIES
+    assert told["message_id"].split(",") == [fact["unique_key"] for fact in found]
+
+
+def test_an_application_makes_a_topic(cluster: Cluster, java: Peer, name: str) -> None:
+    java.call("OtherSends.createTopic", namesrv=cluster.namesrv, topic=name, queues=3)
+    sent = send(java, cluster, name)
+    assert {fact["queue_id"] for fact in sent} == {0, 1, 2}
+
+
 def test_a_large_body_travels_compressed(cluster: Cluster, java: Peer, name: str) -> None:
     java.call("Sends.sync", namesrv=cluster.namesrv, topic=name, count=1, repeat=20_000)
     (fact,) = read(java, cluster, name)
@@ -126,6 +159,19 @@ def test_a_request_gets_its_reply(cluster: Cluster, java: Peer, name: str) -> No
     with java.push(cluster.namesrv, name, name, reply="pong") as consumer:
         consumer.take(COUNT)
         assert java.call("Sends.request", namesrv=cluster.namesrv, topic=name, body="ping") == "pong"
+
+
+def test_a_reply_is_given_to_a_callback(cluster: Cluster, java: Peer, name: str) -> None:
+    send(java, cluster, name)
+    with java.push(cluster.namesrv, name, name, reply="pong") as consumer:
+        consumer.take(COUNT)
+        assert java.call("OtherSends.asyncRequest", namesrv=cluster.namesrv, topic=name, body="ping") == "pong"
+
+
+def test_a_request_without_a_reply_times_out(cluster: Cluster, java: Peer, name: str) -> None:
+    send(java, cluster, name)
+    with pytest.raises(AssertionError, match="RequestTimeoutException"):
+        java.call("Sends.request", namesrv=cluster.namesrv, topic=name, body="ping", timeout=1000)
 
 
 def test_a_transaction_is_delivered_only_once_committed(cluster: Cluster, java: Peer, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Apache's Java client with other settings than its own defaults: the binary header codec, the fast port, traces."""
+"""Apache's Java client with other settings than its defaults: the binary header codec, the fast port, long names."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_a_batch_is_filtered_by_sql(cluster: Cluster, variant: Peer, name: str) 
 def test_it_polls_commits_and_goes_on(cluster: Cluster, variant: Peer, name: str) -> None:
     arguments = {"namesrv": cluster.namesrv, "group": name, "topic": name}
     variant.call("Sends.sync", count=COUNT, **arguments)
-    assert {fact["body"] for fact in variant.call("Pulls.lite", count=COUNT, **arguments)} == BODIES
-    assert variant.call("Pulls.lite", milliseconds=1000, **arguments) == []
+    assert {fact["body"] for fact in variant.call("Lite.read", count=COUNT, **arguments)} == BODIES
+    assert variant.call("Lite.read", milliseconds=1000, **arguments) == []
 
 
 def test_it_finds_messages_and_offsets(cluster: Cluster, variant: Peer, name: str) -> None:
@@ -58,3 +58,27 @@ def test_it_finds_messages_and_offsets(cluster: Cluster, variant: Peer, name: st
     arguments = {"topic": name, "broker": BROKER_NAME, "queue": sent[7]["queue_id"]}
     low, high, *_ = variant.call("Pulls.offsets", namesrv=cluster.namesrv, **arguments)
     assert low == 0 < high
+
+
+def test_what_fails_comes_again(cluster: Cluster, variant: Peer, name: str) -> None:
+    variant.call("Sends.sync", namesrv=cluster.namesrv, topic=name, count=1)
+    with variant.push(cluster.namesrv, name, name, failures=1, retry_level=1) as consumer:
+        assert [fact["reconsume_times"] for fact in consumer.take(2)] == [0, 1]
+
+
+def test_a_transaction_is_asked_about(cluster: Cluster, variant: Peer, name: str) -> None:
+    with variant.transactions(cluster.namesrv, name) as producer:
+        producer.send(name, 1, "COMMIT_MESSAGE")
+        producer.send(name, 2, "UNKNOW", check="COMMIT_MESSAGE")
+        asked = producer.checked()
+        assert asked is not None
+        assert asked["body"] == "body 2"
+        with variant.push(cluster.namesrv, name, name) as consumer:
+            assert {fact["body"] for fact in consumer.take(2)} == {"body 1", "body 2"}
+
+
+def test_a_request_gets_its_reply(cluster: Cluster, variant: Peer, name: str) -> None:
+    variant.call("Sends.sync", namesrv=cluster.namesrv, topic=name, count=1)
+    with variant.push(cluster.namesrv, name, name, reply="pong") as consumer:
+        consumer.take(1)
+        assert variant.call("Sends.request", namesrv=cluster.namesrv, topic=name, body="ping") == "pong"

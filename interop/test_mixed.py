@@ -1,14 +1,12 @@
-"""Java and Python side by side: in one group, and answering each other."""
+"""Java and Python side by side, answering each other."""
 
 from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from interop.conftest import Cluster
-from interop.inbox import Inbox, until
-from interop.peer import JavaConsumer, Peer
+from interop.inbox import Inbox
+from interop.peer import Peer
 from pyromq import (
     COMMIT,
     UNKNOWN,
@@ -18,60 +16,7 @@ from pyromq import (
     PushConsumer,
     TransactionProducer,
     TransactionState,
-    allocate_averagely,
-    allocate_by_circle,
-    allocate_by_consistent_hash,
 )
-from pyromq.client.allocation import Allocate
-from pyromq.client.api import BrokerApi
-
-QUEUES = 8
-EACH = 5
-
-ALLOCATIONS: dict[str, Allocate] = {
-    "AllocateMessageQueueAveragely": allocate_averagely,
-    "AllocateMessageQueueAveragelyByCircle": allocate_by_circle,
-    "AllocateMessageQueueConsistentHash": allocate_by_consistent_hash(),
-}
-
-
-def javas(consumer: JavaConsumer, topic: str) -> set[int]:
-    return {number for queue_topic, _, number in consumer.queues() if queue_topic == topic}
-
-
-def ours(consumer: PushConsumer) -> set[int]:
-    return {queue.queue_id for queue in consumer.assignment}
-
-
-@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
-@pytest.mark.parametrize("allocation", ALLOCATIONS)
-async def test_java_and_python_members_share_the_queues(
-    cluster: Cluster, java: Peer, name: str, allocation: str, orderly: bool
-) -> None:
-    async with await BrokerApi.connect(cluster.namesrv) as api:
-        await api.create_topic(cluster.broker, name, QUEUES)
-    allocate = ALLOCATIONS[allocation]
-    inbox = Inbox()
-    with java.push(cluster.namesrv, name, name, allocate=allocation, orderly=orderly) as theirs:
-        async with PushConsumer(
-            name, cluster.namesrv, {name: "*"}, inbox, allocate=allocate, orderly=orderly
-        ) as python:
-            await until(lambda: bool(ours(python)) and ours(python) | javas(theirs, name) == set(range(QUEUES)))
-            await until(lambda: not ours(python) & javas(theirs, name))
-            await fill(cluster, name)
-            to_python, to_java = ours(python), javas(theirs, name)
-            taken = await inbox.take(EACH * len(to_python))
-            assert {one.queue_id for one in taken} == to_python
-            assert {fact["queue_id"] for fact in theirs.take(EACH * len(to_java))} == to_java
-            assert await inbox.rest() == []
-            assert theirs.rest(0.1) == []
-
-
-async def fill(cluster: Cluster, topic: str) -> None:
-    async with Producer("python-producers", cluster.namesrv) as producer:
-        for queue in await producer.queues(topic):
-            for number in range(EACH):
-                await producer.send(Message(topic=topic, body=b"body %d" % number), queue=queue)
 
 
 async def test_java_answers_pythons_request(cluster: Cluster, java: Peer, name: str) -> None:

@@ -35,6 +35,13 @@ class Desk:
         said = self._admin.call("Admin.run", command=self._line(command, options))
         return said["out"], said["err"]
 
+    def wait_for(self, text: str, command: str, options: str) -> None:
+        """Run a command until it prints a text: what clients and brokers tell each other takes some seconds."""
+        end = time.monotonic() + 60
+        while text not in self.run(command, options)[0]:
+            assert time.monotonic() < end, f"{command} never said {text}"
+            time.sleep(0.5)
+
     def commands(self) -> list[str]:
         """Return the names of all commands that mqadmin has."""
         known: list[str] = self._admin.call("Admin.commands")
@@ -82,12 +89,16 @@ def opened(kind: Kind, toolkit: Toolkit, directory: Path, java: Peer) -> Iterato
             desk.names["id"], desk.names["offset_id"] = sent[2]["message_id"], sent[2]["offset_message_id"]
         with java.push(namesrv, "offline", "orders", tags="even") as leaves:
             assert len(leaves.take(10)) == 10
+            leaves.rest()  # the last offsets are noted once the listener has returned
         traced = java.call("Sends.sync", namesrv=namesrv, topic="traced", count=1, trace=True)
         desk.names["traced"] = traced[0]["message_id"]
         with java.push(namesrv, "billing", "orders") as leaves:
-            assert len(leaves.take(20)) == 20  # what it has consumed is committed when it leaves
+            assert len(leaves.take(20)) == 20
+            leaves.rest()
         stack.enter_context(java.push(namesrv, "billing", "orders"))
         stack.enter_context(java.transactions(namesrv, "shop")).send("orders", 99, "ROLLBACK_MESSAGE")
+        desk.wait_for("%RETRY%billing", "consumerProgress", "-g billing")
+        desk.wait_for("CID_RMQ_SYS_TRANS", "topicList", "-c")
         yield desk
 
 

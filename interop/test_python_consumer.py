@@ -12,8 +12,19 @@ from interop.conftest import Cluster
 from interop.inbox import Inbox, until
 from interop.java_side import wait_for_messages
 from interop.peer import Peer
-from interop.python_side import BODIES, COUNT, EVEN, messages, send
-from pyromq import DeadLetter, LitePullConsumer, MessageExt, Producer, PushConsumer, RetryLater, Sql
+from interop.python_side import BODIES, COUNT, EVEN, messages, poll, send
+from pyromq import (
+    Ack,
+    DeadLetter,
+    LitePullConsumer,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+    RetryLater,
+    Sql,
+    Suspend,
+)
 
 
 async def test_its_push_consumer_gets_every_message_once(cluster: Cluster, name: str) -> None:
@@ -124,16 +135,64 @@ async def test_what_fails_too_often_goes_to_the_dead_letters(
     assert [fact["body"] for fact in found] == ["body 0"]
 
 
+async def test_a_listener_of_batches_acknowledges_a_part(cluster: Cluster, name: str) -> None:
+    seen: list[list[bytes]] = []
+
+    async def take(batch: list[MessageExt]) -> Ack | None:
+        seen.append([one.body for one in batch])
+        return Ack(first=1) if len(batch) > 1 and batch[0].reconsume_times == 0 else None
+
+    async with Producer("python-producers", cluster.namesrv) as producer:
+        await producer.send_batch(messages(name)[:4])
+    async with PushConsumer(
+        name, cluster.namesrv, {name: "*"}, take, start_from="earliest", batch_size=4, concurrency=1
+    ):
+        await until(lambda: sum(map(len, seen)) >= 7)
+    assert seen[0] == [b"body 0", b"body 1", b"body 2", b"body 3"]
+    assert sorted(body for batch in seen[1:] for body in batch) == [b"body 1", b"body 2", b"body 3"]
+
+
+async def test_a_paused_push_consumer_gets_nothing_until_it_is_resumed(cluster: Cluster, name: str) -> None:
+    await send(cluster, name)
+    inbox = Inbox()
+    async with PushConsumer(name, cluster.namesrv, {name: "*"}, inbox, start_from="earliest") as consumer:
+        await inbox.take(COUNT)
+        consumer.pause()
+        await send(cluster, name, b"more")
+        assert await inbox.rest() == []
+        consumer.resume()
+        assert {one.body for one in await inbox.take(COUNT)} == {b"more %d" % number for number in range(COUNT)}
+
+
+async def test_an_orderly_listener_that_fails_holds_up_its_queue(cluster: Cluster, name: str) -> None:
+    async with Producer("python-producers", cluster.namesrv) as producer:
+        await producer.send_batch(messages(name)[:3])
+    seen: list[tuple[bytes, int]] = []
+
+    async def fail_twice(message: MessageExt) -> None:
+        seen.append((message.body, message.reconsume_times))
+        if message.reconsume_times < 2:
+            raise Suspend(delay=0.1)
+
+    async with PushConsumer(name, cluster.namesrv, {name: "*"}, fail_twice, orderly=True, start_from="earliest"):
+        await until(lambda: len(seen) >= 9)
+    assert seen == [(b"body %d" % number, times) for number in range(3) for times in range(3)]
+
+
+async def test_retries_and_dead_letters_stay_in_their_namespace(cluster: Cluster, java: Peer, name: str) -> None:
+    async with Producer("python-producers", cluster.namesrv, namespace="shop") as producer:
+        await producer.send(messages(name)[0])
+    inbox = Inbox(lambda message: RetryLater(delay=1))
+    async with PushConsumer(
+        name, cluster.namesrv, {name: "*"}, inbox, start_from="earliest", max_reconsume=1, namespace="shop"
+    ):
+        taken = await inbox.take(2)
+        found = await asyncio.to_thread(wait_for_messages, java, cluster, f"%DLQ%shop%{name}")
+    assert [(one.topic, one.reconsume_times) for one in taken] == [(name, 0), (name, 1)]
+    assert [fact["body"] for fact in found] == ["body 0"]
+
+
 # --- pulling ----------------------------------------------------------------------------------------------------------
-
-
-async def poll(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
-    found: list[MessageExt] = []
-    while len(found) < count:
-        more = await consumer.poll(timeout=20.0)
-        assert more, f"only {len(found)} of {count} came"
-        found += more
-    return found
 
 
 async def test_a_lite_pull_consumer_goes_on_where_it_committed(cluster: Cluster, name: str) -> None:
@@ -169,3 +228,25 @@ async def test_a_lite_pull_consumer_filters(cluster: Cluster, name: str, wanted:
     await send(cluster, name)
     async with LitePullConsumer(name, cluster.namesrv, {name: wanted}, start_from="earliest") as consumer:
         assert {one.body for one in await poll(consumer, len(EVEN))} == EVEN
+
+
+async def test_a_lite_pull_consumer_pauses_a_queue_and_commits(cluster: Cluster, name: str) -> None:
+    async with Producer("python-producers", cluster.namesrv) as producer:
+        (told,) = await producer.send_batch(messages(name))
+        held = told.queue
+        async with LitePullConsumer(name, cluster.namesrv, auto_commit=False) as consumer:
+            queues = await consumer.queues(name)
+            await consumer.assign(queues)
+            await consumer.seek_to_begin(held)
+            assert len(await poll(consumer, COUNT)) == COUNT
+            assert not await consumer.committed(held)  # a broker answers 0 for a young queue
+            await consumer.commit()
+            assert await consumer.committed(held) == COUNT
+            consumer.pause(held)
+            (open_queue, *_) = [queue for queue in queues if queue != held]
+            await producer.send(Message(topic=name, body=b"held"), queue=held)
+            await producer.send(Message(topic=name, body=b"open"), queue=open_queue)
+            assert [one.body for one in await poll(consumer, 1)] == [b"open"]
+            assert await consumer.poll(timeout=0.5) == []
+            consumer.resume(held)
+            assert [one.body for one in await poll(consumer, 1)] == [b"held"]

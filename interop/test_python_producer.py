@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from interop.conftest import Cluster
 from interop.inbox import Inbox, until
 from interop.java_side import read
@@ -24,6 +26,8 @@ from pyromq import (
     TransactionProducer,
     TransactionState,
 )
+from pyromq.client.api import BrokerApi
+from pyromq.errors import RequestTimeout
 
 
 async def test_what_it_sends_java_reads(cluster: Cluster, java: Peer, name: str) -> None:
@@ -119,6 +123,49 @@ async def test_it_finds_a_message_by_its_id(cluster: Cluster, name: str) -> None
         assert found is not None
         assert (found.body, found.queue_offset) == (b"body 7", told[7].queue_offset)
         assert await producer.find(name, told[7].message_id[:-4] + "FFFF") is None
+
+
+async def test_it_finds_messages_by_key_and_by_their_place(cluster: Cluster, name: str) -> None:
+    async with (
+        Producer("python-producers", cluster.namesrv) as producer,
+        await BrokerApi.connect(cluster.namesrv) as api,
+    ):
+        told = [await producer.send(one) for one in messages(name)]
+        (by_key,) = await api.query(cluster.broker, name, "k-7")
+        assert by_key.message_id == told[7].message_id
+        by_place = await api.view(cluster.broker, by_key.physical_offset)
+        assert by_place is not None
+        assert by_place.body == b"body 7"
+        assert await api.query(cluster.broker, name, "k-99") == []
+
+
+async def test_java_reads_its_namespace(cluster: Cluster, java: Peer, name: str) -> None:
+    async with Producer("python-producers", cluster.namesrv, namespace="shop") as producer:
+        for one in messages(name):
+            await producer.send(one)
+    with java.push(cluster.namesrv, name, name, namespace="shop") as consumer:
+        assert {fact["body"].encode() for fact in consumer.take(COUNT)} == BODIES
+
+
+async def test_its_one_way_sends_choose_their_queue(cluster: Cluster, java: Peer, name: str) -> None:
+    await send(cluster, name)
+    async with Producer("python-producers", cluster.namesrv) as producer:
+        for number in range(COUNT):
+            await producer.send_oneway(Message(topic=name, body=b"by key"), order_key=f"order-{number % 3}")
+        await producer.send_oneway(Message(topic=name, body=b"to a queue"), queue=MessageQueue(name, BROKER_NAME, 2))
+        queue = (await producer.send(Message(topic=name, body=b"last"), order_key="order-0")).queue.queue_id
+    found = read(java, cluster, name)
+    assert [fact["queue_id"] for fact in found if fact["body"] == "to a queue"] == [2]
+    by_key = [fact["queue_id"] for fact in found if fact["body"] == "by key"]
+    assert len(by_key) == COUNT
+    assert queue in by_key
+
+
+async def test_its_request_without_a_reply_times_out(cluster: Cluster, name: str) -> None:
+    await send(cluster, name)
+    async with Producer("python-producers", cluster.namesrv) as producer:
+        with pytest.raises(RequestTimeout):
+            await producer.request(Message(topic=name, body=b"ping"), timeout=1)
 
 
 async def test_namespaces_are_javas(cluster: Cluster, java: Peer, name: str) -> None:

@@ -19,8 +19,6 @@ TOPIC = "exchanged"
 GROUP = "half-way"
 FEW = 3_000
 MANY = 100_000
-# After a crash, its own or ours, Apache's broker deletes the newest index file; only so does it make all keys anew.
-SAFE = {"messageIndexSafe": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +43,7 @@ class Exchange:
 
     async def turn(self, kind: Kind, count: int, *, kill: bool = False) -> None:
         """Open the store with one kind of broker, check all that is in it, write more, and end the broker."""
-        with Broker(kind, self._toolkit, self._directory, self._namesrv, SAFE, self._port) as broker:
+        with Broker(kind, self._toolkit, self._directory, self._namesrv, port=self._port) as broker:
             if self._known:
                 await self._check(broker)
             await fill(self._namesrv, TOPIC, range(self._written, self._written + count))
@@ -59,7 +57,7 @@ class Exchange:
 
     async def read_by(self, kind: Kind) -> None:
         """Open the store only to read."""
-        with Broker(kind, self._toolkit, self._directory, self._namesrv, SAFE, self._port) as broker:
+        with Broker(kind, self._toolkit, self._directory, self._namesrv, port=self._port) as broker:
             await self._check(broker)
             read = self._java.call("Pulls.count", namesrv=self._namesrv, topic=TOPIC)
             assert read == [self._written, self._written]

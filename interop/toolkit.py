@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,20 +46,21 @@ class Toolkit(NamedTuple):
 
 def prepare() -> Toolkit:
     """Return the toolkit, fetched and compiled where that was not done before; raise Missing."""
-    java = _java()
-    cache = _cache()
-    client = _resolve(cache, HERE / "poms" / "client.xml")
-    servers = _resolve(cache, HERE / "poms" / "servers.xml")
+    java = find_java()
+    cache = cache_directory()
+    client = resolve(cache, HERE / "poms" / "client.xml")
+    servers = resolve(cache, HERE / "poms" / "servers.xml")
     programs = _compile(cache, java, client)
     return Toolkit(java, client, servers, programs, _home(cache))
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
+    """Return where all of it is kept: `$XDG_CACHE_HOME/pyromq-interop`, by default below ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "pyromq-interop"
 
 
-def _java() -> Path:
+def find_java() -> Path:
     """Find a Java that is new enough and can compile."""
     own = os.environ.get("JAVA_HOME")
     found = str(Path(own) / "bin" / "java") if own else shutil.which("java")
@@ -74,7 +76,7 @@ def _java() -> Path:
     return java
 
 
-def _resolve(cache: Path, pom: Path) -> Path:
+def resolve(cache: Path, pom: Path) -> Path:
     """Have Maven copy what a pom names, with all it depends on, into the cache."""
     maven = shutil.which("mvn")
     target = cache / f"{pom.stem}-{_digest([pom])}"
@@ -123,7 +125,8 @@ def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
         part.mkdir(parents=True)
         try:
             make(part)
-            part.rename(target)
+            with suppress(OSError):  # another run may have been faster
+                part.rename(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return target

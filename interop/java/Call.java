@@ -44,7 +44,7 @@ final class Call {
         client.setInstanceName(text("instance", Long.toString(System.nanoTime())));
         client.setPollNameServerInterval(1000);
         client.setPersistConsumerOffsetInterval(500);
-        client.setHeartbeatBrokerInterval(1000); // for a broker that was restarted to know its clients soon
+        client.setHeartbeatBrokerInterval(number("heartbeat", 1000)); // a broker that was restarted knows its clients soon
         if (has("namespace")) {
             client.setNamespace(text("namespace"));
         }

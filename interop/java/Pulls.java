@@ -2,12 +2,12 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.PullCallback;
 import org.apache.rocketmq.client.consumer.PullResult;
-import org.apache.rocketmq.common.UtilAll;
-import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -61,6 +61,34 @@ final class Pulls {
         });
     }
 
+    /** Pull once at the end of a queue, and wait there for a message to come; with `later`, by a callback. */
+    static Object waiting(Call call) throws Exception {
+        return withConsumer(call, consumer -> {
+            MessageQueue queue = new MessageQueue(call.text("topic"), call.text("broker"), call.number("queue", 0));
+            long end = consumer.maxOffset(queue);
+            if (!call.flag("later")) {
+                return Facts.ofMessages(consumer.pullBlockIfNotFound(queue, "*", end, 32).getMsgFoundList());
+            }
+            CompletableFuture<PullResult> result = new CompletableFuture<>();
+            consumer.pullBlockIfNotFound(queue, "*", end, 32, completing(result));
+            return Facts.ofMessages(result.get(30, TimeUnit.SECONDS).getMsgFoundList());
+        });
+    }
+
+    private static PullCallback completing(CompletableFuture<PullResult> waiting) {
+        return new PullCallback() {
+            @Override
+            public void onSuccess(PullResult result) {
+                waiting.complete(result);
+            }
+
+            @Override
+            public void onException(Throwable failure) {
+                waiting.completeExceptionally(failure);
+            }
+        };
+    }
+
     /** Ask a queue's bounds, the offset at a time and the oldest message's time. */
     static Object offsets(Call call) throws Exception {
         return withConsumer(call, consumer -> {
@@ -79,57 +107,6 @@ final class Pulls {
             Thread.sleep(300); // the commit is one-way
             return consumer.fetchConsumeOffset(queue, true);
         });
-    }
-
-    /** Poll as a lite pull consumer until `count` messages came. */
-    static Object lite(Call call) throws Exception {
-        DefaultLitePullConsumer consumer = lite(call, call.flag("auto_commit"));
-        consumer.subscribe(call.text("topic"), call.selector());
-        consumer.start();
-        try {
-            List<MessageExt> found = poll(consumer, call);
-            if (!call.flag("auto_commit")) {
-                consumer.commitSync();
-            }
-            return Facts.ofMessages(found);
-        } finally {
-            consumer.shutdown();
-        }
-    }
-
-    /** Assign all queues of a topic, go to an offset of each, and poll. */
-    static Object liteAssigned(Call call) throws Exception {
-        DefaultLitePullConsumer consumer = lite(call, false);
-        consumer.start();
-        try {
-            List<MessageQueue> queues = new ArrayList<>(consumer.fetchMessageQueues(call.text("topic")));
-            consumer.assign(queues);
-            for (MessageQueue queue : queues) {
-                consumer.seek(queue, call.large("offset", 0));
-            }
-            return Facts.ofMessages(poll(consumer, call));
-        } finally {
-            consumer.shutdown();
-        }
-    }
-
-    private static List<MessageExt> poll(DefaultLitePullConsumer consumer, Call call) {
-        List<MessageExt> found = new ArrayList<>();
-        long end = System.currentTimeMillis() + call.number("milliseconds", 30_000);
-        while (found.size() < call.number("count", Integer.MAX_VALUE) && System.currentTimeMillis() < end) {
-            found.addAll(consumer.poll(500));
-        }
-        return found;
-    }
-
-    private static DefaultLitePullConsumer lite(Call call, boolean autoCommit) {
-        DefaultLitePullConsumer consumer = call.configure(new DefaultLitePullConsumer(call.text("group")));
-        consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(call.text("from", "CONSUME_FROM_FIRST_OFFSET")));
-        if (call.has("since")) {
-            consumer.setConsumeTimestamp(UtilAll.timeMillisToHumanString3(call.large("since", 0)));
-        }
-        consumer.setAutoCommit(autoCommit);
-        return consumer;
     }
 
     private static void readQueue(DefaultMQPullConsumer consumer, Call call, MessageQueue queue,

@@ -4,7 +4,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -12,7 +11,6 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.UtilAll;
@@ -24,14 +22,14 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 final class Push {
     private static final Map<String, Push> RUNNING = new HashMap<>();
 
-    private final LinkedBlockingQueue<MessageExt> consumed = new LinkedBlockingQueue<>();
+    private final LinkedBlockingQueue<Map<String, Object>> consumed = new LinkedBlockingQueue<>();
     private final DefaultMQPushConsumer consumer;
     private final Call call;
     private DefaultMQProducer replies;
 
     private Push(Call call) throws Exception {
         this.call = call;
-        consumer = call.configure(new DefaultMQPushConsumer(null, call.text("group"), null, strategy(), call.flag("trace"), null));
+        consumer = call.configure(new DefaultMQPushConsumer(null, call.text("group"), null, Allocations.of(call), call.flag("trace"), null));
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(call.text("from", "CONSUME_FROM_FIRST_OFFSET")));
         if (call.has("since")) {
             consumer.setConsumeTimestamp(UtilAll.timeMillisToHumanString3(call.large("since", 0)));
@@ -61,22 +59,38 @@ final class Push {
     /** Return `count` messages, or as many as come within the time; without `count`, all that are there. */
     static Object take(Call call) throws Exception {
         Push push = RUNNING.get(call.text("name"));
-        List<MessageExt> taken = new ArrayList<>();
+        List<Object> taken = new ArrayList<>();
         long end = System.currentTimeMillis() + call.number("milliseconds", 30_000);
         while (taken.size() < call.number("count", Integer.MAX_VALUE)) {
-            MessageExt message = push.consumed.poll(end - System.currentTimeMillis(), TimeUnit.MILLISECONDS);
-            if (message == null) {
+            Map<String, Object> facts = push.consumed.poll(end - System.currentTimeMillis(), TimeUnit.MILLISECONDS);
+            if (facts == null) {
                 break;
             }
-            taken.add(message);
+            taken.add(facts);
         }
-        return Facts.ofMessages(taken);
+        return taken;
     }
 
     /** Return the queues that it has now. */
     static Object queues(Call call) {
         return Facts.ofQueues(RUNNING.get(call.text("name")).consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
             .getProcessQueueTable().keySet());
+    }
+
+    /** Give the listener nothing until `resume`. */
+    static Object suspend(Call call) {
+        RUNNING.get(call.text("name")).consumer.suspend();
+        return null;
+    }
+
+    static Object resume(Call call) {
+        RUNNING.get(call.text("name")).consumer.resume();
+        return null;
+    }
+
+    /** Return the id by which the other members know it. */
+    static Object id(Call call) {
+        return RUNNING.get(call.text("name")).consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().getClientId();
     }
 
     static Object stop(Call call) {
@@ -88,24 +102,21 @@ final class Push {
         return null;
     }
 
-    private AllocateMessageQueueStrategy strategy() throws Exception {
-        if (!call.has("allocate")) {
-            return new AllocateMessageQueueAveragely();
-        }
-        String name = "org.apache.rocketmq.client.consumer.rebalance." + call.text("allocate");
-        return (AllocateMessageQueueStrategy) Class.forName(name).getDeclaredConstructor().newInstance();
-    }
-
     private ConsumeConcurrentlyStatus consume(List<MessageExt> messages, ConsumeConcurrentlyContext context) {
-        consumed.addAll(messages);
+        note(messages);
         context.setDelayLevelWhenNextConsume(call.number("retry_level", 0));
         answer(messages);
         return fails(messages) ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
     }
 
     private ConsumeOrderlyStatus consumeOrderly(List<MessageExt> messages, ConsumeOrderlyContext context) {
-        consumed.addAll(messages);
+        note(messages);
         return fails(messages) ? ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT : ConsumeOrderlyStatus.SUCCESS;
+    }
+
+    /** Keep what is so now: the client changes messages when it sends them back, or gives them once more. */
+    private void note(List<MessageExt> messages) {
+        messages.forEach(message -> consumed.add(Facts.of(message)));
     }
 
     /** The listener fails on messages that were consumed fewer times than it was told. */

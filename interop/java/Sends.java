@@ -13,7 +13,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /** Every way to send. */
 final class Sends {
-    private interface Work {
+    interface Work {
         Object with(DefaultMQProducer producer) throws Exception;
     }
 
@@ -98,7 +98,7 @@ final class Sends {
         });
     }
 
-    private static SendCallback completing(CompletableFuture<SendResult> result) {
+    static SendCallback completing(CompletableFuture<SendResult> result) {
         return new SendCallback() {
             @Override
             public void onSuccess(SendResult sent) {
@@ -112,7 +112,7 @@ final class Sends {
         };
     }
 
-    private static Object withProducer(Call call, Work work) throws Exception {
+    static Object withProducer(Call call, Work work) throws Exception {
         DefaultMQProducer producer = call.configure(new DefaultMQProducer(call.text("group", "java-producers"),
             null, call.flag("trace"), null));
         producer.setSendMsgTimeout(10_000);

@@ -20,6 +20,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 final class Soak {
     private static final int PERIOD = 10; // milliseconds
     private static final int AGAIN_AFTER = 500;
+    private static final int MOST_IN_FLIGHT = 2000; // while the broker is away nothing new is sent; it is made up for later
     private static Soak running;
 
     private final ScheduledExecutorService timer = Executors.newScheduledThreadPool(2);
@@ -31,6 +32,8 @@ final class Soak {
     private final BitSet received = new BitSet();
     private boolean sending = true;
     private int sent;
+    private int due;
+    private int inFlight;
     private int repeats;
     private int unexplained;
 
@@ -38,6 +41,7 @@ final class Soak {
         topic = call.text("topic");
         producer = call.configure(new DefaultMQProducer("soak-producers"));
         producer.setRetryTimesWhenSendAsyncFailed(0); // this class counts attempts itself
+        producer.setSendMsgTimeout(10_000);
         producer.start();
         consumer = call.configure(new DefaultMQPushConsumer("soak-consumers"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -76,17 +80,21 @@ final class Soak {
     }
 
     private void sendSome(int count) {
-        for (int number = next(count), end = number + count; number >= 0 && number < end; number++) {
+        addDue(count);
+        for (int number = next(); number >= 0; number = next()) {
             send(number);
         }
     }
 
-    private synchronized int next(int count) {
-        if (!sending) {
-            return -1;
-        }
-        sent += count;
-        return sent - count;
+    private synchronized void addDue(int count) {
+        due += count;
+    }
+
+    /** Return the next number to send, -1 if none may be sent now. */
+    private synchronized int next() {
+        boolean mayBeSent = sending && sent < due && inFlight < MOST_IN_FLIGHT;
+        inFlight += mayBeSent ? 1 : 0;
+        return mayBeSent ? sent++ : -1;
     }
 
     private void send(int number) {
@@ -110,6 +118,7 @@ final class Soak {
 
     private synchronized void acknowledge(int number) {
         acknowledged.set(number);
+        inFlight--;
     }
 
     private synchronized void sendAgain(int number) {
