@@ -5,12 +5,14 @@
 The store is made in the directory if it is not there, and kept; without a directory it is a temporary one. All jobs
 read the same rows into the noop sink, one after the other in each round, so that whatever else the machine does meets
 all of them; the figures are rows a second, median and best, and ratios of them. The ceiling is one Arrow batch of these
-rows, yielded again and again: what Spark takes from a Python source that does nothing.
+rows, yielded again and again: what Spark takes from a Python source that does nothing. CPU seconds for a million rows
+are those of the JVM, of its Python workers and of the broker: they hold where other work makes rates meaningless.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import statistics
 import subprocess
@@ -20,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -75,8 +77,8 @@ def fill(root: Path, messages: int) -> None:
 
 
 @contextmanager
-def broker(data: Path) -> Iterator[str]:
-    """Run a broker on the store; give the address of its name server."""
+def broker(data: Path) -> Iterator[tuple[str, int]]:
+    """Run a broker on the store; give the address of its name server, and its process id."""
     command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data), "--namesrv-port", "0", "--port", "0"]
     with subprocess.Popen([*command, "--console-port", "0"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -84,7 +86,7 @@ def broker(data: Path) -> Iterator[str]:
         try:
             if found is None:
                 raise SystemExit("the broker did not start")
-            yield found[1]
+            yield found[1], process.pid
         finally:
             process.terminate()
 
@@ -142,28 +144,69 @@ def jobs(spark: SparkSession, store: Path, namesrv: str, columns: str, messages:
     }
 
 
-def seconds(job: Callable[[], None]) -> float:
-    """Return how long a job takes."""
-    began = time.perf_counter()
-    job()
-    return time.perf_counter() - began
+# --- measuring
 
 
-def compare(frames: dict[str, DataFrame], messages: int, rounds: int) -> None:
+class Cost(NamedTuple):
+    """What a job took: seconds, and CPU seconds of the processes at work."""
+
+    seconds: float
+    jvm: float
+    workers: float
+    broker: float
+
+
+class Meter:
+    """Measures jobs of one JVM and one broker."""
+
+    def __init__(self, jvm: int, broker: int) -> None:
+        self._jvm = jvm
+        self._broker = broker
+
+    def measure(self, job: Callable[[], None]) -> Cost:
+        """Run a job and return its cost."""
+        before = self._now()
+        job()
+        return Cost(*(after - start for start, after in zip(before, self._now(), strict=True)))
+
+    def _now(self) -> tuple[float, ...]:
+        workers = sum(_cpu(process, ended_children=True) for process in _descendants(self._jvm))
+        return time.perf_counter(), _cpu(self._jvm), workers, _cpu(self._broker)
+
+
+def _cpu(process: int, *, ended_children: bool = False) -> float:
+    """Return the CPU seconds of a process, with those of its children that have ended if they count too."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11 : 15 if ended_children else 13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _descendants(process: int) -> list[int]:
+    threads = Path(f"/proc/{process}/task").glob("*/children")
+    children = [int(child) for file in threads for child in file.read_text().split()]
+    return [found for child in children for found in (child, *_descendants(child))]
+
+
+def compare(frames: dict[str, DataFrame], messages: int, rounds: int, meter: Meter) -> None:
     """Run all jobs in turn, and print their rates."""
-    times: dict[str, list[float]] = {name: [] for name in frames}
+    costs: dict[str, list[Cost]] = {name: [] for name in frames}
     for number in range(rounds + 1):
         for name, frame in frames.items():
-            took = seconds(frame.write.format("noop").mode("overwrite").save)
+            cost = meter.measure(frame.write.format("noop").mode("overwrite").save)
             if number:  # the first round warms up
-                times[name].append(took)
+                costs[name].append(cost)
+    times = {name: [cost.seconds for cost in taken] for name, taken in costs.items()}
     ceiling = next(iter(times.values()))
-    for name, taken in times.items():
-        median, best = statistics.median(taken), min(taken)
+    for name, taken in costs.items():
+        median, best = statistics.median(times[name]), min(times[name])
         of_ceiling = statistics.median(ceiling) / median, min(ceiling) / best
+        jvm, workers, server = (statistics.median(used) * 1e6 / messages for used in list(zip(*taken, strict=True))[1:])
         print(
             f"{name:20} {messages / median:>10,.0f} rows/s (best {messages / best:,.0f}),"
-            f" {of_ceiling[0]:.0%} of the ceiling (best {of_ceiling[1]:.0%})",
+            f" {of_ceiling[0]:.0%} of the ceiling (best {of_ceiling[1]:.0%});"
+            f" CPU s a million: JVM {jvm:.2f}, workers {workers:.2f}, broker {server:.2f}",
             flush=True,
         )
     one, two = times["store, 1 task"], times["store, 2 tasks"]
@@ -182,14 +225,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         data = arguments.directory or Path(temporary)
         fill(data / "store", arguments.messages)
-        with broker(data) as namesrv:
+        with broker(data) as (namesrv, process):
             spark = local_session("bench", "local[2]", fast_checkpoints=True, **{"spark.driver.memory": "2g"})
+            meter = Meter(spark.sparkContext._gateway.proc.pid, process)  # type: ignore[union-attr]
             for columns in (",".join(DEFAULT_COLUMNS), LIKE_KAFKA):
                 print(f"\n{arguments.messages:,} messages of 1 KiB, columns {columns}")
                 compare(
                     jobs(spark, data / "store", namesrv, columns, arguments.messages),
                     arguments.messages,
                     arguments.rounds,
+                    meter,
                 )
             spark.stop()
 

@@ -7,6 +7,8 @@ import hashlib
 import os
 import random
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -69,10 +71,22 @@ class Server:
 
     def kill(self) -> None:
         """End it at once."""
-        self._process.kill()
+        self.end(signal.SIGKILL)
+
+    def end(self, how: signal.Signals) -> None:
+        """Send it a signal and wait for its end."""
+        self._process.send_signal(how)
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+
+def free_ports() -> tuple[int, int]:
+    """Return two ports that nobody listens on, for a server that shall come back at its old addresses."""
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 class History(Struct):
@@ -106,18 +120,19 @@ async def load(namesrv: str, history: History, topics: list[str], cut: asyncio.E
             while not cut.is_set():
                 topic = random.choice(topics)
                 body = os.urandom(random.choice((20, 200, 1000, 5000)))
-                history.sent.add(_digest(body))
+                history.sent.add(digest(body))
                 try:
                     result = await producer.send(Message(topic=topic, body=body, tags=f"t{number}"))
                 except PyroMQError:
                     continue  # unknown, or refused: both allowed
                 history.topics.add(topic)
-                history.acknowledged[topic, result.queue.queue_id, result.queue_offset] = _digest(body)
+                history.acknowledged[topic, result.queue.queue_id, result.queue_offset] = digest(body)
 
         await asyncio.gather(*(send_on(number) for number in range(tasks)))
 
 
-def _digest(body: bytes) -> bytes:
+def digest(body: bytes) -> bytes:
+    """Return a short stand-in for a body."""
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
@@ -142,24 +157,28 @@ async def _read_queue(api: BrokerApi, address: str, topic: str, queue_id: int, f
     offset = await api.min_offset(address, topic, queue_id)
     end = await api.max_offset(address, topic, queue_id)
     while offset < end:
-        header = PullMessageRequestHeader(
-            consumer_group="TOOLS_CONSUMER",
-            topic=topic,
-            queue_id=queue_id,
-            queue_offset=offset,
-            max_msg_nums=1000,
-            sys_flag=PULL_WITH_SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            pyromq_max_bytes=4 << 20,
-        )
-        answer = await api.pull(address, header, timeout=10)
+        answer = await api.pull(address, pull_header(topic, queue_id, offset), timeout=10)
         if answer.status is PullStatus.FOUND:
             for message in decode_messages(answer.body):
-                found[topic, queue_id, message.queue_offset] = _digest(message.body)
+                found[topic, queue_id, message.queue_offset] = digest(message.body)
         offset = max(answer.next_offset, offset + 1)
+
+
+def pull_header(topic: str, queue_id: int, offset: int) -> PullMessageRequestHeader:
+    """Return a pull of many messages that needs no subscription."""
+    return PullMessageRequestHeader(
+        consumer_group="TOOLS_CONSUMER",
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=1000,
+        sys_flag=PULL_WITH_SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        pyromq_max_bytes=4 << 20,
+    )
 
 
 def check(history: History, found: dict[Place, bytes], forgotten: set[str]) -> Verdict:

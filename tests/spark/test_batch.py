@@ -58,7 +58,9 @@ def _read(cluster: LocalCluster, **options: str) -> list[dict[str, Any]]:
 
 
 def _places(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
-    return [(row["broker_name"], row["queue_id"], row["queue_offset"]) for row in rows]
+    """Return where rows come from, queue by queue, those of one queue in the order in which they came."""
+    places = [(row["broker_name"], row["queue_id"], row["queue_offset"]) for row in rows]
+    return sorted(places, key=lambda place: place[:2])
 
 
 @pytest.mark.spark
@@ -77,6 +79,27 @@ def test_a_batch_read_is_what_was_sent_byte_for_byte_and_in_queue_order(
         assert row["message_id"] == row["properties"]["UNIQ_KEY"]
         assert row["reconsume_times"] == 0
         assert 0 <= (row["store_timestamp"] - row["born_timestamp"]).total_seconds() < 60
+
+
+@pytest.mark.spark
+def test_filters_narrow_a_read_where_spark_pushes_them_down_and_fail_none_where_not(
+    spark: SparkSession, cluster: LocalCluster, sent: Sent
+) -> None:
+    given = {"namesrv": cluster.namesrv, "subscribe": "batch"}
+    expected = sorted(place for place, one in sent.items() if one.tags == "paid" and place[1] == 1 and place[2] < 6)
+    for setting in ("true", "false"):
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", setting)
+        frame = spark.read.format("pyromq").options(**given, group=f"pushed-{setting}").load()
+        rows = frame.where("tags = 'paid' and queue_id = 1 and queue_offset < 6").collect()
+        assert _places([row.asDict() for row in rows]) == expected
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    servers = [broker.server for broker in cluster.brokers if broker.server is not None]
+    pushed, plain = (
+        sum(server.stats.gets["batch", f"pushed-{setting}"].messages for server in servers)
+        for setting in ("true", "false")
+    )
+    assert plain == len(sent)
+    assert 0 <= pushed - len(expected) <= len(servers), "a pull with a filter may reach beyond its range"
 
 
 @pytest.mark.spark

@@ -18,9 +18,12 @@ from hypothesis import strategies as st
 from pyromq.errors import CorruptRecord
 from pyromq.protocol.message import MessageExt
 from pyromq.protocol.record import Record, decode_messages, encode_host, encode_record
+from pyromq.spark import arrow
 from pyromq.spark.columns import Columns
+from pyromq.spark.property_columns import Properties
 from pyromq.spark.records import Records, record_starts
 from pyromq.spark.schema import COLUMN_TYPES, DEFAULT_COLUMNS
+from pyromq.spark.uniform_properties import UniformProperties
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -281,3 +284,28 @@ def test_default_columns_are_those_of_the_contract() -> None:
         "topic,broker_name,queue_id,queue_offset,message_id,keys,tags,body,properties,"
         "born_timestamp,store_timestamp,reconsume_times"
     )
+
+
+VALUES = st.text(st.characters(min_codepoint=3, max_codepoint=0x3FF), min_size=1, max_size=9)
+NAMES = st.lists(VALUES, min_size=1, max_size=6, unique=True)
+
+
+@given(NAMES.flatmap(lambda names: st.tuples(st.just(names), st.lists(st.tuples(*[VALUES] * len(names)), min_size=1))))
+def test_properties_with_the_same_names_everywhere_are_read_as_any_others(
+    rows: tuple[list[str], list[tuple[str, ...]]],
+) -> None:
+    names, values = rows
+    pairs = (zip(names, row, strict=True) for row in values)
+    texts = ["".join(f"{name}\x01{value}\x02" for name, value in row).encode() for row in pairs]
+    column = arrow.take_ranges(
+        pa.binary(),
+        pa.py_buffer(b"".join(texts) + b"\0"),
+        np.cumsum([0, *map(len, texts[:-1])]),
+        np.cumsum([*map(len, texts)]),
+    )
+    quick, plain = (Properties._cut(column, look_for_uniform=look) for look in (True, False))
+    assert isinstance(quick, UniformProperties)
+    assert isinstance(plain, Properties)
+    assert quick.as_map() == plain.as_map()
+    for name in (*names, "no such name"):
+        assert quick.get(name) == plain.get(name)

@@ -87,12 +87,20 @@ def test_a_plan_covers_every_offset_once_and_in_order(
         assert len(partitions) >= min(min_partitions, sum(sizes))
 
 
-def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
-    queues = [MessageQueue("t", "b", number) for number in range(5)]
-    sizes = [SMALL // 2, SMALL // 2, 10, SMALL, 10]
-    partitions = plan([QueueSlice(*pair) for pair in zip(queues, [0] * 5, sizes, strict=True)], None, 10**6)
-    assert [[part.queue.queue_id for part in partition.slices] for partition in partitions] == [[0, 1], [2], [3], [4]]
+def _plan_sizes(sizes: list[int], min_partitions: int | None = None) -> list[list[int]]:
+    queues = [MessageQueue("t", "b", number) for number in range(len(sizes))]
+    parts = [QueueSlice(queue, 0, size) for queue, size in zip(queues, sizes, strict=True)]
+    partitions = plan(parts, min_partitions, 10**6)
     assert all(isinstance(partition, Slices) for partition in partitions)
+    return [[part.queue.queue_id for part in partition.slices] for partition in partitions]
+
+
+def test_whole_queues_are_shared_out_to_tasks_that_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert _plan_sizes([SMALL // 8] * 8) == [[0, 1, 2, 3, 4, 5, 6, 7]]  # a task costs more than reading these
+    assert _plan_sizes([SMALL, SMALL + 1, SMALL - 1, SMALL]) == [[0, 1], [2, 3]]  # one for each core
+    assert _plan_sizes([250_000] * 4) == [[0], [1], [2], [3]]  # those that read may have more cores
+    assert _plan_sizes([250_000] * 4, min_partitions=2) == [[0, 1], [2, 3]]
 
 
 def test_a_range_is_divided_evenly() -> None:

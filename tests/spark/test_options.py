@@ -131,7 +131,9 @@ def test_a_time_wins_over_offsets_and_is_utc_unless_it_says_otherwise(text: str)
         ({"columns": "body,body"}, "option columns: column 'body' is named twice"),
         ({"columns": ","}, "option columns: no column chosen"),
         ({"propertiesAs": "json"}, "option propertiesAs: expected map or string"),
-        ({"readFrom": "slave"}, "option readFrom: expected master or suggested (slave is not in this version)"),
+        ({"readFrom": "any"}, "option readFrom: expected master, slave or suggested, not 'any'"),
+        ({"sql": "a >"}, "option sql: "),
+        ({"maxTriggerDelay": "1m"}, "option maxTriggerDelay is for streams; leave it out of a batch read"),
     ],
 )
 def test_a_wrong_option_is_named_in_one_line(options: dict[str, str], text: str) -> None:
@@ -158,7 +160,14 @@ def test_a_stream_has_no_end(name: str) -> None:
         _stream(**{name: "latest"})
 
 
-@pytest.mark.parametrize("name", ["minOffsetsPerTrigger", "accessKey", "secretKey"])
+def test_a_batch_that_waits_for_more_than_it_may_have_is_refused() -> None:
+    options = _stream(minOffsetsPerTrigger="10", maxOffsetsPerTrigger="10", maxTriggerDelay="2m")
+    assert (options.min_offsets_per_trigger, options.max_trigger_delay) == (10, 120.0)
+    with pytest.raises(ConfigError, match="option minOffsetsPerTrigger is 11, more than maxOffsetsPerTrigger"):
+        _stream(minOffsetsPerTrigger="11", maxOffsetsPerTrigger="10")
+
+
+@pytest.mark.parametrize("name", ["accessKey", "secretKey"])
 def test_an_option_whose_part_comes_later_says_so_and_keeps_its_value_to_itself(name: str) -> None:
     with pytest.raises(NotSupported) as caught:
         _batch(**{name: "hunter2"})

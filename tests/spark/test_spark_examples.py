@@ -55,3 +55,10 @@ def test_the_sink_example_copies_only_what_is_new(
         main(cluster.namesrv, str(tmp_path), spark)
         cells = [[cell.strip() for cell in line.split("|")][1:3] for line in capsys.readouterr().out.splitlines()]
         assert cells[3:6] == counts
+
+
+def test_the_example_of_typed_bodies_reads_json_avro_and_protobuf(
+    spark: SparkSession, cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runpy.run_path(str(EXAMPLES / "spark_typed.py"))["main"](cluster.namesrv, spark)
+    assert capsys.readouterr().out.splitlines() == [f"{kind}: 10 orders, 67.5" for kind in ("json", "avro", "protobuf")]

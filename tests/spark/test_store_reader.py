@@ -337,6 +337,16 @@ def test_a_stream_of_files_may_go_on_through_the_broker() -> None:
         assert sorted(bodies) == [message.body for message in sent[20:]]
 
 
+def test_committed_offsets_are_those_that_the_broker_saved(root: Path) -> None:
+    (root / "config").mkdir(exist_ok=True)
+    table = '{"offsetTable":{"orders@audit":{0:10,1:66},"orders@other":{2:5}}}'
+    (root / "config" / "consumerOffset.json").write_text(table)
+    rows = _read(root, startingOffsets="committed", group="audit", columns=PLACES)
+    first = {queue: min(row["queue_offset"] for row in rows if row["queue_id"] == queue) for queue in (0, 2)}
+    assert first == {0: 10, 2: 0}, "a queue of which nothing was committed is read from its first message"
+    assert _read(root, startingOffsets="committed", group="nobody", columns=PLACES) == _read(root, columns=PLACES)
+
+
 # --- what is wrong
 
 
@@ -344,8 +354,8 @@ def test_a_stream_of_files_may_go_on_through_the_broker() -> None:
     ("options", "text"),
     [
         ({"subscribe": "order"}, r"no topic 'order' in the store .*/store; it has orders"),
-        ({"startingOffsets": "committed"}, "a read from files has no group; take earliest, latest or JSON"),
-        ({"group": "audit"}, "option group is for reads through brokers; leave it out with option store"),
+        ({"startingOffsets": "committed"}, "offsets 'committed' are those of a consumer group: set the option group"),
+        ({"pullTimeout": "1s"}, "option pullTimeout is for reads through brokers; leave it out with option store"),
         ({"namesrv": "127.0.0.1:9876"}, "set one of the options namesrv .* and store"),
         ({"sql": "a >"}, "option sql: "),
         ({"store": "hdfs://node/store"}, "option store: expected a directory that every executor sees"),

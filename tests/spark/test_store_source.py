@@ -12,13 +12,17 @@ from pyromq.testing import LocalCluster
 from tests.spark.conftest import send
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
 
 def _messages(numbers: range) -> list[Message]:
     return [Message(topic="filed", body=b"%d" % number, tags="even" if number % 2 == 0 else None) for number in numbers]
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row.queue_id, row.queue_offset
 
 
 def test_files_of_a_running_broker_give_the_rows_that_it_gives_itself(
@@ -31,7 +35,8 @@ def test_files_of_a_running_broker_give_the_rows_that_it_gives_itself(
         spark.read.format("pyromq").option("namesrv", cluster.namesrv).option("subscribe", "filed").load()
     ).where("broker_name = 'broker-a'")
     assert files.schema == brokers.schema
-    assert files.collect() == brokers.collect()
+    of_files, of_brokers = (sorted(frame.collect(), key=_place) for frame in (files, brokers))
+    assert of_files == of_brokers
     chosen = source.schema("queue_offset bigint, tags string, queue_id int").option("sql", "TAGS = 'even'").load()
     even = [place for place, message in sorted(sent.items()) if message.tags and place[0] == "broker-a"]
     assert [tuple(row) for row in chosen.collect()] == [(offset, "even", queue_id) for _, queue_id, offset in even]

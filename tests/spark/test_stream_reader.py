@@ -107,6 +107,26 @@ def test_the_read_limit_is_spark_s_own(options: ReadOptions) -> None:
     assert limited.reportLatestOffset() == _at(10)
 
 
+def test_few_messages_wait_for_more_but_not_for_ever(options: ReadOptions, broker: FakeBroker) -> None:
+    reader = StreamReader(replace(options, min_offsets_per_trigger=5, max_trigger_delay=3600))
+    assert reader.latestOffset(_at(8), EVERYTHING) == _at(10), "nothing was read before, so these have waited"
+    broker.end = 14
+    assert reader.latestOffset(_at(10), EVERYTHING) == _at(10)
+    assert reader.reportLatestOffset() == _at(14), "what waits is in the progress"
+    broker.end = 15
+    assert reader.latestOffset(_at(10), EVERYTHING) == _at(15)
+    reader._last_batch -= 3601
+    broker.end = 16
+    assert reader.latestOffset(_at(15), EVERYTHING) == _at(16)
+
+
+def test_a_bounded_run_waits_for_no_more(options: ReadOptions) -> None:
+    reader = StreamReader(replace(options, min_offsets_per_trigger=50))
+    reader._last_batch = time.monotonic()
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset(_at(8), EVERYTHING) == _at(10)
+
+
 def test_an_idle_poll_returns_the_same_text_after_a_moment(options: ReadOptions) -> None:
     reader = StreamReader(options)
     began = time.monotonic()
@@ -156,7 +176,7 @@ def test_an_end_below_the_start_is_told_or_read_from_the_first_message(
     options: ReadOptions, broker: FakeBroker
 ) -> None:
     broker.end = 4
-    with pytest.raises(OffsetOutOfRange, match="wanted offset 9, but it ends at 4; its topic was made anew"):
+    with pytest.raises(OffsetOutOfRange, match="wanted offset 9, but it ends at 4; its topic was deleted or made anew"):
         StreamReader(options).latestOffset(_at(9), EVERYTHING)
     reader = StreamReader(replace(options, fail_on_data_loss=False))
     end = reader.latestOffset(_at(9), EVERYTHING)

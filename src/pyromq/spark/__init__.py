@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pyromq.spark.dedupe import dedupe
-from pyromq.spark.session import local_session, register
+from pyromq.spark.errors import one_line
+from pyromq.spark.progress import QueueLag, lag
+from pyromq.spark.session import local_session, register, session
 
-__all__ = ["dedupe", "local_session", "register"]
+__all__ = ["QueueLag", "dedupe", "lag", "local_session", "one_line", "register", "session"]

@@ -13,12 +13,16 @@ Int64s = NDArray[np.int64]
 Octets = NDArray[np.uint8]
 
 _MICROSECONDS = 1000
+_TIMESTAMP = pa.timestamp("us", "UTC")
 _MOST_MS = (2**63 - 1) // _MICROSECONDS
 _HEX_PAIRS = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
 
 
 def take_ranges(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s) -> pa.Array:
     """Copy `data[start:end]` of every row into one array of `kind` (binary or string); data is below 2 GiB."""
+    alike = _take_alike(kind, data, starts, ends)
+    if alike is not None:
+        return alike
     # Starts and ends interleaved are the offsets of an array whose even values are the rows; the odd ones, what lies
     # between two rows, are never looked at, so they may run backwards.
     count = len(starts)
@@ -27,6 +31,16 @@ def take_ranges(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s
     offsets[2 * count] = max(starts[0], ends[-1]) if count else 0
     both = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(offsets), data])
     return take(both, np.arange(0, 2 * count, 2, dtype=np.int32))
+
+
+def _take_alike(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s) -> pa.Array | None:
+    """Copy ranges of one length as numpy copies values of one type: in half the time; None if lengths differ."""
+    count, width = len(starts), int(ends[0] - starts[0]) if len(starts) else 0
+    if width <= 0 or (ends - starts != width).any():
+        return None
+    texts: NDArray[np.void] = np.ndarray((len(data) - width + 1,), f"V{width}", data, 0, (1,))
+    offsets = np.arange(0, count * width + 1, width, dtype=np.int32)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(texts[starts])])
 
 
 def take(array: pa.Array, rows: NDArray[Any]) -> pa.Array:
@@ -55,9 +69,11 @@ def numbers(values: NDArray[Any]) -> pa.Array:
 
 def timestamps(times_ms: Int64s) -> pa.Array:
     """Return times as Spark has them; null where a producer's time does not fit into microseconds."""
+    if not len(times_ms) or (times_ms.max() <= _MOST_MS and times_ms.min() >= -_MOST_MS):
+        return numbers(times_ms * _MICROSECONDS).view(_TIMESTAMP)
     impossible = (times_ms > _MOST_MS) | (times_ms < -_MOST_MS)
-    array = numbers(np.where(impossible, 0, times_ms) * _MICROSECONDS).view(pa.timestamp("us", "UTC"))
-    return pc.if_else(pa.array(impossible), None, array) if impossible.any() else array
+    array = numbers(np.where(impossible, 0, times_ms) * _MICROSECONDS).view(_TIMESTAMP)
+    return pc.if_else(pa.array(impossible), None, array)
 
 
 def hex_text(octets: Octets) -> pa.Array:
@@ -68,8 +84,18 @@ def hex_text(octets: Octets) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(digits)])
 
 
+def _are_single_words(texts: pa.Array) -> bool:
+    """Tell whether no text is null, is empty or has a space."""
+    if texts.null_count or texts.offset or not len(texts):
+        return False
+    offsets, octets = content(texts)
+    return bool((np.diff(offsets) > 0).all()) and not (octets[offsets[0] : offsets[-1]] == ord(" ")).any()
+
+
 def split_words(texts: pa.Array) -> pa.Array:
     """Split each text at spaces; several in a row count as one, and null stays null."""
+    if _are_single_words(texts):
+        return pa.ListArray.from_arrays(np.arange(len(texts) + 1, dtype=np.int32), texts)
     lists = pc.split_pattern(texts, " ")
     words, bounds = lists.values, lists.offsets.to_numpy()
     kept = pc.greater(pc.binary_length(words), 0).to_numpy(zero_copy_only=False)

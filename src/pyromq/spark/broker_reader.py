@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from pyromq.errors import CorruptRecord
 from pyromq.protocol.filter import parse_tags
+from pyromq.protocol.message import MessageQueue
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.brokers import Brokers, connect
 from pyromq.spark.columns import Columns
@@ -17,17 +19,39 @@ from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.positions import lost
 from pyromq.spark.puller import Puller
+from pyromq.spark.queues_reader import MOST_QUEUES, QueuesReader
 from pyromq.spark.records import Records, record_starts
 
 
 def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read ranges one after the other; raise OffsetOutOfRange where messages are gone, unless the options allow it."""
     freeze()
-    for part in slices:
-        try:
-            yield from SliceReader(connect(options.namesrv), part, options).batches()
-        except CorruptRecord as error:
-            raise CorruptRecord(f"queue {queue_name(part.queue)}: {error}") from error
+    brokers = connect(options.namesrv)
+    for parts in _of_one_broker(slices):
+        together = QueuesReader(brokers, parts, options)
+        for records in together.records():
+            yield from record_batches(records, parts[0].queue.broker_name, options)
+        for part in together.rest:
+            yield from _read_one(brokers, part, options)
+
+
+def _of_one_broker(slices: Sequence[QueueSlice]) -> list[list[QueueSlice]]:
+    """Return the ranges by topic and broker: a queue once in each list, and no more of them than one pull takes."""
+    groups: dict[tuple[str, str, int, int], list[QueueSlice]] = {}
+    seen: Counter[MessageQueue] = Counter()
+    for number, part in enumerate(slices):
+        queue = part.queue
+        key = queue.topic, queue.broker_name, seen[queue], number // MOST_QUEUES
+        groups.setdefault(key, []).append(part)
+        seen[queue] += 1
+    return list(groups.values())
+
+
+def _read_one(brokers: Brokers, part: QueueSlice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from SliceReader(brokers, part, options).batches()
+    except CorruptRecord as error:
+        raise CorruptRecord(f"queue {queue_name(part.queue)}: {error}") from error
 
 
 class SliceReader:
@@ -38,6 +62,7 @@ class SliceReader:
         self._part = part
         self._options = options
         self._tags = parse_tags(options.tags).tags
+        self._is_filtered = bool(self._tags) or options.sql is not None
         self._reached = part.start
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -59,13 +84,15 @@ class SliceReader:
     def _decode(self, bodies: list[bytes], starts: list[int]) -> Iterator[pa.RecordBatch]:
         records = Records(b"".join([*bodies, b"\x00"]), np.array(starts, np.int64))
         self._check_gaps(records.queue_offsets)
-        if self._tags:
+        if self._is_filtered:
             records = self._wanted(records)
         yield from record_batches(records, self._part.queue.broker_name, self._options)
 
     def _wanted(self, records: Records) -> Records:
         """Drop what the broker's filter let through: messages past the end, and other tags with the same hash."""
-        wanted = (records.queue_offsets < self._part.stop) & Columns(records).tagged(self._tags)
+        wanted = records.queue_offsets < self._part.stop
+        if self._tags:  # with SQL too: a broker takes one expression
+            wanted &= Columns(records).tagged(self._tags)
         return records if wanted.all() else records.select(wanted)
 
     def _check_gaps(self, offsets: Int64s) -> None:
@@ -73,11 +100,11 @@ class SliceReader:
         steps = np.diff(offsets, prepend=self._reached - 1)
         if (steps < 1).any():
             raise CorruptRecord(f"offset {offsets[int((steps < 1).argmax())]} came after a later one")
-        if not self._tags and (steps > 1).any():
+        if not self._is_filtered and (steps > 1).any():
             row = int((steps > 1).argmax())
             lost(self._options, self._part.queue, int(offsets[row] - steps[row] + 1), int(offsets[row]))
         self._reached = int(offsets[-1]) + 1
 
     def _check_end(self) -> None:
-        if not self._tags and self._reached < self._part.stop:
+        if not self._is_filtered and self._reached < self._part.stop:
             lost(self._options, self._part.queue, self._reached, self._part.stop)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from pyromq.blocking import Portal
 from pyromq.client.api import BrokerApi
 from pyromq.client.diagnosis import diagnose, explain
 from pyromq.client.fetch import PULL_MAY_WAIT
+from pyromq.client.portal import Portal
 from pyromq.client.publish import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.client.routes import Routes, read_queues
@@ -43,7 +43,8 @@ class Pull(NamedTuple):
     broker_id: int = MASTER_ID
     """Which broker of the group to ask: another one is asked if this one is gone."""
     group: str | None = None
-    tags: str = EVERYTHING
+    expression: str = EVERYTHING
+    expression_type: str = TAG
     max_count: int = 1
     max_bytes: int | None = None
     """The broker's own limit if it is one of ours; others stop at 32 messages or 256 KiB."""
@@ -61,9 +62,9 @@ class Pull(NamedTuple):
             sys_flag=PULL_WITH_SUBSCRIPTION | (PULL_MAY_WAIT if self.wait_ms else 0),
             commit_offset=0,
             suspend_timeout_millis=self.wait_ms,
-            subscription=self.tags,
+            subscription=self.expression,
             sub_version=0,
-            expression_type=TAG,
+            expression_type=self.expression_type,
             pyromq_max_bytes=self.max_bytes,
         )
 
@@ -215,6 +216,10 @@ class Brokers:
     async def _pull(self, pull: Pull) -> PullAnswer:
         reader = await self._routes.find_reader(pull.queue, pull.broker_id)
         return await self._api.pull(reader.address, pull.header(), timeout=pull.timeout)
+
+    def address(self, queue: MessageQueue, broker_id: int) -> str:
+        """Return where a queue is read: that broker of its group, or another one if this one is gone."""
+        return self._portal.call(self._routes.find_reader(queue, broker_id)).address
 
     def wait_for_message(self, positions: Offsets, group: str | None, timeout: float) -> None:
         """Return as soon as a message arrives at one of these positions, after `timeout` seconds at the latest."""

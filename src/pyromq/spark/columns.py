@@ -25,6 +25,8 @@ from pyromq.spark import arrow
 from pyromq.spark.arrow import Int64s, Octets
 from pyromq.spark.property_columns import Properties
 from pyromq.spark.records import Range, Records, Rows
+from pyromq.spark.uniform_properties import UniformProperties
+from pyromq.store.gather import is_text
 
 INFLATED_LIMIT = 64 << 20
 """Bytes that the compressed bodies of one batch may become: some kilobytes can stand for gigabytes."""
@@ -94,14 +96,14 @@ class Columns:
     def _all_alike(self, starts: Int64s, ends: Int64s) -> bool:
         if not len(starts) or (ends - starts != ends[0] - starts[0]).any():
             return False
-        texts = self._matrix(starts, int(ends[0] - starts[0]))
-        return bool((texts == texts[0]).all())
+        first = bytes(self.records.data[starts[0] : ends[0]])
+        return bool(is_text(self.records.data, starts, first).all())
 
     def _property_texts(self) -> pa.Array:
         return self._cut_out(pa.string(), self.records.properties)
 
     @cached_property
-    def _properties(self) -> Properties:
+    def _properties(self) -> Properties | UniformProperties:
         return Properties.of_texts(self._buffer, self.records.octets, *self.records.properties)
 
     def _message_ids(self) -> pa.Array:

@@ -61,15 +61,16 @@ def cache_directory() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "pyromq"
 
 
-def write_once(path: Path, text: str, mode: int = 0o644) -> Path:
+def write_once(path: Path, content: str | bytes, mode: int = 0o644) -> Path:
     """Make a file with this content, unless it is there; another process that does the same sees no half of it."""
-    if path.is_file() and path.read_text() == text:
+    data = content.encode() if isinstance(content, str) else content
+    if path.is_file() and path.read_bytes() == data:
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         os.chmod(temporary, mode)
         os.replace(temporary, path)
     except OSError as error:

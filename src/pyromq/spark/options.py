@@ -16,6 +16,7 @@ from msgspec import Struct
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.filter import EVERYTHING, parse_tags
 from pyromq.protocol.names import check_topic
+from pyromq.protocol.sql92.filter import compile_sql
 from pyromq.spark import option_values
 from pyromq.spark.offsets import Offsets, from_json
 from pyromq.spark.option_values import Parsers, known, parse_all
@@ -52,6 +53,9 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     end: Position = "latest"
     max_offsets_per_trigger: int | None = None
     """Offsets in one micro-batch at most, those of filtered messages included."""
+    min_offsets_per_trigger: int | None = None
+    """Offsets worth a micro-batch: fewer wait for more, but not longer than `max_trigger_delay`."""
+    max_trigger_delay: float = 900.0
     min_partitions: int | None = None
     max_records_per_partition: int = 1_000_000
     fail_on_data_loss: bool = True
@@ -67,8 +71,8 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     properties_as_text: bool = False
     decompress: bool = True
-    read_from: Literal["master", "suggested"] = "suggested"
-    """Whether to follow a broker that suggests reading from its slave."""
+    read_from: Literal["master", "slave", "suggested"] = "suggested"
+    """Which broker of a group is read: its master, a slave if there is one, or the one that it suggests itself."""
     pull_batch_size: int = 1_000
     """Messages asked for by one pull."""
     pull_timeout: float = 10.0
@@ -86,6 +90,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     values = parse_all(texts, _PARSERS)
     values |= {"fail_on_damage": "failOnDataLoss" in texts and values["fail_on_data_loss"]}
     values |= {"start": _position(texts, "starting", "latest" if streaming else "earliest")}
+    if not streaming and (name := next((name for name in _OF_STREAMS if name in texts), None)):
+        raise ConfigError(f"option {name} is for streams; leave it out of a batch read")
     if streaming and (name := next((name for name in _ENDINGS if name in texts), None)):
         raise ConfigError(f"option {name} is for batch reads; stop a stream with trigger(availableNow=True)")
     values |= {"end": _position(texts, "ending", "latest")}
@@ -109,6 +115,9 @@ def _check_together(options: ReadOptions) -> None:
         raise ConfigError("set one of the options subscribe (topics, separated by commas) and subscribePattern")
     if "committed" in (options.start, options.end) and options.group is None:
         raise ConfigError("offsets 'committed' are those of a consumer group: set the option group")
+    least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
+    if least is not None and most is not None and least > most:
+        raise ConfigError(f"option minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -183,6 +192,10 @@ def _tags(text: str) -> str:
     return parse_tags(text).expression
 
 
+def _sql(text: str) -> str:
+    return compile_sql(text).expression
+
+
 def _columns(text: str) -> tuple[str, ...]:
     return check_columns(name for part in text.split(",") if (name := part.strip()))
 
@@ -201,8 +214,8 @@ def _properties_as_text(text: str) -> bool:
 
 
 def _read_from(text: str) -> str:
-    if text not in ("master", "suggested"):
-        raise ValueError(f"expected master or suggested (slave is not in this version), not {text!r}")
+    if text not in ("master", "slave", "suggested"):
+        raise ValueError(f"expected master, slave or suggested, not {text!r}")
     return text
 
 
@@ -219,11 +232,14 @@ _PARSERS: Parsers = {
     "subscribe": ("topics", _topics),
     "subscribePattern": ("pattern", _pattern),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", option_values.count),
+    "minOffsetsPerTrigger": ("min_offsets_per_trigger", option_values.count),
+    "maxTriggerDelay": ("max_trigger_delay", option_values.seconds),
     "minPartitions": ("min_partitions", option_values.count),
     "maxRecordsPerPartition": ("max_records_per_partition", option_values.count),
     "failOnDataLoss": ("fail_on_data_loss", option_values.truth),
     "group": ("group", option_values.group),
     "tags": ("tags", _tags),
+    "sql": ("sql", _sql),
     "decompress": ("decompress", option_values.truth),
     "readFrom": ("read_from", _read_from),
     "pullBatchSize": ("pull_batch_size", option_values.count),
@@ -235,9 +251,8 @@ _PARSERS: Parsers = {
 """Without starting and ending positions, which are read by two options each."""
 
 _ENDINGS = ("endingOffsets", "endingTimestamp")
+_OF_STREAMS = ("minOffsetsPerTrigger", "maxTriggerDelay")
 _LATER = {
-    "minOffsetsPerTrigger": "waiting for a number of messages",
-    "maxTriggerDelay": "it belongs to minOffsetsPerTrigger",
     "accessKey": "signed requests",
     "secretKey": "signed requests",
 }

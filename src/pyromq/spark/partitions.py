@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
@@ -11,6 +12,8 @@ from pyromq.spark.offsets import QueueSlice
 
 SMALL = 10_000
 """Rows below which a task costs more (about 30 ms) than reading them: such ranges share one."""
+_LARGE = 250_000
+"""Rows worth a task of their own, however few cores this machine has: those that read are elsewhere, maybe."""
 
 
 class Slices(InputPartition):
@@ -27,15 +30,19 @@ class Slices(InputPartition):
 
 
 def plan(slices: Iterable[QueueSlice], min_partitions: int | None, max_records: int) -> list[Slices]:
-    """Cut ranges into tasks of at most `max_records` offsets; into `min_partitions` or more if there are as many."""
+    """Cut ranges into tasks of at most `max_records` offsets; into `min_partitions` or more if there are as many.
+
+    Only where one of the two asks for it is a queue in several tasks: within a task its messages are in order.
+    """
     slices = list(slices)
+    total = sum(part.stop - part.start for part in slices)
     if min_partitions is not None:
-        total = sum(part.stop - part.start for part in slices)
         max_records = max(1, min(max_records, total // min_partitions))
     pieces = [piece for part in slices for piece in divided(part, max_records)]
-    if min_partitions is not None:
-        return [Slices((piece,)) for piece in pieces]
-    return [Slices(group) for group in _joined(pieces, min(SMALL, max_records))]
+    tasks = min_partitions or max(min(os.cpu_count() or 1, total // SMALL), total // _LARGE, 1)
+    share = max(1, total // tasks)
+    slack = share // 8 if min_partitions is None else 0  # queues are never quite equal
+    return [Slices(group) for group in _joined(pieces, min(max_records, share + slack))]
 
 
 def divided(part: QueueSlice, most: int) -> list[QueueSlice]:
@@ -46,7 +53,8 @@ def divided(part: QueueSlice, most: int) -> list[QueueSlice]:
     return [part._replace(start=start, stop=stop) for start, stop in pairwise(edges)]
 
 
-def _joined(pieces: Iterable[QueueSlice], most: int) -> list[list[QueueSlice]]:
+def _joined(pieces: Sequence[QueueSlice], most: int) -> list[list[QueueSlice]]:
+    """Group neighbours: several queues of one broker are read in one go, and cheaper for it."""
     groups: list[list[QueueSlice]] = []
     room = 0
     for piece in pieces:

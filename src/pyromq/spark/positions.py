@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.offsets import EARLIEST, LATEST, Offsets, QueueSlice, queue_name, slices
 from pyromq.spark.options import AtTime, Position, ReadOptions
+from pyromq.spark.pushdown import Narrowing
 from pyromq.spark.queues import Queues
 
 logger = logging.getLogger(__name__)
+
+_FAR_FUTURE_MS = 1 << 60
 
 
 def resolve(
@@ -49,7 +53,7 @@ def _check_known(offsets: Offsets, queues: Sequence[MessageQueue]) -> None:
         raise ConfigError(f"offsets are given for queue {queue_name(unknown[0])}, which is not among those to read")
 
 
-def bounds(source: Queues, options: ReadOptions) -> list[QueueSlice]:
+def bounds(source: Queues, options: ReadOptions, narrowing: Narrowing | None = None) -> list[QueueSlice]:
     """Return the ranges that a batch read covers, within what the queues hold now."""
     queues = source.queues(source.topics(options.topics, options.pattern))
     first = source.min_offsets(queues)  # asked for in this order, nothing that happens meanwhile looks like a loss
@@ -63,7 +67,29 @@ def bounds(source: Queues, options: ReadOptions) -> list[QueueSlice]:
             if wanted > last[queue]:
                 cut(options, queue, wanted, last[queue])
         start[queue], end[queue] = max(start[queue], first[queue]), min(end[queue], last[queue])
-    return slices(start, end)
+    return slices(start, end) if narrowing is None else _narrowed(source, slices(start, end), narrowing, options)
+
+
+def _narrowed(
+    source: Queues, ranges: Sequence[QueueSlice], narrowing: Narrowing, options: ReadOptions
+) -> list[QueueSlice]:
+    """Return what pushed filters leave of ranges."""
+    left = [part for part in ranges if _is_in(narrowing.topics, part.queue.topic)]
+    left = [part for part in left if _is_in(narrowing.queue_ids, part.queue.queue_id)]
+    lowest, highest = narrowing.offsets
+    left = [part._replace(start=max(part.start, lowest), stop=min(part.stop, highest + 1)) for part in left]
+    since, until = narrowing.stored_ms
+    if since > 0:
+        begin = source.offsets_since([part.queue for part in left], since, options.group)
+        left = [part._replace(start=max(part.start, begin[part.queue])) for part in left]
+    if until < _FAR_FUTURE_MS:
+        finish = source.offsets_since([part.queue for part in left], max(until, 0) + 1, options.group)
+        left = [part._replace(stop=min(part.stop, finish[part.queue])) for part in left]
+    return [part for part in left if part.start < part.stop]
+
+
+def _is_in(wanted: frozenset[Any] | None, value: object) -> bool:
+    return wanted is None or value in wanted
 
 
 def lost(options: ReadOptions, queue: MessageQueue, wanted: int, available: int) -> None:
@@ -75,7 +101,7 @@ def lost(options: ReadOptions, queue: MessageQueue, wanted: int, available: int)
 def cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int) -> None:
     """Raise OffsetOutOfRange because a queue ends before an offset it had, or warn if the options say so."""
     text = f"queue {queue_name(queue)}: wanted offset {wanted}, but it ends at {end}"
-    _report(options, f"{text}; its topic was made anew or its broker lost messages")
+    _report(options, f"{text}; its topic was deleted or made anew, or its broker lost messages")
 
 
 def _report(options: ReadOptions, text: str) -> None:

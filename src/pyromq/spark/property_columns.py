@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyromq.protocol.properties import decode_properties
 from pyromq.spark.arrow import Int64s, Octets, content, merge, take, take_ranges
+from pyromq.spark.uniform_properties import UniformProperties
 
 _AFTER_NAME, _AFTER_VALUE = 1, 2
 _FEW_NAMES = 32
@@ -26,7 +27,7 @@ class Properties:
         self._bounds = bounds
 
     @classmethod
-    def of_texts(cls, data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -> Properties:
+    def of_texts(cls, data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -> Properties | UniformProperties:
         """Read the texts `data[start:end]`, each with one more readable byte after it, leaving out malformed pieces."""
         texts = _terminated(data, octets, starts, ends)
         parsed = cls._cut(texts)
@@ -35,12 +36,12 @@ class Properties:
         odd = _irregular_rows(texts)
         shorter = ends.copy()
         shorter[odd] = starts[odd]
-        others = cls._cut(_terminated(data, octets, starts, shorter))
-        assert others is not None, "a row with irregular separators was overlooked"
+        others = cls._cut(_terminated(data, octets, starts, shorter), look_for_uniform=False)
+        assert isinstance(others, Properties), "a row with irregular separators was overlooked"
         return others._with_rows(odd, take_ranges(pa.binary(), data, starts[odd], ends[odd]))
 
     @classmethod
-    def _cut(cls, texts: pa.Array) -> Properties | None:
+    def _cut(cls, texts: pa.Array, *, look_for_uniform: bool = True) -> Properties | UniformProperties | None:
         """Cut at the separators; None unless they alternate everywhere, with something between them."""
         offsets, octets = content(texts)
         separators = np.flatnonzero(_is_separator(octets))
@@ -49,6 +50,9 @@ class Properties:
             return None
         if (np.diff(separators, prepend=-1) == 1).any():
             return None
+        uniform = UniformProperties.find(octets, offsets, separators) if look_for_uniform else None
+        if uniform is not None:
+            return uniform
         # Offsets over the same bytes: name, separator, value, separator, name …
         edges = np.zeros(2 * len(separators) + 1, np.int32)
         edges[1::2], edges[2::2] = separators, separators + 1

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pyromq.client.publish import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import CorruptRecord, PyroMQError
+from pyromq.protocol.filter import SQL92, TAG
 from pyromq.spark.brokers import Brokers, Pull
 from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options import LARGEST_PULL_BYTES, ReadOptions
@@ -21,6 +22,14 @@ _PATIENCE_AT_THE_END = 5.0
 """Seconds for a queue that ends too early: a broker that has just started, or a slave, may still be catching up."""
 
 
+_SLAVE_ID = 1
+
+
+def first_broker(options: ReadOptions) -> int:
+    """Return which broker of a group to ask first; where it is missing, another one is asked."""
+    return _SLAVE_ID if options.read_from == "slave" else MASTER_ID
+
+
 class Puller:
     """The answers to the pulls of one range, in order."""
 
@@ -28,7 +37,7 @@ class Puller:
         self._brokers = brokers
         self._queue, self._position, self._stop = part
         self._options = options
-        self._broker_id = MASTER_ID
+        self._broker_id = first_broker(options)
 
     def bodies(self) -> Iterator[bytes]:
         """Yield stored records; the last ones may lie beyond the range if the broker filters.
@@ -80,7 +89,8 @@ class Puller:
             self._position,
             broker_id=self._broker_id,
             group=self._options.group,
-            tags=self._options.tags,
+            expression=self._options.tags if self._options.sql is None else self._options.sql,
+            expression_type=TAG if self._options.sql is None else SQL92,
             max_count=min(self._options.pull_batch_size, self._stop - self._position),
             max_bytes=min(self._options.batch_bytes, LARGEST_PULL_BYTES),
             timeout=self._options.pull_timeout,
@@ -88,7 +98,7 @@ class Puller:
 
     def _look_for_brokers(self) -> None:
         """Ask where the broker is now: it may have moved, or a slave may be all that is left."""
-        self._broker_id = MASTER_ID
+        self._broker_id = first_broker(self._options)
         try:
             self._brokers.refresh(self._queue.topic)
         except PyroMQError as error:

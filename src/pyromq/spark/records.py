@@ -20,14 +20,15 @@ from pyromq.errors import CorruptRecord
 from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH
 from pyromq.protocol.record import BORN_HOST_V6_FLAG, MESSAGE_MAGIC, STORE_HOST_V6_FLAG
 from pyromq.spark.arrow import Int64s
+from pyromq.store.gather import Buffer, gather
 
 SMALLEST_RECORD = 91
+_HEAD_SIZE = 88
 
 _MAGIC = np.uint32(MESSAGE_MAGIC).view(np.int32)
 _SIZE = struct.Struct(">i")
 _QUEUE_AND_PHYSICAL_OFFSET = struct.Struct(">qq")
 
-Buffer = bytes | bytearray | memoryview
 Rows = NDArray[np.bool_]
 Range = tuple[Int64s, Int64s]
 
@@ -45,14 +46,21 @@ def record_starts(body: Buffer) -> list[int]:
     return starts
 
 
-def gather(data: Buffer, positions: Int64s, kind: str, offset: int = 0) -> NDArray[Any]:
-    """Return the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each position."""
-    if not len(positions):
-        return np.empty(0, kind)
-    # An overlapping view of stride 1 is faster here than a structured type.
-    length = len(data) - int(kind[1]) + 1 - offset
-    view: NDArray[Any] = np.ndarray((length,), ">" + kind, data, offset, (1,))
-    return view[positions].astype(kind)
+class Heads:
+    """The fixed fields of records, side by side: each record is visited once, however many fields are looked at."""
+
+    def __init__(self, data: Buffer, starts: Int64s) -> None:
+        if len(starts):
+            heads: NDArray[np.void] = np.ndarray((len(data) - _HEAD_SIZE + 1,), f"V{_HEAD_SIZE}", data, 0, (1,))
+            self._octets = heads[starts].view(np.uint8)
+        self._count = len(starts)
+
+    def numbers(self, offset: int, kind: str) -> NDArray[Any]:
+        """Return the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each record."""
+        if not self._count:
+            return np.empty(0, kind)
+        view: NDArray[Any] = np.ndarray((self._count,), ">" + kind, self._octets.data, offset, (_HEAD_SIZE,))
+        return view.astype(kind)
 
 
 class Records:
@@ -61,11 +69,21 @@ class Records:
     Raises CorruptRecord naming the first one that is damaged. `bodies`, `topics` and `properties` are their ranges.
     """
 
-    def __init__(self, data: Buffer, starts: Int64s) -> None:
+    bodies: Range
+    topics: Range
+    properties: Range
+
+    def __init__(self, data: Buffer, starts: Int64s, heads: Heads | None = None) -> None:
+        """Look at records; `heads` are theirs, for whoever has them."""
         self.data = data
         self.starts = starts
         self.octets = np.frombuffer(data, np.uint8)
+        self._given_heads = heads
         self._find_parts()
+
+    @cached_property
+    def _heads(self) -> Heads:
+        return self._given_heads or Heads(self.data, self.starts)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -75,8 +93,15 @@ class Records:
         return Records(self.data, self.starts[rows])
 
     def numbers(self, offset: int, kind: str, positions: Int64s | None = None) -> NDArray[Any]:
-        """Gather the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each record, or from other positions."""
-        return gather(self.data, self.starts if positions is None else positions, kind, offset)
+        """Return the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each record, or from other positions."""
+        if positions is None or positions is self.starts:
+            return self._heads.numbers(offset, kind)
+        return gather(self.data, positions, kind, offset)
+
+    @cached_property
+    def queue_ids(self) -> NDArray[np.int32]:
+        """The queue of each record."""
+        return self.numbers(12, "i4")
 
     @property
     def queue_offsets(self) -> Int64s:
@@ -112,7 +137,11 @@ class Records:
 
     def _find_parts(self) -> None:
         readable = len(self.data) - 1
-        self._refuse(self.starts + SMALLEST_RECORD > readable)
+        if not len(self):
+            nothing = np.empty(0, np.int64)
+            self.bodies = self.topics = self.properties = nothing, nothing
+            return
+        self._refuse((self.starts < 0) | (self.starts + SMALLEST_RECORD > readable))
         ends = self.starts + self.numbers(0, "i4")
         self._refuse((self.numbers(4, "i4") != _MAGIC) | (ends > readable))
         bodies = self.after_hosts + 88
@@ -123,9 +152,9 @@ class Records:
         properties = body_ends + 3 + topic_lengths
         self._refuse((topic_lengths > 127) | (properties > ends))
         self._refuse(properties + self.numbers(0, "i2", properties - 2) != ends)
-        self.bodies: Range = bodies, body_ends
-        self.topics: Range = body_ends + 1, properties - 2
-        self.properties: Range = properties, ends
+        self.bodies = bodies, body_ends
+        self.topics = body_ends + 1, properties - 2
+        self.properties = properties, ends
 
     def _refuse(self, damaged: Rows) -> None:
         if damaged.any():

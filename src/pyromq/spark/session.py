@@ -1,15 +1,19 @@
-"""Spark sessions with format "pyromq": any that the user has made, or a quiet local one that has found its Java."""
+"""Spark sessions with format "pyromq": any that the user has made, or a quiet one, local or on a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyromq.errors import ConfigError
+from pyromq.spark import ship as shipping
+from pyromq.spark.addresses import check_reachable
 from pyromq.spark.java import cache_directory, prepare_environment, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG4J2 = """rootLogger.level = error
@@ -20,8 +24,11 @@ appender.e.target = SYSTEM_ERR
 appender.e.layout.type = PatternLayout
 appender.e.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+Settings = dict[str, bool | float | int | str | None]
+
+_TIME_ZONE = "spark.sql.session.timeZone"
 _SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
+    _TIME_ZONE: "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -36,16 +43,46 @@ _FAST_CHECKPOINTS = {
 }
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, ship: bool = False) -> None:
     """Make format "pyromq" known to a session; needed only where Spark does not find the package by itself.
 
-    Raises ConfigError if the session runs tasks speculatively: two attempts of one task would send everything twice.
+    With `ship` the package travels with the session, for clusters that do not have it; see docs/spark_cluster.md for
+    what must be there. Raises ConfigError if the session runs tasks speculatively: two attempts of one task would send
+    everything twice.
     """
-    from pyromq.spark.source import PyroMQDataSource
-
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigError("spark.speculation=true runs tasks twice, and a sink would send twice: switch it off")
-    spark.dataSource.register(PyroMQDataSource)
+    spark.dataSource.register(shipping.ship(spark) if ship else _installed_source())
+
+
+def _installed_source() -> type[DataSource]:
+    from pyromq.spark.source import PyroMQDataSource
+
+    return PyroMQDataSource
+
+
+def session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    ship: bool = False,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a session with format "pyromq" on this machine, on a cluster (`master`) or over Connect (`remote`).
+
+    `ship` is for clusters without the package: see `register`. `conf` adds to the settings and wins over them. Raises
+    ConfigError where Spark or its Java is missing, where no cluster answers, and where tasks would run speculatively.
+
+    >>> spark = session("archive", master="spark://10.0.0.1:7077", conf={"spark.executor.memory": "2g"})
+    >>> spark = session("archive", remote="sc://10.0.0.1:15002")
+    """
+    if master and remote:
+        raise ConfigError("a session has a master or a remote, not both: a Connect server has chosen its master")
+    check_reachable(remote or master or "")
+    spark = _connect(remote, conf or {}) if remote else _start(app_name, master or "local[*]", conf or {})
+    register(spark, ship=ship)
+    return spark
 
 
 def local_session(
@@ -58,18 +95,33 @@ def local_session(
 
     >>> spark = local_session("orders", "local[2]", **{"spark.driver.memory": "2g"})
     """
-    if find_spec("pyspark") is None:
-        raise ConfigError("Spark is not installed: pip install 'pyromq[spark]'")
-    prepare_environment()
+    spark = _start(app_name, master, {**(_FAST_CHECKPOINTS if fast_checkpoints else {}), **conf})
+    register(spark)
+    return spark
+
+
+def _start(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+    _need_spark()
+    prepare_environment(local=master.startswith("local"))
     from pyspark.sql import SparkSession
 
     log4j2 = write_once(cache_directory() / "log4j2.properties", _LOG4J2)
-    settings: dict[str, bool | float | int | str | None] = {
-        **_SETTINGS,
-        **(_FAST_CHECKPOINTS if fast_checkpoints else {}),
-        **conf,
-    }
+    settings: Settings = {**_SETTINGS, **conf}
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={log4j2.as_uri()} {conf.get(_JAVA_OPTIONS, '')}".strip()
-    spark = SparkSession.Builder().appName(app_name).master(master).config(map=settings).getOrCreate()
-    register(spark)
-    return spark
+    return SparkSession.Builder().appName(app_name).master(master).config(map=settings).getOrCreate()
+
+
+def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
+    """Return a session of a Connect server; it needs no Java here, and most settings were made at the server."""
+    _need_spark()
+    if find_spec("grpc") is None:
+        raise ConfigError("Spark Connect is not installed: pip install 'pyromq[spark]'")
+    from pyspark.sql import SparkSession
+
+    settings: Settings = {_TIME_ZONE: _SETTINGS[_TIME_ZONE], **conf}
+    return SparkSession.Builder().remote(remote).config(map=settings).getOrCreate()
+
+
+def _need_spark() -> None:
+    if find_spec("pyspark") is None:
+        raise ConfigError("Spark is not installed: pip install 'pyromq[spark]'")

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from pyromq.errors import ConfigError
 from pyromq.spark.options import ReadOptions, read_options, schema_options
+from pyromq.spark.pushdown import is_pushing
 from pyromq.spark.schema import COLUMN_TYPES, check_columns, ddl
 from pyromq.spark.write_options import write_options
 
@@ -39,12 +40,12 @@ class PyroMQDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = with_schema(read_options(self.options, streaming=False), schema)
         if options.store:
-            from pyromq.spark.store_source import StoreBatchReader
+            from pyromq.spark.store_source import PushingStoreReader, StoreBatchReader
 
-            return StoreBatchReader(options)
-        from pyromq.spark.batch import BatchReader
+            return PushingStoreReader(options) if is_pushing() else StoreBatchReader(options)
+        from pyromq.spark.batch import BatchReader, PushingBatchReader
 
-        return BatchReader(options)
+        return PushingBatchReader(options) if is_pushing() else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = with_schema(read_options(self.options, streaming=True), schema)

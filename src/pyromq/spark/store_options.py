@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-from pyromq.errors import ConfigError, NotSupported
+from pyromq.errors import ConfigError
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.sql92.filter import compile_sql
 from pyromq.spark import option_values
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.option_values import Parsers
@@ -16,7 +15,7 @@ from pyromq.spark.option_values import Parsers
 STORE = "store"
 """What stands for the broker's name in offsets of a store whose broker nobody has named."""
 
-_OF_BROKERS = ("group", "readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
+_OF_BROKERS = ("readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
 
 
 def check_way(texts: Mapping[str, str]) -> None:
@@ -30,11 +29,6 @@ def check_way(texts: Mapping[str, str]) -> None:
     if "store" in texts:
         for name in (name for name in _OF_BROKERS if name in texts):
             raise ConfigError(f"option {name} is for reads through brokers; leave it out with option store")
-        for name in ("startingOffsets", "endingOffsets"):
-            if texts.get(name, "").lower() == "committed":
-                raise ConfigError(f"option {name}: a read from files has no group; take earliest, latest or JSON")
-    elif "sql" in texts:
-        raise NotSupported("option sql: SQL filters by brokers, not in this version; option store has them")
     else:
         for name in (name for name in STORE_PARSERS if name in texts):
             raise ConfigError(f"option {name} belongs to option store; leave it out")
@@ -60,10 +54,6 @@ def _directory(text: str) -> str:
     return os.path.abspath(unquote(url.path) if url.scheme else text)
 
 
-def _sql(text: str) -> str:
-    return compile_sql(text).expression
-
-
 def _broker_name(text: str) -> str:
     if not text:
         raise ValueError("expected the name of the broker that wrote the store")
@@ -73,6 +63,5 @@ def _broker_name(text: str) -> str:
 STORE_PARSERS: Parsers = {
     "store": ("store", _directory),
     "brokerName": ("broker_name", _broker_name),
-    "sql": ("sql", _sql),
     "checkCrc": ("check_crc", option_values.truth),
 }

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
-from pyromq.protocol.bodies import TopicConfigSerializeWrapper, decode
+from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.queues import is_for_patterns
@@ -96,8 +96,12 @@ class StoreQueues:
         return {queue: since(queue.topic, queue.queue_id, timestamp_ms) for queue in queues}
 
     def committed_offsets(self, queues: Iterable[MessageQueue], group: str) -> Offsets:
-        """Return nothing: a reader of files is in no group."""
-        return {}
+        """Return what the group had committed when the broker last saved it; other queues are left out."""
+        file = ReadOnlyFile(self._reader.root / CONFIG_NAME / "consumerOffset.json")
+        table = file.load(lambda text: decode(ConsumerOffsetSerializeWrapper, text))
+        by_topic = table.offset_table if table else {}
+        found = {queue: by_topic.get(f"{queue.topic}@{group}", {}).get(queue.queue_id) for queue in queues}
+        return {queue: offset for queue, offset in found.items() if offset is not None and offset >= 0}
 
     def commit(self, offsets: Offsets, group: str) -> Offsets:
         """Take nothing: files are only read."""

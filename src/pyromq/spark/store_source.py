@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
+from pyromq.spark.batch import BatchReader
 from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import Slices
 from pyromq.spark.positions import bounds
+from pyromq.spark.pushdown import PushesFilters
 from pyromq.spark.store_plan import LogRange, plan_store
 from pyromq.spark.store_queues import StoreQueues
 from pyromq.spark.stream import StreamReader
@@ -19,18 +21,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class StoreBatchReader(DataSourceReader):
+class StoreBatchReader(BatchReader):
     """Reads what lies between two positions of each queue, as the files were when the read was planned."""
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
 
     def partitions(self) -> list[InputPartition]:
         with StoreQueues(self._options.store, self._options.broker_name) as store:
-            return list(plan_store(store, bounds(store, self._options), self._options))
+            return list(plan_store(store, bounds(store, self._options, self._narrowing), self._options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self._options)
+
+
+class PushingStoreReader(PushesFilters, StoreBatchReader):
+    """The same where Spark pushes filters down."""
 
 
 class StoreStreamReader(StreamReader):

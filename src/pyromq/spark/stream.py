@@ -21,7 +21,6 @@ from pyspark.sql.streaming.datasource import (
 
 from pyromq.errors import PyroMQError
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.brokers import connect
 from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import Slices, plan
@@ -35,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _IDLE_WAIT = 0.5
 """Seconds a poll waits for messages: an idle stream then costs nothing, and stopping one is not held up."""
+_SHORT_WAIT = 0.1
 _ROUTE_AGE = 10.0
 """Seconds after which new topics, queues and brokers are looked for."""
 
@@ -51,9 +51,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed: Offsets = {}
         self._queues: list[MessageQueue] = []
         self._queues_found_at = float("-inf")
+        self._last_batch = float("-inf")
 
     @property
     def _source(self) -> Queues:
+        from pyromq.spark.brokers import connect  # a stream of files starts faster without
+
         return connect(self._options.namesrv)  # not kept: this object is pickled
 
     def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
@@ -84,6 +87,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._next_end(begin)
         first = self._first_offsets(begin, end)
         end = {queue: offset for queue, offset in end.items() if queue in begin or queue in first}
+        if not self._is_worth_a_batch(begin | first, end):
+            return start
         if isinstance(limit, ReadMaxRows):
             end = limited(begin | first, end, limit.max_rows)
         return to_json(begin | end)
@@ -145,6 +150,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._source.reachable_max_offsets(queues)
         self._latest = begin | end
         return end
+
+    def _is_worth_a_batch(self, first: Offsets, end: Offsets) -> bool:
+        """Tell whether enough messages wait, or have waited long enough; a bounded run waits for none."""
+        waiting = sum(offset - first.get(queue, offset) for queue, offset in end.items())
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or not waiting:
+            return True
+        now = time.monotonic()
+        if waiting < least and now - self._last_batch < self._options.max_trigger_delay:
+            time.sleep(_SHORT_WAIT)  # messages are there, so nothing else holds this poll up
+            return False
+        self._last_batch = now
+        return True
 
     def _first_offsets(self, begin: Offsets, end: Offsets) -> Offsets:
         """Return where reading can begin in the queues that have news, having checked that nothing is lost."""

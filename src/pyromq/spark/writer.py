@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyromq.blocking import Portal
+from pyromq.client.portal import Portal
 from pyromq.errors import InvalidMessage, LocalProtocolError
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic

@@ -1,0 +1,69 @@
+"""What Spark raises, as the one line that says what to do.
+
+Spark wraps what a Python data source raises into an exception of its own, whose text holds our whole traceback, ids of
+queries and tasks, and sometimes the stack of the JVM. Our line is the last one of the traceback.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyromq.errors import PyroMQError
+
+_OURS = re.compile(r"^\s*pyromq\.errors\.\w+(?:: (?P<text>.*))?$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+_PYTHON_ERROR = re.compile(r"^(?P<text>[\w.]+(?:: .*)?)$", re.MULTILINE)
+_WRAPPERS = re.compile(
+    r"^(?:\[STREAM_FAILED\].*?terminated with exception: "  # a query's own name for whatever ended it
+    r"|Job aborted due to stage failure:.*?\(executor [^)]*\): "
+    r"|\([\w.$]+\) "  # the class, over Connect
+    r"|(?:[a-z]\w*\.)+[A-Z][\w$]*: "  # the class, elsewhere
+    r"|\[[A-Z][A-Z0-9_.]*\] )"
+)
+_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
+_SHIP = "install PyroMQ on the cluster, or call pyromq.spark.register(spark, ship=True)"
+_ADVICE = {
+    "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": "messages are only ever added to a topic: write with mode('append')",
+    "No module named 'pyromq'": f"an executor or the planner has no PyroMQ: {_SHIP}",
+    "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_SHIP}",
+    "JAVA_GATEWAY_EXITED": "Spark's Java did not start: its own lines above say why",
+}
+"""What to do about what Spark says in words of its own."""
+
+
+_LACKING = re.compile(r"No module named '(?P<name>msgspec|numpy|pyarrow|lz4|zstandard)'")
+
+
+def one_line(error: BaseException) -> str:
+    """Return what went wrong in one line: ours where Spark's exception holds one, else the gist of Spark's text."""
+    text = str(error)
+    if isinstance(error, PyroMQError):
+        return _first_line(text) or type(error).__name__
+    if ours := list(_OURS.finditer(text)):
+        return ours[-1]["text"] or ours[-1][0].strip()
+    return _advice(text) or _python_error(text) or _gist(text) or type(error).__name__
+
+
+def _advice(text: str) -> str:
+    if lacking := _LACKING.search(text):
+        return f"the cluster's Python lacks {lacking['name']}: pip install {lacking['name']} on every node"
+    return next((advice for sign, advice in _ADVICE.items() if sign in text), "")
+
+
+def _python_error(text: str) -> str:
+    """Return the last line of the last Python traceback: the first that is not indented."""
+    _, found, trace = text.rpartition(_TRACEBACK)
+    line = _PYTHON_ERROR.search(trace) if found else None
+    return line["text"] if line else ""
+
+
+def _gist(text: str) -> str:
+    """Return the first line without the names that Spark puts around it."""
+    line = _first_line(text)
+    while shorter := _WRAPPERS.match(line):
+        line = line[shorter.end() :]
+    return _STATE.sub("", line)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -1,0 +1,105 @@
+"""Filters that Spark pushes down narrow what is read, and never too much; progress becomes lag."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+from pyromq import Message, blocking
+from pyromq.spark.batch import BatchReader, PushingBatchReader
+from pyromq.spark.options import read_options
+from pyromq.spark.partitions import Slices
+from pyromq.spark.progress import QueueLag, lag
+from pyromq.spark.pushdown import as_expression, is_pushing
+from pyromq.testing import LocalCluster
+from tests.spark.conftest import Sent, send
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def sent(producer: blocking.Producer) -> Sent:
+    topics = ("pushed", "pushed-too")
+    messages = [Message(topic=topics[number % 2], body=b"x", tags="ab"[number // 2 % 2]) for number in range(64)]
+    return send(producer, messages)
+
+
+def _ranges(cluster: LocalCluster, *filters: Filter, **options: str) -> list[tuple[str, int, int, int]]:
+    given = {"namesrv": cluster.namesrv, "subscribe": "pushed,pushed-too"} | options
+    reader = PushingBatchReader(read_options(given, streaming=False))
+    assert list(reader.pushFilters(list(filters))) == list(filters), "Spark applies all of them to what arrives"
+    reader = pickle.loads(pickle.dumps(reader))
+    slices = [part for one in reader.partitions() if isinstance(one, Slices) for part in one.slices]
+    return sorted((part.queue.topic, part.queue.queue_id, part.start, part.stop) for part in slices)
+
+
+def test_no_filter_leaves_all(cluster: LocalCluster, sent: Sent) -> None:
+    everything = _ranges(cluster)
+    assert sum(stop - start for _, _, start, stop in everything) == 64
+    others = [IsNotNull(("topic",)), Not(EqualTo(("topic",), "x")), EqualTo(("properties", "k"), "v")]
+    assert _ranges(cluster, *others, EqualTo(("keys",), "k"), EqualNullSafe(("tags",), None)) == everything
+
+
+def test_topics_queues_and_offsets_are_left_out(cluster: LocalCluster, sent: Sent) -> None:
+    assert {row[0] for row in _ranges(cluster, EqualTo(("topic",), "pushed"))} == {"pushed"}
+    assert _ranges(cluster, EqualTo(("topic",), "elsewhere")) == []
+    chosen = _ranges(cluster, In(("topic",), ("pushed", None)), In(("queue_id",), (1, 2)), EqualTo(("queue_id",), 1))
+    assert {row[:2] for row in chosen} == {("pushed", 1)}
+    bounded = _ranges(cluster, GreaterThanOrEqual(("queue_offset",), 1), LessThanOrEqual(("queue_offset",), 2))
+    assert {row[2:] for row in bounded} == {(1, 3)}
+    assert {row[2:] for row in _ranges(cluster, EqualTo(("queue_offset",), 2))} == {(2, 3)}
+
+
+def test_times_are_bounded_generously(cluster: LocalCluster, sent: Sent) -> None:
+    everything = _ranges(cluster)
+    day = timedelta(days=1)
+    assert _ranges(cluster, GreaterThan(("store_timestamp",), NOW + day)) == []
+    assert _ranges(cluster, LessThan(("store_timestamp",), NOW - day)) == []
+    within = GreaterThan(("store_timestamp",), NOW - day), LessThan(("store_timestamp",), NOW + day)
+    assert _ranges(cluster, *within) == everything
+    assert _ranges(cluster, GreaterThan(("store_timestamp",), NOW + timedelta(seconds=30))) == everything
+
+
+def test_tags_go_to_the_broker_unless_it_has_a_filter(cluster: LocalCluster, sent: Sent) -> None:
+    def options(**given: str) -> Any:
+        reader = PushingBatchReader(read_options({"namesrv": "a:1", "subscribe": "t"} | given, streaming=False))
+        list(reader.pushFilters([In(("tags",), ("b", "a"))]))
+        return reader._options
+
+    assert options().tags == "a || b"
+    assert options(tags="c").tags == "c"
+    assert options(sql="x > 1").tags == "*"
+    assert [as_expression(frozenset(tags)) for tags in ([], ["*"], ["a || b"], [" a"])] == [None] * 4
+
+
+def test_a_plain_reader_takes_no_filters() -> None:
+    assert BatchReader.pushFilters is DataSourceReader.pushFilters, "Spark would refuse every read"
+    assert not is_pushing()
+
+
+def test_progress_becomes_lag_of_each_queue() -> None:
+    end, latest = ({"orders": {"broker-a": {"0": 5, "1": offset}}} for offset in (7, 9))
+    source = {"description": "…", "endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}
+    kafka = {"endOffset": '{"topic": {"0": 1}}', "latestOffset": None}
+    expected = [QueueLag("orders", "broker-a", 0, 5, 5), QueueLag("orders", "broker-a", 1, 7, 9)]
+    assert lag({"sources": [kafka, source]}) == expected
+    assert lag(json.dumps({"sources": [{"endOffset": end, "latestOffset": latest}]})) == expected
+    assert [queue.messages for queue in expected] == [0, 2]
+    assert lag(None) == lag({"sources": [{"endOffset": None, "latestOffset": None}]}) == []

@@ -1,0 +1,84 @@
+"""What a user reads when topic or broker are not there: one line that says what to do, from batch and stream alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from pyromq import Message, blocking
+from pyromq.client.portal import Portal
+from pyromq.clock import SystemClock
+from pyromq.errors import PyroMQError
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import request
+from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
+from pyromq.protocol.headers.routes import DeleteTopicInNamesrvRequestHeader
+from pyromq.remoting.client import RemotingClient
+from pyromq.spark.batch import BatchReader
+from pyromq.spark.options import read_options
+from pyromq.spark.stream import StreamReader
+from pyromq.testing import LocalCluster
+from tests.spark.conftest import send
+
+EVERYTHING = ReadAllAvailable()
+
+
+def _text(call: Callable[[], object]) -> str:
+    with pytest.raises(PyroMQError) as caught:
+        call()
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def _stream(namesrv: str, topic: str, **options: str) -> StreamReader:
+    given = {"namesrv": namesrv, "subscribe": topic, "startingOffsets": "earliest"} | options
+    return StreamReader(read_options(given, streaming=True))
+
+
+def _rows(namesrv: str, topic: str) -> list[Any]:
+    reader = BatchReader(read_options({"namesrv": namesrv, "subscribe": topic, "retryTimeout": "1s"}, streaming=False))
+    return [batch for part in reader.partitions() for batch in reader.read(part)]
+
+
+def test_a_missing_topic(cluster: LocalCluster) -> None:
+    for call in (lambda: _rows(cluster.namesrv, "nowhere"), _stream(cluster.namesrv, "nowhere").initialOffset):
+        text = _text(call)
+        assert "no broker has the topic 'nowhere'" in text
+        assert "create the topic" in text
+
+
+async def _delete(cluster: LocalCluster, topic: str) -> None:
+    """Delete a topic as mqadmin does: at the brokers, then at the name server."""
+    async with RemotingClient(SystemClock()) as remoting:
+        for address in (broker.address for broker in cluster.brokers):
+            header = DeleteTopicInBrokerRequestHeader(topic=topic)
+            await remoting.request(address, request(RequestCode.DELETE_TOPIC_IN_BROKER, header), 5.0)
+        gone = DeleteTopicInNamesrvRequestHeader(topic=topic)
+        await remoting.request(cluster.namesrv, request(RequestCode.DELETE_TOPIC_IN_NAMESRV, gone), 5.0)
+
+
+def test_a_topic_that_is_deleted_under_a_stream(cluster: LocalCluster, producer: blocking.Producer) -> None:
+    send(producer, [Message(topic="short-lived", body=b"x") for _ in range(16)])
+    readers = [_stream(cluster.namesrv, "short-lived", failOnDataLoss=text) for text in ("true", "false")]
+    for reader in readers:
+        reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    end = readers[0].latestOffset(readers[0].initialOffset(), EVERYTHING)
+    Portal.shared().call(_delete(cluster, "short-lived"))
+    text = _text(lambda: readers[0].latestOffset(end, EVERYTHING))
+    assert "its topic was deleted or made anew" in text
+    assert text.endswith("set failOnDataLoss=false to go on")
+    assert readers[1].latestOffset(end, EVERYTHING)
+
+
+def test_a_broker_that_is_down() -> None:
+    with LocalCluster() as cluster:
+        with blocking.Producer(group="g", namesrv=cluster.namesrv) as producer:
+            producer.send(Message(topic="orders", body=b"x"))
+        assert len(_rows(cluster.namesrv, "orders")) == 1
+        cluster.stop_broker()
+        for call in (lambda: _rows(cluster.namesrv, "orders"), _stream(cluster.namesrv, "orders").initialOffset):
+            assert "no broker has the topic 'orders'" in _text(call)
