@@ -2,57 +2,91 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from datetime import timedelta
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
-from pyromq.client.outcomes import ROLLBACK
-from pyromq.pipelines.demo import QUICK_CHECKS, compare, tell
-from pyromq.pipelines.shop import fates
-from pyromq.pipelines.shop_day import Day, Scene
-from pyromq.testing import LocalCluster
+from pyromq.pipelines.demo import Demo, run, tell
+from pyromq.pipelines.demo_books import Books, Sum, scenes
+from pyromq.pipelines.orders import REASONS
+from pyromq.pipelines.outcome import Outcome
+from pyromq.pipelines.shop import Shop, fates
+from pyromq.pipelines.shop_day import Scene
+from pyromq.pipelines.shop_groups import Stock
+from pyromq.pipelines.streams import LATE, REPEATED
+
+from .pages import Html
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def test_equal_sides_agree() -> None:
-    assert compare({"created": (2, 30)}, {"created": (2, 30)})[1]
+def test_a_line_that_differs_in_number_or_in_money_is_seen() -> None:
+    assert tell({"all": [Scene("a", 2, 2), Scene("b", 0, 0, 5, 5)]})[1]
+    assert not tell({"all": [Scene("a", 2, 2)], "more": [Scene("b", 1, 0)]})[1]
+    assert not tell({"all": [Scene("a", 2, 3)]})[1]
+    assert not tell({"all": [Scene("a", 2, 2, 30, 29)]})[1]
+
+
+@pytest.fixture
+def shop() -> Shop:
+    """A shop that has taken one order, twice, and some rubbish."""
+    shop = Shop(Stock(), timedelta(seconds=1))
+    shop.orders = {fate.order: fate for fate in fates(1, seed=1)}
+    shop.told = {(0, "created"), (0, "paid")}
+    shop.repeated = 1
+    shop.rubbish[REASONS[0]] = 2
+    return shop
+
+
+@pytest.fixture
+def books(shop: Shop) -> Books:
+    """What should come out of Spark then."""
+    totals = {state: total for state, total in shop.totals().items() if total[0]}
+    sums = [Sum(NOON, state, *total) for state, total in totals.items()]
+    return Books(totals, sums, {REASONS[0]: 2}, Outcome(read=5, written=2, dropped={REPEATED: 1}))
+
+
+def test_true_books_agree(shop: Shop, books: Books) -> None:
+    assert [scene for scene in scenes(shop, books) if not scene.is_true] == []
 
 
 @pytest.mark.parametrize(
-    "received", [{}, {"created": (1, 30)}, {"created": (2, 29)}, {"created": (2, 30), "paid": (1, 1)}]
+    "wrong",
+    [
+        {"kept": {}},
+        {"kept": {"created": (1, 1), "paid": (1, 1)}},
+        {"sums": []},
+        {"rejected": {}},
+        {"rejected": {REASONS[0]: 1, REASONS[1]: 1}},
+        {"outcome": Outcome(read=5, written=3, dropped={})},
+        {"outcome": Outcome(read=5, written=2, dropped={REPEATED: 1, LATE: 1})},
+    ],
 )
-def test_any_difference_is_seen(received: dict[str, tuple[int, int]]) -> None:
-    assert not compare({"created": (2, 30)}, received)[1]
+def test_wrong_books_are_seen(shop: Shop, books: Books, wrong: dict[str, Any]) -> None:
+    assert not all(scene.is_true for scene in scenes(shop, books._replace(**wrong)))
 
 
-def test_a_consumer_that_saw_too_little_or_too_much_is_seen() -> None:
-    assert tell([Scene("a", 2, 2), Scene("b", 0, 0)])[1]
-    assert not tell([Scene("a", 2, 2), Scene("b", 1, 0)])[1]
-    assert not tell([Scene("a", 2, 3)])[1]
-
-
-async def test_a_day_in_the_shop_ends_with_books_that_agree() -> None:
-    orders = fates(120, seed=20)
-    assert any(fate.payment is ROLLBACK for fate in orders)
-    settings = dict(setting.split("=") for setting in QUICK_CHECKS)
-    async with LocalCluster(settings=settings) as cluster:
-        day = Day(orders, timedelta(seconds=2))
-        await day.run(cluster.namesrv)
-    scenes = day.scenes()
-    assert [scene for scene in scenes if not scene.is_true] == []
-    nothing = {scene.name for scene in scenes if not scene.expected}
-    assert nothing == {"stock: states out of order", nothing_rolled_back(scenes)}, "everything else has happened"
-    assert day.shop.totals()["created"] == (120, sum(fate.cents for fate in orders))
-
-
-def nothing_rolled_back(scenes: list[Scene]) -> str:
-    return next(scene.name for scene in scenes if scene.name.endswith("rolled back"))
+def test_a_state_that_nobody_sent_is_seen(shop: Shop, books: Books) -> None:
+    books.kept["dreamt of"] = (1, 5)
+    assert not all(scene.is_true for scene in scenes(shop, books))
 
 
 @pytest.mark.spark
-def test_the_demo_runs_and_both_sides_agree() -> None:
-    command = [sys.executable, "-m", "pyromq.pipelines.demo", "--orders", "60"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "what came out is what went in" in done.stdout
+@pytest.mark.timeout(300)
+def test_a_day_in_the_shop_ends_with_books_that_agree_and_a_page(spark: SparkSession, tmp_path: Path) -> None:
+    demo = Demo(orders=60, seed=0, patience=timedelta(seconds=1), out=tmp_path / "kept")
+    parts = run(demo, lambda: spark, Console(file=io.StringIO()))
+    assert [scene for part in parts.values() for scene in part if not scene.is_true] == []
+    nothing = {scene.name for part in parts.values() for scene in part if not scene.expected}
+    assert len(nothing) == 4, f"everything else has happened: {nothing}"
+    page = Html(demo.page.read_text())
+    assert f"all {sum(map(len, parts.values()))} lines agree" in page.text
+    for word in ("A day in the shop", "Cents by window and state", "stock: every state", "Size of bodies", "Behind"):
+        assert word in page.text

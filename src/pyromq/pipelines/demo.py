@@ -1,6 +1,6 @@
 """`make demo`: a day in a shop, whose orders go in through a producer, and come out of consumers and of Spark.
 
-What went in and what came out must agree, on both ways; the exit code says whether they do.
+What went in and what came out must agree, on all ways; the exit code says whether they do. A page with charts stays.
 """
 
 from __future__ import annotations
@@ -10,28 +10,35 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
 from pyromq.errors import PyroMQError
-from pyromq.pipelines import orders
-from pyromq.pipelines.shop import STATES, Totals, fates
-from pyromq.pipelines.shop_day import Day, Scene
+from pyromq.pipelines import demo_books, demo_page, orders, report
+from pyromq.pipelines.demo_books import Books
+from pyromq.pipelines.outcome import Silent
+from pyromq.pipelines.report_profile import Profile
+from pyromq.pipelines.shop import fates
+from pyromq.pipelines.shop_day import TOPICS, Day, Scene
+from pyromq.spark.errors import one_line
 from pyromq.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE = timedelta(seconds=5)
-"""How long the shop waits for the money."""
-QUICK_CHECKS = ("transactionTimeOut=1000", "transactionCheckInterval=1000")
-"""A broker waits a minute before it asks about a transaction; a demo has less time."""
+SETTINGS = ("transactionTimeOut=1000", "transactionCheckInterval=1000", "traceTopicEnable=true")
+"""A broker waits a minute before it asks about a transaction; a demo has less time. The shop's clients write traces."""
+_WINDOW = 1
+_PARTS = 1
 
 
 @contextmanager
@@ -39,7 +46,7 @@ def servers(data: Path) -> Iterator[str]:
     """Run `pyromq up` on free ports; yield the name server's address."""
     command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data)]
     ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
-    settings = [word for setting in QUICK_CHECKS for word in ("--set", setting)]
+    settings = [word for setting in SETTINGS for word in ("--set", setting)]
     with (data / "server.log").open("w") as log:
         process = subprocess.Popen([*command, *ports, *settings], stdout=subprocess.PIPE, stderr=log, text=True)
     try:
@@ -53,38 +60,67 @@ def servers(data: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def aggregate(spark: SparkSession, namesrv: str, checkpoint: Path) -> Totals:
-    """Stream the topic through the `orders` pipeline and return what came out."""
-    totals = orders.build(spark, orders.Options(namesrv=namesrv))
-    query = (
-        totals.writeStream.format("memory")
-        .queryName("totals")
-        .outputMode("complete")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return {row.state: (row.messages, row.cents) for row in spark.table("totals").collect()}
+def start_spark() -> SparkSession:
+    """Start Spark for small streams: a demo has few rows and many of them."""
+    return local_session("pyromq-demo", fast_checkpoints=True, **{"spark.sql.shuffle.partitions": str(_PARTS)})
 
 
-def compare(sent: Totals, received: Totals) -> tuple[Table, bool]:
-    """Lay both sides next to each other and tell whether they agree."""
-    table = Table("state", "messages in", "messages out", "cents in", "cents out", "")
-    agree = True
-    for state in sorted(sent.keys() | received.keys(), key=lambda s: STATES.index(s) if s in STATES else 99):
-        into, out = sent.get(state, (0, 0)), received.get(state, (0, 0))
-        agree &= into == out
-        table.add_row(state, f"{into[0]:,}", f"{out[0]:,}", f"{into[1]:,}", f"{out[1]:,}", "✓" if into == out else "✗")
-    return table, agree
+def stream(spark: SparkSession, namesrv: str, directory: Path) -> Books:
+    """Stream the topic through `orders`, and read what came out."""
+    options = orders.Options(namesrv=namesrv, out=str(directory), window=f"{_WINDOW} seconds", parts=_PARTS)
+    return demo_books.read_books(spark, options, orders.run(spark, options, Silent()))
 
 
-def tell(scenes: list[Scene]) -> tuple[Table, bool]:
-    """Lay out what consumers saw, and tell whether that is what they should have seen."""
-    table = Table("consumers", "expected", "seen", "")
-    for scene in scenes:
-        table.add_row(scene.name, f"{scene.expected:,}", f"{scene.seen:,}", "✓" if scene.is_true else "✗")
-    return table, all(scene.is_true for scene in scenes)
+def profile(spark: SparkSession, namesrv: str) -> Profile:
+    """Take the profile of the shop's topics."""
+    return report.take_profile(spark, report.Options(namesrv=namesrv, topics=",".join(TOPICS)), Silent())
+
+
+def tell(parts: Mapping[str, Sequence[Scene]]) -> tuple[Table, bool]:
+    """Lay out what went in and what came out, and tell whether they agree."""
+    table = Table("", "went in", "came out", "cents in", "cents out", "")
+    for name, scenes in parts.items():
+        table.add_section()
+        table.add_row(f"[bold]{name}")
+        for scene in scenes:
+            cents = ("" if amount is None else f"{amount:,}" for amount in (scene.cents_expected, scene.cents_seen))
+            sign = "[green]✓" if scene.is_true else "[red]✗"
+            table.add_row(scene.name, f"{scene.expected:,}", f"{scene.seen:,}", *cents, sign)
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    return table, all(scene.is_true for scenes in parts.values() for scene in scenes)
+
+
+class Demo(Struct, frozen=True, kw_only=True):
+    """How large the demo is, and where its page goes."""
+
+    orders: int = 2000
+    seed: int = 20
+    patience: timedelta = timedelta(seconds=5)
+    """How long the shop waits for the money."""
+    out: Path = Path("pyromq-demo")
+
+    @property
+    def page(self) -> Path:
+        """The page that stays."""
+        return self.out / "report.html"
+
+
+def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> dict[str, list[Scene]]:
+    """Run the day and Spark, write the page; return what went in and what came out."""
+    with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as directory, servers(Path(directory)) as namesrv:
+        console.print(f"name server and broker are up ({namesrv}); the shop opens for {demo.orders:,} orders")
+        day = Day(fates(demo.orders, demo.seed), demo.patience)
+        asyncio.run(day.run(namesrv))
+        console.print(f"the shop is closed, with {len(day.shop.told):,} messages; Spark streams them through `orders`")
+        books = stream(session(), namesrv, Path(directory) / "orders")
+        console.print("and takes the profile of the shop's topics")
+        seen = profile(session(), namesrv)
+    parts = {"Consumers": day.scenes(), "Spark": demo_books.scenes(day.shop, books)}
+    demo.out.mkdir(parents=True, exist_ok=True)
+    page = demo_page.render(day.shop.totals(), parts, books, seen, _WINDOW, datetime.now(UTC))
+    demo.page.write_text(page, encoding="utf-8")
+    return parts
 
 
 def main() -> int:
@@ -92,23 +128,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=20)
-    options = parser.parse_args()
-    console = Console()
-    with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as directory, servers(Path(directory)) as namesrv:
-        console.print(f"name server and broker are up ({namesrv}); the shop opens for {options.orders:,} orders")
-        day = Day(fates(options.orders, options.seed), PATIENCE)
-        asyncio.run(day.run(namesrv))
-        sent = day.shop.totals()
-        table, consumed = tell(day.scenes())
-        console.print(table)
-        console.print(f"{sum(count for count, _ in sent.values()):,} messages sent; starting Spark")
-        spark = local_session("pyromq-demo")
-        received = aggregate(spark, namesrv, Path(directory) / "checkpoint")
-        spark.stop()
-    table, agree = compare(sent, received)
+    parser.add_argument("--out", type=Path, default=Path("pyromq-demo"), help="directory for the page")
+    demo = Demo(**vars(parser.parse_args()))
+    console, began = Console(), time.monotonic()
+    session = cache(start_spark)  # in this thread: one that was started in another does not know our format here
+    try:
+        table, agree = tell(run(demo, session, console))
+    except PyroMQError as error:
+        console.print(f"[red]{one_line(error)}[/]")
+        return 1
+    finally:
+        if session.cache_info().currsize:
+            session().stop()
     console.print(table)
-    agree &= consumed
     console.print("[green]what came out is what went in[/]" if agree else "[red]the two sides differ[/]")
+    console.print(f"{time.monotonic() - began:.0f} s; the page with the charts is {demo.page.resolve()}")
     return 0 if agree else 1
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import Counter
 from datetime import timedelta
 
 from msgspec import Struct
@@ -17,11 +18,18 @@ from msgspec import Struct
 from pyromq.client.outcomes import COMMIT, ROLLBACK
 from pyromq.client.results import SendResult
 from pyromq.client.transaction_producer import TransactionProducer
+from pyromq.pipelines.orders import REASONS, STATES
 from pyromq.pipelines.shop_groups import Seen, Stock
 from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.message import Message, MessageExt
 
-STATES = ("created", "paid", "shipped", "finished", "cancelled")
+RUBBISH = (
+    b"an order for 3 lamps, please",
+    b'{"state": "created", "cents": 100}',
+    b'{"order_id": 1, "state": "dreamt of", "cents": 100}',
+    b'{"order_id": 1, "state": "created", "cents": -5}',
+)
+"""What also arrives in the topic: one body for each reason why a message is no order."""
 Totals = dict[str, tuple[int, int]]
 
 _WALKS_AT_ONCE = 100
@@ -63,18 +71,20 @@ class Shop:
         self.timeouts_cancelled: set[int] = set()
         self.timeouts_delivered: set[int] = set()
         self.asked: set[int] = set()
-        self._orders: dict[int, Fate] = {}
+        self.rubbish: Counter[str] = Counter()
+        self.repeated = 0
+        self.orders: dict[int, Fate] = {}
         self._stock = stock
         self._patience = patience
 
     def totals(self) -> Totals:
         """Return messages and cents that went in, by state."""
-        cents = {state: [self._orders[order].cents for order, told in self.told if told == state] for state in STATES}
+        cents = {state: [self.orders[order].cents for order, told in self.told if told == state] for state in STATES}
         return {state: (len(amounts), sum(amounts)) for state, amounts in cents.items()}
 
     async def open(self, producer: TransactionProducer, orders: list[Fate]) -> None:
         """Walk all orders, some at a time."""
-        self._orders = {fate.order: fate for fate in orders}
+        self.orders = {fate.order: fate for fate in orders}
         doors = asyncio.Semaphore(_WALKS_AT_ONCE)
 
         async def walk(fate: Fate) -> None:
@@ -85,11 +95,23 @@ class Shop:
 
     async def _walk(self, producer: TransactionProducer, fate: Fate) -> None:
         await self._tell(producer, fate, "created")
+        await self._disturb(producer, fate)
         timeout = Message(topic="order-timeouts", body=b"unpaid", keys=[f"o-{fate.order}"])
         later = await producer.send(timeout, delay=self._patience)
         if fate.steps > 1 and await self._pay(producer, fate, later):
             for state in STATES[2 : fate.steps]:
                 await self._tell(producer, fate, state)
+
+    async def _disturb(self, producer: TransactionProducer, fate: Fate) -> None:
+        """Send what no shop wants: some orders arrive twice, and some messages are no orders."""
+        if fate.order % 25 == 2:
+            await producer.send(self._message(fate, "created"), order_key=f"o-{fate.order}")
+            self.repeated += 1
+        if fate.order % 15 == 5:
+            kind = fate.order // 15 % len(REASONS)
+            rubbish = Message(topic="orders", body=RUBBISH[kind], tags="created", keys=[f"o-{fate.order}"])
+            await producer.send(rubbish, order_key=f"o-{fate.order}")
+            self.rubbish[REASONS[kind]] += 1
 
     async def _pay(self, producer: TransactionProducer, fate: Fate, later: SendResult) -> bool:
         await producer.send_in_transaction(self._message(fate, "paid"), self.pay, order_key=f"o-{fate.order}")
@@ -127,7 +149,7 @@ class Shop:
         self.told.add((fate.order, state))
 
     def _fate(self, message: MessageExt) -> Fate:
-        return self._orders[int(message.keys[0].removeprefix("o-"))]
+        return self.orders[int(message.keys[0].removeprefix("o-"))]
 
     def _message(self, fate: Fate, state: str) -> Message:
         return Message(

@@ -26,16 +26,18 @@ _CLOSING_TIME = 60.0  # seconds in which everything must have come out
 
 
 class Scene(Struct, frozen=True):
-    """One claim about the day: what should have come out, and what did."""
+    """One claim about the day: what should have come out, and what did; of money too, where there is some."""
 
     name: str
     expected: int
     seen: int
+    cents_expected: int | None = None
+    cents_seen: int | None = None
 
     @property
     def is_true(self) -> bool:
         """Whether the two are the same."""
-        return self.expected == self.seen
+        return (self.expected, self.cents_expected) == (self.seen, self.cents_seen)
 
 
 class Day:
@@ -52,7 +54,7 @@ class Day:
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(AdminClient(namesrv))
             await _create_topics(admin)
-            producer = TransactionProducer("demo-shop", namesrv, check=self.shop.was_paid)
+            producer = TransactionProducer("demo-shop", namesrv, check=self.shop.was_paid, trace=True)
             await stack.enter_async_context(producer)
             for consumer in self._consumers(namesrv, producer):
                 await stack.enter_async_context(consumer)
@@ -70,10 +72,10 @@ class Day:
         expensive = Sql(f"cents > {EXPENSIVE}")
         shipped = {"orders": "shipped", REPAIRED: "*"}
         return [
-            PushConsumer("demo-timeouts", namesrv, {"order-timeouts": "*"}, time_is_up),
-            PushConsumer("demo-stock", namesrv, {"orders": "*"}, self.stock.listen, orderly=True),
-            PushConsumer("demo-marketing", namesrv, {"orders": expensive}, self.marketing.listen),
-            PushConsumer(LOGISTICS_GROUP, namesrv, shipped, self.logistics.listen),
+            PushConsumer("demo-timeouts", namesrv, {"order-timeouts": "*"}, time_is_up, trace=True),
+            PushConsumer("demo-stock", namesrv, {"orders": "*"}, self.stock.listen, orderly=True, trace=True),
+            PushConsumer("demo-marketing", namesrv, {"orders": expensive}, self.marketing.listen, trace=True),
+            PushConsumer(LOGISTICS_GROUP, namesrv, shipped, self.logistics.listen, trace=True),
         ]
 
     def _is_over(self) -> bool:

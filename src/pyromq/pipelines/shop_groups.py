@@ -6,6 +6,7 @@ import asyncio
 import json
 
 from pyromq.client.outcomes import DeadLetter, RetryLater
+from pyromq.pipelines.orders import STATES
 from pyromq.protocol.message import MessageExt
 from pyromq.protocol.properties import RESENDS
 
@@ -16,10 +17,13 @@ Seen = set[tuple[int, str]]
 """Orders and states: a set, for a message may come more than once."""
 
 
-def order_and_state(message: MessageExt) -> tuple[int, str]:
-    """Return what a message tells."""
-    told = json.loads(message.body)
-    return told["order_id"], told["state"]
+def order_and_state(message: MessageExt) -> tuple[int, str] | None:
+    """Return what a message tells, None if it is rubbish: departments pass it over, Spark puts it aside."""
+    try:
+        told = json.loads(message.body)
+        return (told["order_id"], told["state"]) if told["state"] in STATES and told["cents"] >= 0 else None
+    except (ValueError, KeyError):
+        return None
 
 
 class Stock:
@@ -32,7 +36,12 @@ class Stock:
 
     async def listen(self, message: MessageExt) -> None:
         """Take note of a state."""
-        order, state = told = order_and_state(message)
+        told = order_and_state(message)
+        if told is not None:
+            self._note(told)
+
+    def _note(self, told: tuple[int, str]) -> None:
+        order, state = told
         if state in _IN_ORDER[1:] and (order, _IN_ORDER[_IN_ORDER.index(state) - 1]) not in self.seen:
             self.out_of_order += 1
         self.seen.add(told)
@@ -53,7 +62,9 @@ class Marketing:
 
     async def listen(self, message: MessageExt) -> None:
         """Take note of an order."""
-        self.seen.add(order_and_state(message))
+        told = order_and_state(message)
+        if told is not None:
+            self.seen.add(told)
 
 
 def fails_once(order: int) -> bool:
@@ -78,6 +89,8 @@ class Logistics:
     async def listen(self, message: MessageExt) -> None:
         """Ship an order."""
         told = order_and_state(message)
+        if told is None:
+            return
         order = told[0]
         if RESENDS in message.properties:
             self.resent.add(order)

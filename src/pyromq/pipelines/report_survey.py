@@ -1,0 +1,140 @@
+"""What a report must know besides the messages: which topics and queues there are, and how far each group is.
+
+It is asked of the brokers of a cluster, or read from the files of a store; Spark reads the messages themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from pyromq.blocking import Portal
+from pyromq.client.api import BrokerApi
+from pyromq.client.publish import MASTER_ID
+from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import request
+from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.names import TRACE_TOPIC, dlq_topic, is_system_group, retry_topic
+from pyromq.spark.brokers import connect
+from pyromq.spark.offsets import Offsets
+from pyromq.spark.queues import Queues
+from pyromq.spark.store_options import STORE
+from pyromq.spark.store_queues import StoreQueues
+from pyromq.store.files import ReadOnlyFiles
+from pyromq.store.json_file import ReadOnlyFile
+from pyromq.store.verify_tables import CONFIG_NAME
+from pyromq.store.view import QUEUES_NAME, find_root
+
+T = TypeVar("T", ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper)
+_ALL = ".*"
+
+OffsetTable = Mapping[str, Mapping[int, int]]
+"""Committed offsets by `topic@group` and queue id, as brokers keep them."""
+
+
+class GroupProgress(NamedTuple):
+    """How far a group is in one queue."""
+
+    group: str
+    queue: MessageQueue
+    committed_offset: int
+    max_offset: int
+
+    @property
+    def lag(self) -> int:
+        """Messages that the group has not taken yet."""
+        return max(0, self.max_offset - self.committed_offset)
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """What is there to be profiled."""
+
+    origin: str
+    topics: list[str]
+    sizes: dict[MessageQueue, int]
+    """The messages that each queue of these topics holds, empty ones included."""
+    progress: list[GroupProgress]
+    failures: list[str]
+    """Retry and dead-letter topics of the groups that consume these topics."""
+    has_traces: bool
+
+
+def survey_cluster(namesrv: str, topics: Sequence[str]) -> Survey:
+    """Ask the brokers; of no topics in particular means of all but RocketMQ's own."""
+    brokers = connect(namesrv)
+    names = brokers.topics(topics, None if topics else _ALL)
+    everything, tables = Portal.shared().call(_ask(namesrv))
+    return _survey(f"the cluster at {namesrv}", names, brokers, brokers.queues(names), tables, everything)
+
+
+async def _ask(namesrv: str) -> tuple[list[str], dict[str, OffsetTable]]:
+    """Return the names of all topics, and the offsets that each broker keeps."""
+    async with await BrokerApi.connect(namesrv) as api:
+        brokers = (await api.cluster_info()).broker_addr_table
+        masters = {name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()}
+
+        async def table(address: str) -> OffsetTable:
+            answer = await api.call(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
+            return decode(ConsumerOffsetSerializeWrapper, answer.body).offset_table
+
+        tables = {name: await table(address) for name, address in masters.items() if address is not None}
+        return await api.topic_list(), tables
+
+
+def survey_store(directory: str, topics: Sequence[str]) -> Survey:
+    """Look at the files of a store, live or copied."""
+    root = Path(find_root(directory, ReadOnlyFiles()))
+    everything = [path.name for path in (root / QUEUES_NAME).iterdir()]
+    offsets = _table(root, "consumerOffset.json", ConsumerOffsetSerializeWrapper).offset_table
+    with StoreQueues(directory, None) as store:
+        names = store.topics(topics, None if topics else _ALL)
+        queues = sorted({*store.queues(names), *_configured(root, names)})
+        return _survey(f"the store {root}", names, store, queues, {STORE: offsets}, everything)
+
+
+def _configured(root: Path, topics: Sequence[str]) -> Iterator[MessageQueue]:
+    """Yield the queues that the broker reads: one that never had a message has no files."""
+    known = _table(root, "topics.json", TopicConfigSerializeWrapper).topic_config_table
+    for topic in known.keys() & set(topics):
+        yield from (MessageQueue(topic, STORE, number) for number in range(known[topic].read_queue_nums))
+
+
+def _table(root: Path, name: str, kind: type[T]) -> T:
+    return ReadOnlyFile(root / CONFIG_NAME / name).load(lambda text: decode(kind, text)) or kind()
+
+
+def _survey(
+    origin: str,
+    topics: list[str],
+    source: Queues,
+    queues: Sequence[MessageQueue],
+    tables: Mapping[str, OffsetTable],
+    everything: Sequence[str],
+) -> Survey:
+    ends, starts = source.max_offsets(queues), source.min_offsets(queues)
+    progress = list(_progress(tables, ends))
+    groups = sorted({step.group for step in progress})
+    return Survey(
+        origin=origin,
+        topics=topics,
+        sizes={queue: ends[queue] - starts[queue] for queue in queues},
+        progress=progress,
+        failures=[name for group in groups for name in (retry_topic(group), dlq_topic(group)) if name in everything],
+        has_traces=TRACE_TOPIC in everything,
+    )
+
+
+def _progress(tables: Mapping[str, OffsetTable], ends: Offsets) -> Iterator[GroupProgress]:
+    """Yield how far each group is in each of these queues."""
+    for broker_name, table in tables.items():
+        for name, offsets in sorted(table.items()):
+            topic, _, group = name.partition("@")
+            places = [(MessageQueue(topic, broker_name, queue_id), offset) for queue_id, offset in offsets.items()]
+            if not is_system_group(group):
+                yield from (
+                    GroupProgress(group, queue, offset, ends[queue]) for queue, offset in places if queue in ends
+                )

@@ -1,0 +1,112 @@
+"""Several streaming queries of one run: started alike, watched together, and what they counted added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyromq.pipelines.outcome import Progress, Stopped
+from pyromq.pipelines.watching import start_and_watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_PARTS = "spark.sql.shuffle.partitions"
+Start = Callable[[], "StreamingQuery"]
+LATE, REPEATED = "too late", "seen before"
+
+
+@contextmanager
+def state_in(spark: SparkSession, parts: int) -> Iterator[None]:
+    """Let the queries that are started meanwhile keep their state in so many parts: Spark's 200 are for clusters."""
+    before = spark.conf.get(_PARTS)
+    spark.conf.set(_PARTS, str(parts))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTS, str(before))
+
+
+def writer(frame: DataFrame, checkpoint: str, *, follow: bool) -> DataStreamWriter:
+    """Return what writes a stream, to its end or for ever."""
+    stream = frame.writeStream.option("checkpointLocation", checkpoint)
+    return stream if follow else stream.trigger(availableNow=True)
+
+
+class Tally:
+    """What a query's reports say about its rows: those that `observe` named, and those that its state dropped."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+        self._batch = -1
+
+    def take(self, reports: Sequence[Any]) -> None:
+        """Add what is new among a query's latest reports."""
+        for report in reports:
+            if report["batchId"] > self._batch:
+                self._batch = report["batchId"]
+                for metrics in report["observedMetrics"].values():
+                    self.rows.update(metrics.asDict() if hasattr(metrics, "asDict") else metrics)
+                for state in report["stateOperators"]:
+                    self.rows[LATE] += state["numRowsDroppedByWatermark"]
+                    self.rows[REPEATED] += state["customMetrics"].get("numDroppedDuplicateRows", 0)
+
+
+class _Run:
+    """Some queries: starts them, passes on how far they are, and ends them all if one has failed."""
+
+    def __init__(self, starts: Mapping[str, Start], progress: Progress) -> None:
+        self.tally = Tally()
+        self.is_stopped = False
+        self._starts = starts
+        self._progress = progress
+        self._first = next(iter(starts))
+        self._queries: dict[str, StreamingQuery] = {}
+
+    def begin(self, name: str) -> StreamingQuery:
+        """Return a query that runs; one that has failed goes on from its checkpoint."""
+        if name not in self._queries or not self._queries[name].isActive:
+            self._queries[name] = self._starts[name]()
+        return self._queries[name]
+
+    def finish(self, name: str) -> None:
+        """Wait for a query."""
+        _, stopped = start_and_watch(lambda: self.begin(name), self, name)
+        self.is_stopped |= stopped
+        self.tally.take(self._queries[self._first].recentProgress)
+
+    def reached(self, done: int, total: int | None, doing: str = "") -> None:
+        self.tally.take(self._queries[self._first].recentProgress)
+        for query in self._queries.values():
+            if error := query.exception():
+                raise error
+        if self.is_stopped:
+            raise Stopped
+        self._progress.reached(done, total, doing)
+
+    def stop(self) -> None:
+        """End whatever still runs."""
+        for query in self._queries.values():
+            query.stop()
+
+
+def run_all(starts: Mapping[str, Start], progress: Progress, *, at_once: bool) -> tuple[Tally, bool]:
+    """Run queries to their end; return what the first one counted, and whether they were stopped.
+
+    Those that end by themselves run one after the other, which is easier on a small machine; `at_once` is for those
+    that do not. Raises what failed.
+    """
+    run = _Run(starts, progress)
+    try:
+        for name in starts if at_once else ():
+            run.begin(name)
+        for name in starts:
+            if at_once or not run.is_stopped:
+                run.finish(name)
+    finally:
+        run.stop()
+    return run.tally, run.is_stopped

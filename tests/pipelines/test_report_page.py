@@ -1,0 +1,189 @@
+"""The page of a report says what stands out, and nothing that is not so."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pyromq.pipelines.report_headlines import ALL_IS_WELL, headlines
+from pyromq.pipelines.report_page import render
+from pyromq.pipelines.report_profile import (
+    Failure,
+    Named,
+    Percentiles,
+    Profile,
+    QueueProfile,
+    Timing,
+    TopicProfile,
+    Weight,
+)
+from pyromq.pipelines.report_survey import GroupProgress
+from pyromq.pipelines.report_topic import merged
+from pyromq.protocol.message import MessageQueue
+
+from .pages import Html
+
+FIRST = 1_000_000  # steps since 1970
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def topic(name: str = "orders", queues: tuple[int, ...] = (250, 250, 250, 250), **changes: object) -> TopicProfile:
+    """Return a topic in which nothing stands out."""
+    messages = sum(queues)
+    calm = TopicProfile(
+        topic=name,
+        messages=messages,
+        stored=messages * 500,
+        bodies=messages * 300,
+        first=datetime.fromtimestamp(FIRST * 10, UTC),
+        last=datetime.fromtimestamp((FIRST + 9) * 10, UTC),
+        sizes=Percentiles(300, 310, 320, 330, 340),
+        latencies_ms=Percentiles(1, 2, 3, 4, 5),
+        early=0,
+        tag_count=1,
+        queues=[
+            QueueProfile(broker_name="broker-a", queue_id=number, messages=count, rates={FIRST: count} if count else {})
+            for number, count in enumerate(queues)
+        ],
+        size_steps={65: Weight(messages, messages * 500)},
+        latency_steps={0: Weight(messages, messages * 500)},
+        tags=[Named("created", messages)],
+        keys=[Named(f"k{number}", 10, 1) for number in range(12)],
+        key_count=messages // 10,
+        with_key=messages,
+    )
+    return replace(calm, **changes)
+
+
+def profile(*topics: TopicProfile, **changes: object) -> Profile:
+    return replace(Profile(origin="the cluster at here:1", sample=1.0, width=10.0, topics=list(topics)), **changes)
+
+
+def sentences(of: Profile) -> str:
+    return "\n".join(line.text for line in headlines(of))
+
+
+def test_where_nothing_stands_out_the_page_says_so() -> None:
+    assert headlines(profile(topic())) == [ALL_IS_WELL]
+
+
+def test_few_keys_that_make_much_are_named_with_their_share() -> None:
+    hot = [Named("anna", 250, 1), Named("bert", 160, 1), Named("cleo", 3, 1)]
+    assert "2 keys make 41 % of the messages of orders: “anna” and “bert”." in sentences(profile(topic(keys=hot)))
+
+
+def test_few_keys_in_all_are_no_skew() -> None:
+    only = [Named("anna", 500, 1), Named("bert", 500, 1)]
+    assert "make" not in sentences(profile(topic(keys=only, key_count=2)))
+
+
+def test_keys_in_several_queues_and_messages_without_one_are_told() -> None:
+    told = sentences(profile(topic(scattered_keys=25, with_key=800)))
+    assert "25 % of the keys of orders lie in several queues" in told
+    assert "20 % of the messages of orders have no key." in told
+
+
+def test_an_empty_queue_is_told() -> None:
+    assert "Queue 3 of orders is empty; it has 4." in sentences(profile(topic(queues=(300, 350, 350, 0))))
+    assert "Queues 2 and 3 of orders are empty" in sentences(profile(topic(queues=(500, 500, 0, 0))))
+
+
+def test_a_queue_that_holds_too_much_is_told_with_the_key_that_fills_it() -> None:
+    skewed = topic(queues=(700, 100, 100, 100))
+    skewed.queues[0].hottest = Named("anna", 630)
+    told = sentences(profile(skewed))
+    assert "Queue 0 of orders holds 2.8 times an even share; 90 % of it is the key “anna”." in told
+
+
+def test_queues_of_several_brokers_are_told_apart() -> None:
+    two = topic(queues=(900, 100))
+    two.queues[1].broker_name, two.queues[1].queue_id = "broker-b", 0
+    assert "Queue broker-a/0 of orders" in sentences(profile(two))
+
+
+def test_a_few_large_messages_that_are_most_of_the_bytes_are_told() -> None:
+    heavy = topic(stored=500_000, size_steps={65: Weight(980, 100_000), 120: Weight(20, 400_000)})
+    assert "2.0 % of the messages of orders are 80 % of its bytes" in sentences(profile(heavy))
+
+
+def test_lag_is_told_by_group_and_worries_only_if_it_is_much() -> None:
+    queue = MessageQueue("orders", "broker-a", 0)
+    much, little, none = (GroupProgress("g", queue, at, 1000) for at in (100, 990, 1000))
+    assert [line.tone for line in headlines(profile(topic(), progress=[much]))] == ["warn"]
+    assert "Group g is 900 messages behind in orders." in sentences(profile(topic(), progress=[much]))
+    assert [line.tone for line in headlines(profile(topic(), progress=[little]))] == ["note", "good"]
+    assert "No group is behind: g." in sentences(profile(topic(), progress=[none]))
+
+
+def test_dead_letters_are_told_with_their_most_frequent_cause() -> None:
+    failures = [
+        Failure(True, "billing", "orders", "no amount", 5, 16),
+        Failure(True, "billing", "orders", "no address", 2, 16),
+        Failure(False, "billing", "orders", "time-out", 9, 3),
+    ]
+    told = sentences(profile(topic(), failures=failures))
+    assert "Group billing has given up 7 messages, most often for this cause: no amount." in told
+    assert "9 deliveries had to be repeated, of billing." in told
+
+
+def test_the_page_stands_alone_and_has_all_parts() -> None:
+    queue = MessageQueue("orders", "broker-a", 0)
+    full = profile(
+        topic(latency_over_time={FIRST: (1.0, 5.0)}),
+        topic("payments", (10,)),
+        progress=[GroupProgress("billing", queue, 100, 1000)],
+        failures=[Failure(True, "billing", "orders", "no amount", 5, 16)],
+        sends=[Timing("orders", "", 10, 1, 2, 3, 4)],
+        ways=[Timing("orders", "billing", 10, 5, 6, 7, 8)],
+        calls=[Timing("", "billing", 10, 1, 2, 3, 4, 2)],
+    )
+    page = Html(render(full, "", NOW))
+    for word in ("orders and 1 more topics", "All topics", "Size of bodies", "Born to stored", "Tags", "Keys", "Queues",
+                 "Behind", "Failures", "no amount", "Traces", "From the send to the listener"):  # fmt: skip
+        assert word in page.text
+    assert "1,010 messages that were there have been counted" in page.text
+    assert page.tags.count("svg") > 10
+
+
+def test_a_sample_is_called_one() -> None:
+    text = Html(render(profile(topic(), sample=0.1), "", NOW)).text
+    assert "A sample: 10 % of the messages, chosen at random, 1,000 in all." in text
+    assert "have been counted" not in text
+
+
+def test_names_from_messages_are_never_markup() -> None:
+    evil = "</title><script>alert(1)</script>"
+    bad = topic(evil, keys=[Named(evil, 900, 1)], tags=[Named(evil, 5), Named(None, 995)])
+    failures = [Failure(True, evil, evil, evil, 5, 16)]
+    page = Html(render(profile(bad, failures=failures), evil, NOW))  # refuses a tag <script>
+    assert evil in page.text
+
+
+def test_a_topic_of_one_message_has_a_page() -> None:
+    single = topic(queues=(1,), keys=[], key_count=0, with_key=0)
+    Html(render(profile(replace(single, last=single.first)), "One", NOW))
+
+
+def test_topics_beyond_the_largest_are_in_the_table_only_and_the_page_says_so() -> None:
+    text = Html(render(profile(*[topic(f"t{number}") for number in range(10)]), "", NOW)).text
+    assert "2 topics with fewer messages are in the table only." in text
+    assert "t9" in text
+
+
+def test_histograms_are_joined_until_they_can_be_read() -> None:
+    steps = {step: Weight(1, 2) for step in range(160)} | {-1: Weight(7, 0)}
+    bars = merged(steps, 8)
+    assert bars[0] == (0.0, 1.0, Weight(7, 0))
+    assert len(bars) <= 33
+    assert sum(weight.messages for _, _, weight in bars) == 167
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(bars)), "without gaps"
+
+
+@given(st.integers(min_value=1_700_000_000_000, max_value=1_800_000_000_000), st.sampled_from([50, 200, 1000, 5000]))
+def test_steps_of_time_are_those_that_spark_counts(time_ms: int, width_ms: int) -> None:
+    time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    assert list(profile(topic(first=time, last=time), width=width_ms / 1000).steps) == [time_ms // width_ms]
