@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from pyromq.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 FREE_PORTS = ("--namesrv-port", "0", "--port", "0", "--console-port", "0")
@@ -37,6 +41,22 @@ def pyromq(*arguments: str, text: str | None = None, timeout: float = 60) -> sub
         timeout=timeout,
         env=environment,
     )
+
+
+def pyromq_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in this process: starting one for each of many would take long."""
+    out, err = io.StringIO(), io.StringIO()
+    given, sys.argv = sys.argv, ["pyromq", *arguments]
+    stdin, sys.stdin = sys.stdin, io.StringIO(text)
+    code = 0
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    finally:
+        sys.argv, sys.stdin = given, stdin
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def start_up(data: Path, *extra: str) -> Servers:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, start_up, stop
+from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, pyromq_here, start_up, stop
 
 
 def still_works(servers: Servers) -> None:
-    assert pyromq("send", "alive", "yes", "-n", servers.namesrv).returncode == 0
+    assert pyromq_here("send", "alive", "yes", "-n", servers.namesrv).returncode == 0
 
 
 def test_tail_of_an_unknown_topic(servers: Servers) -> None:
@@ -58,7 +58,7 @@ def test_a_body_over_the_limit(servers: Servers, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "../up", "ü", "x" * 128, ""])
 def test_an_illegal_topic_name(servers: Servers, name: str) -> None:
-    assert "topic" in one_line_error(pyromq("send", name, "x", "-n", servers.namesrv))
+    assert "topic" in one_line_error(pyromq_here("send", name, "x", "-n", servers.namesrv))
     still_works(servers)
 
 
@@ -113,7 +113,7 @@ def test_garbage_on_either_port(servers: Servers, garbage: bytes) -> None:
 )
 def test_a_wrong_sql_expression(servers: Servers, expression: str, reason: str) -> None:
     still_works(servers)
-    assert reason in one_line_error(pyromq("tail", "alive", "--sql", expression, "-n", servers.namesrv))
+    assert reason in one_line_error(pyromq_here("tail", "alive", "--sql", expression, "-n", servers.namesrv))
 
 
 def test_a_broker_that_does_not_filter_by_sql(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_broker_that_does_not_filter_by_sql(tmp_path: Path) -> None:
 
 
 def test_wrong_usage_is_exit_code_two(servers: Servers) -> None:
-    assert pyromq("tail", "t", "--tag", "a", "--sql", "a > 1", "-n", servers.namesrv).returncode == 2
-    assert pyromq("send", "t", "-n", servers.namesrv).returncode == 2
-    assert pyromq("up", "--set", "nonsense").returncode == 2
+    assert pyromq_here("tail", "t", "--tag", "a", "--sql", "a > 1", "-n", servers.namesrv).returncode == 2
+    assert pyromq_here("send", "t", "-n", servers.namesrv).returncode == 2
+    assert pyromq_here("up", "--set", "nonsense").returncode == 2
     assert pyromq("no-such-verb").returncode == 2

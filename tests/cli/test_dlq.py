@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from pyromq import DeadLetter, Message, MessageExt, blocking
-from pyromq.cli.main import main
 from pyromq.testing import LocalCluster
-from tests.cli.conftest import one_line_error, pyromq
+from tests.cli.conftest import one_line_error, pyromq, pyromq_here
 
 COUNT = 6
 Done = CompletedProcess[str]
@@ -53,19 +50,7 @@ def give_up(cluster: LocalCluster, group: str, topic: str, count: int) -> None:
 
 
 def command(cluster: LocalCluster, *arguments: str, text: str = "") -> Done:
-    """Run `pyromq dlq` in this process: starting one for each of so many would take long."""
-    out, err = io.StringIO(), io.StringIO()
-    given, sys.argv = sys.argv, ["pyromq", "dlq", *arguments, "-n", cluster.namesrv]
-    stdin, sys.stdin = sys.stdin, io.StringIO(text)
-    code = 0
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0
-    finally:
-        sys.argv, sys.stdin = given, stdin
-    return Done(sys.argv, code, out.getvalue(), err.getvalue())
+    return pyromq_here("dlq", *arguments, "-n", cluster.namesrv, text=text)
 
 
 def dlq(cluster: LocalCluster, *arguments: str, text: str = "") -> list[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 from rich.table import Table
 
 from pyromq.admin import DeadLetterTopic, Letter
-from pyromq.cli.output import iso_time, message_as_line, message_fields
+from pyromq.cli.output import iso_moment, message_as_line, message_fields
 from pyromq.cli.parquet import ParquetFile
 
 PARQUET = ".parquet"
@@ -63,8 +63,8 @@ def topic_as_json(topic: DeadLetterTopic) -> str:
         "group": topic.group,
         "topic": topic.topic,
         "messages": topic.count,
-        "oldest": _iso(topic.oldest),
-        "expires": _iso(topic.expires),
+        "oldest": iso_moment(topic.oldest),
+        "expires": iso_moment(topic.expires),
         "expires_soon": topic.expires_soon,
     }
     return json.dumps(fields, ensure_ascii=False)
@@ -74,10 +74,10 @@ def topics_as_table(topics: Iterable[DeadLetterTopic], now: datetime) -> Table:
     """Return a table of groups; what expires soon is marked."""
     table = Table("group", "dead letters", "oldest", "kept at least until")
     for topic in topics:
-        until = _iso(topic.expires) or "-"
+        until = iso_moment(topic.expires) or "-"
         if topic.expires is not None and topic.expires_soon:
             until = f"[bold red]{until} ({_left(topic.expires - now)})[/]"
-        table.add_row(topic.group, f"{topic.count:,}", _iso(topic.oldest) or "-", until)
+        table.add_row(topic.group, f"{topic.count:,}", iso_moment(topic.oldest) or "-", until)
     return table
 
 
@@ -92,7 +92,3 @@ def warning(topics: Iterable[DeadLetterTopic]) -> str | None:
 def _left(time: timedelta) -> str:
     hours = time.total_seconds() / 3600
     return f"{hours:.1f} h left" if hours > 0 else "any time now"
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_time(int(moment.astimezone(UTC).timestamp() * 1000))

@@ -26,8 +26,11 @@ VERBS = {
     "message": "message",
     "bench": "bench",
     "store": "store",
+    "topic": "topic",
+    "group": "group",
     "dlq": "dlq",
     "transaction": "transaction",
+    "pipeline": "pipeline",
 }
 
 

@@ -16,6 +16,11 @@ def iso_time(timestamp_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def iso_moment(moment: datetime | None) -> str | None:
+    """Return a moment in the same form, None for none."""
+    return None if moment is None else iso_time(int(moment.timestamp() * 1000))
+
+
 def message_as_json(message: MessageExt) -> str:
     """Return one JSON line."""
     return json.dumps(message_fields(message), ensure_ascii=False)

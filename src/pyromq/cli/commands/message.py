@@ -1,4 +1,4 @@
-"""`pyromq message`: messages one by one; so far those that wait for their time."""
+"""`pyromq message`: messages one by one: what happened to one, and those that wait for their time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,57 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from pyromq.admin import AdminClient, TimedMessage
+from pyromq.admin import AdminClient, MessageTrace, TimedMessage
 from pyromq.cli.output import iso_time, message_as_line, message_fields
 from pyromq.cli.settings import namesrv_addresses
+from pyromq.cli.traces import event_as_json, trace_as_table
 from pyromq.errors import ClientError
+from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.remoting.loop import run
 
 Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
 
-app = typer.Typer(help="Messages one by one: pending and cancel, for those that wait for their time.")
+app = typer.Typer(help="Messages one by one: trace; pending and cancel, for those that wait for their time.")
+
+
+@app.command()
+def trace(
+    message_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The id that `send` returned, here or in Java.")
+    ] = None,
+    namesrv: Namesrv = None,
+    key: Annotated[str | None, typer.Option(help="Instead of an id: all messages with this key.")] = None,
+    trace_topic: Annotated[str, typer.Option(help="Where the clients write their traces.")] = TRACE_TOPIC,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
+) -> None:
+    """Show what happened to a message: its sends, every listener that had it, its transaction's end.
+
+    Clients write that down if they are told to: `trace=True` here, `enableMsgTrace` in Java.
+    """
+    if (message_id is None) == (key is None):
+        raise typer.BadParameter("give either the ID of a message or --key")
+    found = run(_trace(namesrv_addresses(namesrv), message_id, key, trace_topic))
+    if not found:
+        what = f"message {message_id}" if message_id else f"messages with the key {key}"
+        text = f"no traces of {what} in {trace_topic}: its clients were not told to write them, or did so elsewhere"
+        raise ClientError(text)
+    console = Console()
+    for one in found:
+        if as_json:
+            for event in one.events:
+                print(event_as_json(event))
+        else:
+            console.print(trace_as_table(one))
+
+
+async def _trace(namesrv: str, message_id: str | None, key: str | None, topic: str) -> list[MessageTrace]:
+    async with AdminClient(namesrv) as admin:
+        if message_id is None:
+            return await admin.traces.by_key(key or "", topic=topic)
+        found = await admin.traces.of(message_id, topic=topic)
+        return [found] if found.events else []
 
 
 @app.command()

@@ -1,0 +1,79 @@
+"""`pyromq pipeline`: the shipped pipelines, and projects of Spark's Declarative Pipelines."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+from pyromq.cli.pipeline_commands import pipeline_command, project_command
+from pyromq.cli.settings import namesrv_addresses
+from pyromq.pipelines import project
+from pyromq.pipelines.catalog import CATALOG
+
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
+Directory = Annotated[Path, typer.Argument(help="The project's directory.")]
+
+app = typer.Typer(help="Pipelines on Spark: shipped ones, and your own.", no_args_is_help=True)
+
+
+class Pipelines(TyperGroup):
+    """Makes the command of a pipeline when it is asked for: its options are those of its Options."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(CATALOG)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in CATALOG:
+            return pipeline_command(cmd_name)
+        if project.is_project(Path(cmd_name)):
+            return project_command(Path(cmd_name))
+        near = get_close_matches(cmd_name, CATALOG, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(CATALOG)}, or give a project's directory"
+        raise typer.BadParameter(f"there is no pipeline {cmd_name!r}; {hint}")
+
+
+running = typer.Typer(cls=Pipelines, help="Run a pipeline, or the project in a directory.", no_args_is_help=True)
+app.add_typer(running, name="run")
+
+
+@app.command("list")
+def list_pipelines(as_json: AsJson = False) -> None:
+    """Show the shipped pipelines; `pyromq pipeline run NAME --help` shows their options."""
+    if as_json:
+        for name, summary in CATALOG.items():
+            print(json.dumps({"pipeline": name, "summary": summary}))
+        return
+    table = Table("pipeline", "does")
+    for name, summary in CATALOG.items():
+        table.add_row(name, summary)
+    Console().print(table)
+
+
+@app.command()
+def init(
+    directory: Directory,
+    namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")] = None,
+    topic: Annotated[str, typer.Option(help="The topic that it reads.")] = "orders",
+    to: Annotated[str, typer.Option(help="The topic that it writes to.")] = "alerts",
+) -> None:
+    """Write a project of Spark's Declarative Pipelines that reads and writes topics."""
+    for path in project.write(directory, namesrv_addresses(namesrv), topic, to):
+        print(path)
+    Console(stderr=True).print(f"next: pyromq pipeline dry-run {directory}, then pyromq pipeline run {directory}")
+
+
+@app.command("dry-run")
+def dry_run(
+    directory: Directory,
+    remote: Annotated[str | None, typer.Option(help="A Spark Connect server, sc://host:15002.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="A setting of Spark, key=value; may be repeated.")] = None,
+) -> None:
+    """Check a project without running it: its graph, its sources and their columns."""
+    project.execute(directory, "dry-run", master=None, remote=remote, conf=conf or [])

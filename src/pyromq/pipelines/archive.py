@@ -1,0 +1,105 @@
+"""Topics to Parquet files, by topic and day, each message exactly once: history past a broker's retention.
+
+    pyromq pipeline run archive --topics orders,%DLQ%billing --to /data/archive
+
+A stream with a checkpoint: every run goes on where the last one ended, also one that was killed. What a batch has
+written counts from the moment on at which Spark lists it in `_spark_metadata`; read the archive with Spark, or read
+those files only, and every message is there once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pyromq.errors import ConfigError
+from pyromq.pipelines.checkpoints import check_same_stream, last_offsets
+from pyromq.pipelines.outcome import Outcome, Progress
+from pyromq.pipelines.reading import KEPT_COLUMNS, origin, start, subscription
+from pyromq.pipelines.watching import start_and_watch
+from pyromq.spark.store_options import STORE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What to keep, and where."""
+
+    to: str
+    """Directory (or URI) of the archive."""
+    topics: str = ""
+    """Topics, separated by commas; the dead letters of a group are %DLQ%group."""
+    pattern: str = ""
+    """Instead of topics: a regular expression that their whole names match; one for dead letters begins with %."""
+    namesrv: str = ""
+    """Name servers, host:port;host:port."""
+    store: str = ""
+    """Read the files of this store directory instead of asking brokers."""
+    broker_name: str = ""
+    """Whose store it is: with it, a later run may go on through the broker."""
+    start: str = "earliest"
+    """Where the first run begins: earliest, latest, committed, a time (2026-01-31T08:00:00Z), or offsets as JSON."""
+    group: str = ""
+    """A consumer group whose offsets at the brokers show how far the archive is."""
+    checkpoint: str = ""
+    """Where the progress is kept; by default in the archive, as _checkpoint."""
+    batch: int = 500_000
+    """Messages of one batch at most."""
+    follow: bool = False
+    """Keep running, instead of ending when all there is has been archived."""
+    every: str = "60 seconds"
+    """With --follow, how long messages are gathered for one batch: short times make many small files."""
+    fail_on_data_loss: bool = True
+    """Stop where retention took messages before they were archived, or say so in the log and go on."""
+
+    @property
+    def progress(self) -> str:
+        """The checkpoint's directory."""
+        return self.checkpoint or f"{self.to.rstrip('/')}/_checkpoint"
+
+
+def build(spark: SparkSession, options: Options) -> DataFrame:
+    """Return the topics as a stream of all that makes a message, with the day on which each was stored (UTC)."""
+    from pyspark.sql.functions import to_date
+
+    messages = (
+        spark.readStream.format("pyromq")
+        .options(**origin(options.namesrv, options.store, options.broker_name))
+        .options(**subscription(options.topics, options.pattern))
+        .options(**start(options.start))
+        .options(**({"group": options.group} if options.group else {}))
+        .option("columns", ",".join(KEPT_COLUMNS))
+        .option("maxOffsetsPerTrigger", str(options.batch))
+        .option("failOnDataLoss", str(options.fail_on_data_loss).lower())
+        .load()
+    )
+    return messages.withColumn("day", to_date("store_timestamp"))
+
+
+def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
+    """Archive what there is, or follow; returns when that is done, or after the batch in hand when stopped."""
+    if not options.to:
+        raise ConfigError("--to is empty: the archive needs a directory")
+    messages = build(spark, options)
+    broker = (options.broker_name or STORE) if options.store else None
+    begun = last_offsets(spark, options.progress)
+    check_same_stream(begun, options.progress, options.topics, options.pattern, broker)
+    writer = (
+        messages.writeStream.format("parquet")
+        .partitionBy("topic", "day")
+        .option("path", options.to)
+        .option("compression", "zstd")
+        .option("checkpointLocation", options.progress)
+    )
+    follow = writer.trigger(processingTime=options.every) if options.follow else writer.trigger(availableNow=True)
+    watched, stopped = start_and_watch(follow.start, progress, "archiving")
+    remarks = [f"The archive is {options.to}, by topic and day; the next run with the same options goes on from here."]
+    if stopped:
+        remarks.insert(0, f"Stopped after a batch; {_left(watched.left)} not archived yet.")
+    return Outcome(read=watched.rows, written=watched.rows, remarks=remarks)
+
+
+def _left(count: int | None) -> str:
+    return "what is" if count is None else f"{count:,} messages are"

@@ -1,0 +1,86 @@
+"""The shipped pipelines: their names, what each does, and where it is."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_type_hints
+
+import msgspec
+
+from pyromq.errors import ConfigError
+from pyromq.pipelines.outcome import Outcome, Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CATALOG = {
+    "archive": "topics to Parquet by topic and day, each message exactly once",
+    "replay": "archived messages or dead letters back into a topic, filtered, at a set rate, keys in order",
+    "widen": "a backlog into a topic with more queues, keys in order, each message once",
+    "report": "a topic or a whole store profiled into one HTML page",
+    "orders": "the demo: decode, validate, deduplicate, aggregate; back to a topic and to Parquet",
+}
+
+
+class Pipeline(Protocol):
+    """What a module of a pipeline has, besides `build`."""
+
+    Options: type[msgspec.Struct]
+
+    def run(self, spark: SparkSession, options: Any, progress: Progress) -> Outcome:
+        """Start it, wait, and count."""
+
+
+class Field(NamedTuple):
+    """One option of a pipeline."""
+
+    name: str
+    type: Any
+    default: Any
+    """`msgspec.NODEFAULT` for one that must be given."""
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """The option as it is written: `--dead-letters`."""
+        return "--" + self.name.replace("_", "-")
+
+
+def load(name: str) -> Pipeline:
+    """Return the module of a pipeline."""
+    if name not in CATALOG:
+        raise ConfigError(f"there is no pipeline {name!r}; there are {', '.join(CATALOG)}")
+    module: Pipeline = importlib.import_module(f"pyromq.pipelines.{name}")
+    return module
+
+
+def settings(pipeline: Pipeline) -> dict[str, str]:
+    """Return the settings of a session that a pipeline wants, where the user says nothing else."""
+    found: dict[str, str] = getattr(pipeline, "SETTINGS", {})
+    return found
+
+
+def fields(options: type[msgspec.Struct]) -> list[Field]:
+    """Return a pipeline's options; the line under a field is its help."""
+    texts = {name: text for base in reversed(options.__mro__) for name, text in _helps(base)}
+    types = get_type_hints(options)
+    return [
+        Field(field.name, types[field.name], field.default, texts.get(field.name, ""))
+        for field in msgspec.structs.fields(options)
+    ]
+
+
+def _helps(owner: type) -> Iterator[tuple[str, str]]:
+    if not issubclass(owner, msgspec.Struct) or owner is msgspec.Struct:
+        return
+    body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for field, line in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            match line:
+                case ast.Expr(ast.Constant(str(text))):
+                    yield field.target.id, " ".join(text.split())

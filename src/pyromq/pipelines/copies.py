@@ -1,0 +1,148 @@
+"""Copies of messages in other topics, each made once: a run that is repeated sends only what is missing.
+
+Every copy carries the property PYROMQ_COPY, `job:topic/broker/queue/offset` of its original. Before a job sends its
+first message, and then batch by batch, it leaves a fence: the ends of the topics that it writes to, as the offsets of a
+consumer group of its own. After a crash, what the job has stored lies behind the fence and says what it is a copy of.
+A fence that is older than it could be, because a broker forgot the latest, only makes for more to read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pyromq.errors import ClientError
+from pyromq.pipelines.outcome import Stopped
+from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.names import check_group
+from pyromq.protocol.properties import SHARDING_KEY
+from pyromq.spark.brokers import connect
+from pyromq.spark.errors import one_line
+from pyromq.spark.offsets import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+MARK = "PYROMQ_COPY"
+COPY_OF = "copy_of"
+"""The column with a copy's mark, while it is on its way."""
+
+_STILL = 3.0
+"""Seconds without news after which a killed task is taken to be silent: Spark gives its worker 2 s."""
+_LONGEST_WAIT = 15.0
+_GLANCE = 0.25
+_ATTEMPTS = 4
+_FINAL = ("pyromq.errors.", "SPARK_JOB_CANCELLED")
+"""Signs of what the sink itself has given up, and of a stop that was wanted; anything else is the death of a worker."""
+
+
+def marked(messages: DataFrame, job: str) -> DataFrame:
+    """Return messages with the column `copy_of`, and in their properties the mark of a job's copies."""
+    from pyspark.sql.functions import col, concat_ws, create_map, lit, map_concat, map_filter
+
+    place = concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset")
+    own = map_filter("properties", lambda name, value: name != MARK)
+    return messages.withColumn(COPY_OF, concat_ws(":", lit(job), place)).withColumn(
+        "properties", map_concat(own, create_map(lit(MARK), col(COPY_OF)))
+    )
+
+
+def order_key() -> Column:
+    """Return what decides on a message's queue and keeps its order: the sharding key, else the first of its keys."""
+    from pyspark.sql.functions import coalesce, col, expr, trim, when
+
+    key = coalesce(col("properties")[SHARDING_KEY], expr("keys[0]"))
+    return when(trim(key) != "", key)
+
+
+class Fence:
+    """Remembers where a job's copies begin in the topics that it writes to."""
+
+    def __init__(self, namesrv: str, topics: Sequence[str], job: str, *, few: bool = False) -> None:
+        """`few`: so few copies lie behind the fence that every task can know them; then tasks and their order stay."""
+        self._few = few
+        self._namesrv = namesrv
+        self._topics = list(topics)
+        self._job = job
+        self.group = f"pyromq-{job}"
+        check_group(self.group)
+
+    def queues(self) -> list[MessageQueue]:
+        """Return the queues that are written to."""
+        return connect(self._namesrv).queues(self._topics)
+
+    def position(self) -> Offsets:
+        """Return where the fence is; nothing before the job has begun, though brokers say 0 for a young queue."""
+        return connect(self._namesrv).committed_offsets(self.queues(), self.group)
+
+    def put(self, offsets: Offsets) -> None:
+        """Put the fence somewhere; raises ClientError if a broker does not take it."""
+        if connect(self._namesrv).commit(offsets, self.group) != offsets:
+            raise ClientError(f"the offsets of the group {self.group} could not be stored: is a broker down?")
+
+    def move(self) -> None:
+        """Put the fence at the ends of the queues: all that the job was to store so far is stored."""
+        connect(self._namesrv).commit(self.ends(), self.group)  # where a broker does not take it, the old one does
+
+    def ends(self) -> Offsets:
+        """Return where the queues end now."""
+        return connect(self._namesrv).max_offsets(self.queues())
+
+    def missing(self, copies: DataFrame) -> DataFrame:
+        """Return those of the job's copies that are not stored yet.
+
+        Asked when the last messages of a task that was killed have arrived.
+        """
+        self._settle()
+        return copies.join(self.stored(copies.sparkSession), COPY_OF, "left_anti")
+
+    def stored(self, spark: SparkSession) -> DataFrame:
+        """Return the marks of the job's copies behind the fence."""
+        from pyspark.sql.functions import broadcast, col
+
+        behind = (
+            spark.read.format("pyromq")
+            .option("namesrv", self._namesrv)
+            .option("subscribe", ",".join(self._topics))
+            .option("group", self.group)
+            .option("startingOffsets", "committed")
+            .option("columns", "properties")
+            .load()
+        )
+        marks = behind.select(col("properties")[MARK].alias(COPY_OF))
+        own = marks.where(col(COPY_OF).startswith(f"{self._job}:"))
+        return broadcast(own) if self._few else own
+
+    def _settle(self) -> None:
+        """Wait until nothing arrives any more, but not for ever: others may be writing too."""
+        ends, since = self.ends(), time.monotonic()
+        deadline = since + _LONGEST_WAIT
+        while time.monotonic() < min(since + _STILL, deadline):
+            time.sleep(_GLANCE)
+            now = self.ends()
+            if now != ends:
+                ends, since = now, time.monotonic()
+
+
+def send_missing(copies: DataFrame, fence: Fence, send: Callable[[DataFrame], None], *, begun: bool) -> None:
+    """Send copies; when a worker dies on the way, those that are not stored yet.
+
+    `begun` says that an earlier run may have sent some of them. `send` sorts, if it has to: what was sorted before it
+    was joined Spark does not keep so.
+    """
+    for attempt in range(_ATTEMPTS):
+        missing = fence.missing(copies) if begun or attempt else copies
+        try:
+            send(missing)
+        except Stopped:
+            raise
+        except Exception as error:  # Spark's and Py4J's have no root in common
+            if attempt == _ATTEMPTS - 1 or any(sign in str(error) for sign in _FINAL):
+                raise
+            logger.warning("sending again what is missing: %s", one_line(error))
+        else:
+            return

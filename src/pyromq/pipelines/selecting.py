@@ -1,0 +1,170 @@
+"""Which messages of an archive or of a group's dead letters are sent again, and why others are not."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from pyromq.errors import ConfigError
+from pyromq.pipelines.reading import ARCHIVE_SCHEMA, KEPT_COLUMNS
+from pyromq.protocol import properties as names
+from pyromq.protocol.names import DLQ_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_SAMPLE = 10_000
+"""Messages whose bodies are looked at for their fields."""
+_OF_BODY = re.compile(r"\bbody\s*\.", re.IGNORECASE)
+_VERDICT = "verdict"
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """The options that say which messages are meant, and where they go."""
+
+    archive: str = ""
+    """Directory (or URI) that the pipeline archive wrote."""
+    dead_letters: str = ""
+    """Instead of an archive: the group whose dead letters are sent again."""
+    topics: str = ""
+    """Which topics of the archive, separated by commas; all of them without it."""
+    to: str = ""
+    """Where to; by default the topic that each message was sent to first."""
+    where: str = ""
+    """Spark SQL over columns and, as body.name, fields of JSON bodies: "body.cents > 100 and tags = 'paid'"."""
+    body_schema: str = ""
+    """Fields of the bodies, "cents long, state string"; without it they are looked up in the first messages."""
+    since: str = ""
+    """Only what was stored at or after this time, 2026-01-31 or 2026-01-31T08:00:00Z (UTC unless it says otherwise)."""
+    until: str = ""
+    """Only what was stored before this time."""
+    namesrv: str = ""
+    """Name servers, host:port;host:port."""
+
+
+class Counts(NamedTuple):
+    """How many messages were looked at, and what became of them."""
+
+    read: int
+    kept: int
+    dropped: dict[str, int]
+    topics: list[str]
+    """Those that the kept ones go to."""
+
+
+class Chosen(Struct, frozen=True):
+    """Messages, and for each the reason why it is not sent, null if it is."""
+
+    judged: DataFrame
+    to: str
+
+    @property
+    def kept(self) -> DataFrame:
+        """The messages that are sent."""
+        return self.judged.where(f"{_VERDICT} is null").drop(_VERDICT)
+
+    def counts(self) -> Counts:
+        """Count all of them, by reason and by topic."""
+        from pyspark.sql.functions import lit
+
+        to = lit(self.to) if self.to else first_topic()
+        rows = self.judged.groupBy(_VERDICT, to.alias("goes_to")).count().collect()
+        dropped: dict[str, int] = {}
+        for row in rows:
+            if row[_VERDICT] is not None:
+                dropped[row[_VERDICT]] = dropped.get(row[_VERDICT], 0) + row["count"]
+        read = sum(row["count"] for row in rows)
+        topics = sorted({row["goes_to"] for row in rows if row[_VERDICT] is None})
+        return Counts(read, read - sum(dropped.values()), dropped, topics)
+
+
+def choose(spark: SparkSession, wish: Wish) -> Chosen:
+    """Read what is in question and judge each message."""
+    from pyspark.sql.functions import col, expr, lit, when
+
+    messages = _in_time(_candidates(spark, wish), wish)
+    reason = when(col("body").isNull() | (col("body") == b""), "the body is empty, and brokers take no such message")
+    if not wish.to:
+        reason = reason.when(first_topic().isNull(), "nothing says which topic it was sent to: --to would")
+    judged = messages.withColumn(_VERDICT, reason)
+    if wish.where:
+        fits = expr(f"coalesce(({wish.where}), false)")
+        if _OF_BODY.search(wish.where):
+            return Chosen(_judge_by_fields(spark, judged, wish, fits), wish.to)
+        judged = judged.withColumn(_VERDICT, when(~fits, lit("not what --where asks for")).otherwise(col(_VERDICT)))
+    return Chosen(judged, wish.to)
+
+
+def first_topic() -> Column:
+    """Return the topic that a message was sent to: that of a dead letter is among its properties."""
+    from pyspark.sql.functions import coalesce, col, when
+
+    sent_to = coalesce(col("properties")[names.RETRY_TOPIC], col("properties")[names.ORIGIN_TOPIC])
+    return when(col("topic").startswith(DLQ_PREFIX), sent_to).otherwise(col("topic"))
+
+
+def _candidates(spark: SparkSession, wish: Wish) -> DataFrame:
+    if bool(wish.archive) == bool(wish.dead_letters):
+        raise ConfigError("say from where: --archive DIR or --dead-letters GROUP")
+    if wish.dead_letters and wish.topics:
+        raise ConfigError("--topics chooses among those of an archive: leave it out with --dead-letters")
+    if wish.dead_letters:
+        return (
+            spark.read.format("pyromq")
+            .option("namesrv", wish.namesrv)
+            .option("subscribe", f"{DLQ_PREFIX}{wish.dead_letters}")
+            .option("columns", ",".join(KEPT_COLUMNS))
+            .load()
+        )
+    messages = spark.read.schema(ARCHIVE_SCHEMA).parquet(wish.archive)
+    topics = [name for part in wish.topics.split(",") if (name := part.strip())]
+    return messages.where(messages.topic.isin(topics)) if topics else messages
+
+
+def _in_time(messages: DataFrame, wish: Wish) -> DataFrame:
+    from pyspark.sql.functions import col, lit
+
+    since, until = _time("--since", wish.since), _time("--until", wish.until)
+    has_days = "day" in messages.columns  # then only the directories of those days are opened
+    if since:
+        messages = messages.where(col("store_timestamp") >= lit(since))
+        messages = messages.where(col("day") >= lit(since.date())) if has_days else messages
+    if until:
+        messages = messages.where(col("store_timestamp") < lit(until))
+        messages = messages.where(col("day") <= lit(until.date())) if has_days else messages
+    return messages.drop("day")
+
+
+def _time(option: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option} is a time such as 2026-01-31 or 2026-01-31T08:00:00Z, not {text!r}") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def _judge_by_fields(spark: SparkSession, judged: DataFrame, wish: Wish, fits: Column) -> DataFrame:
+    """Judge by a condition in which `body` means the fields of a JSON body."""
+    from pyspark.sql.functions import col, from_json, try_parse_json, when
+
+    text = col("body").cast("string")
+    schema = wish.body_schema or spark.read.json(judged.select(text.alias("value")).limit(_SAMPLE)).schema
+    is_json = try_parse_json(text).isNotNull()
+    verdict = (
+        when(col(_VERDICT).isNotNull(), col(_VERDICT))
+        .when(~col("is_json"), "the body is no JSON")
+        .when(~fits, "not what --where asks for")
+    )
+    return (
+        judged.withColumn("is_json", is_json)
+        .withColumn("bytes", col("body"))
+        .withColumn("body", from_json(text, schema))
+        .withColumn(_VERDICT, verdict)
+        .drop("body", "is_json")
+        .withColumnRenamed("bytes", "body")
+    )
