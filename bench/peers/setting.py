@@ -1,0 +1,98 @@
+"""All that runs: Kafka's broker, ours, and a Spark session that can read both, with the same messages on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from interop.toolkit import cache_directory, find_java, resolve
+from pyspark.sql import SparkSession
+
+from pyromq.spark.schema import DEFAULT_COLUMNS
+from pyromq.spark.session import local_session
+
+from .jobs import Source
+from .kafka import Kafka
+from .messages import QUEUES, Copies, PyroMQ, Topic, digest, fill
+
+LIKE_KAFKA = "topic,queue_id,queue_offset,keys,body,store_timestamp"
+"""The columns that answer to those of Spark's Kafka source."""
+_POMS = Path(__file__).with_name("poms")
+_MEMORY = "2g"
+
+
+class Toolkit(NamedTuple):
+    """What Kafka's side needs."""
+
+    java: Path
+    broker: Path
+    """Jars of Kafka's broker."""
+    connector: Path
+    """Jars of Spark's Kafka source."""
+
+
+class Setting(NamedTuple):
+    """A session, and the ways to read."""
+
+    spark: SparkSession
+    kafka: Source
+    files: Source
+    broker: Source
+    all_files: Source
+    """Files, with the columns that are ours by default; the others have those of Kafka's source."""
+    all_broker: Source
+
+
+def prepare() -> Toolkit:
+    """Return what is needed, fetched unless it is there; raise Missing."""
+    cache = cache_directory()
+    return Toolkit(find_java(), resolve(cache, _POMS / "kafka.xml"), resolve(cache, _POMS / "spark-kafka.xml"))
+
+
+def start(toolkit: Toolkit, directory: Path, topics: list[Topic], conf: Mapping[str, str], stack: ExitStack) -> Setting:
+    """Start everything, and see to it that both sides have the topics; `conf` adds to Spark's settings."""
+    store = directory / "pyromq" / "store"
+    _say("messages into PyroMQ's store, as far as they are not there")
+    fill(store, topics)
+    copies = Copies(directory / "kafka")
+    kafka = stack.enter_context(Kafka(toolkit.java, toolkit.broker, directory / "kafka", QUEUES))
+    pyromq = stack.enter_context(PyroMQ(directory / "pyromq"))
+    jars = ",".join(map(str, sorted(toolkit.connector.iterdir())))
+    settings = {"spark.driver.memory": _MEMORY, "spark.jars": jars, **conf}
+    spark = local_session("bench-peers", "local[2]", fast_checkpoints=True, **settings)
+    stack.callback(_stop, spark)
+    setting = _setting(spark, kafka.address, store, pyromq.namesrv)
+    for topic in copies.missing(topics):
+        _say(f"{topic.rows:,} messages into Kafka")
+        copies.copy(topic, setting.files.batch(spark, topic), kafka.address)
+        check(setting, topic, setting.kafka, setting.files)
+    return setting
+
+
+def _stop(spark: SparkSession) -> None:
+    with suppress(Exception):  # interrupted in the middle of a call, the session is of no use; its JVM ends with us
+        spark.stop()
+
+
+def _setting(spark: SparkSession, kafka: str, store: Path, namesrv: str) -> Setting:
+    everything = ",".join(DEFAULT_COLUMNS)
+    sources = [
+        Source(name, "pyromq", {**place, "columns": columns})
+        for columns in (LIKE_KAFKA, everything)
+        for name, place in (("store files", {"store": str(store)}), ("broker", {"namesrv": namesrv}))
+    ]
+    return Setting(spark, Source("Kafka", "kafka", {"kafka.bootstrap.servers": kafka}, "value"), *sources)
+
+
+def check(setting: Setting, topic: Topic, *sources: Source) -> None:
+    """Read a topic in several ways, and raise unless they agree on rows, bytes and the sum of all checksums."""
+    found = {source.name: digest(source.batch(setting.spark, topic), source.body) for source in sources}
+    if len(set(found.values())) > 1 or next(iter(found.values())).rows != topic.rows:
+        raise RuntimeError(f"{topic.name}: the sides differ: {found}")
+    _say(f"{topic.rows:,} rows, bytes and checksums are the same by {', '.join(found)}")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
