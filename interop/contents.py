@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyromq import Message, MessageExt, Producer
 from pyromq.client.api import BrokerApi
 from pyromq.client.results import PullStatus
-from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.client.start_from import plain_pull
 from pyromq.protocol.record import decode_messages
 
 READER = "TOOLS_CONSUMER"  # a group that every broker has
@@ -17,7 +17,6 @@ _BATCH = 50
 _LARGE_EVERY = 97  # a prime, so that large bodies meet every queue and every way of sending
 _SINGLE_EVERY = 10  # batches; the others go in one message each
 _AT_ONCE = 1000
-_SUBSCRIPTION_FLAG = 4
 
 
 class QueueContents(NamedTuple):
@@ -84,27 +83,11 @@ async def _queue(api: BrokerApi, broker: str, topic: str, queue_id: int) -> Queu
     records = bytearray()
     offset = low
     while offset < high:
-        answer = await api.pull(broker, _pull(topic, queue_id, offset), timeout=10.0)
+        answer = await api.pull(broker, plain_pull(READER, topic, queue_id, offset), timeout=10.0)
         assert answer.status is PullStatus.FOUND, (topic, queue_id, offset, answer)
         records += answer.body
         offset = answer.next_offset
     return QueueContents(low, high, bytes(records))
-
-
-def _pull(topic: str, queue_id: int, offset: int) -> PullMessageRequestHeader:
-    return PullMessageRequestHeader(
-        consumer_group=READER,
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=_SUBSCRIPTION_FLAG,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-        expression_type="TAG",
-    )
 
 
 def numbers_in(found: Contents) -> list[int]:

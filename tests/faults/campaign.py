@@ -14,14 +14,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from pyromq import Message, Producer, PyroMQError
 from pyromq.client.api import BrokerApi
 from pyromq.client.results import PullStatus
-from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
+from pyromq.client.start_from import plain_pull
 from pyromq.errors import NoRoute
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from pyromq.protocol.record import decode_messages
 
 # As eatmydata does it, for machines without it: every way to make bytes durable returns at once.
@@ -166,19 +167,8 @@ async def _read_queue(api: BrokerApi, address: str, topic: str, queue_id: int, f
 
 def pull_header(topic: str, queue_id: int, offset: int) -> PullMessageRequestHeader:
     """Return a pull of many messages that needs no subscription."""
-    return PullMessageRequestHeader(
-        consumer_group="TOOLS_CONSUMER",
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=offset,
-        max_msg_nums=1000,
-        sys_flag=PULL_WITH_SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-        pyromq_max_bytes=4 << 20,
-    )
+    header = plain_pull(TOOLS_CONSUMER_GROUP, topic, queue_id, offset, most=1000)
+    return structs.replace(header, pyromq_max_bytes=4 << 20)
 
 
 def check(history: History, found: dict[Place, bytes], forgotten: set[str]) -> Verdict:

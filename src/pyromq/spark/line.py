@@ -64,13 +64,12 @@ class Line:
         """Tell whether the broker still holds the other end."""
         try:
             self._socket.settimeout(0)
-            return (
-                bool(self._socket.recv(1, socket.MSG_PEEK)) and False
-            )  # nothing is due: it has closed, or says nonsense
+            self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
         except OSError:
             return False
+        return False  # nothing is due: it has closed, or says nonsense
 
     def set_timeout(self, timeout: float) -> None:
         """Set how long a silence may last."""
