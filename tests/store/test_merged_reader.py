@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -70,16 +72,24 @@ def _expected(
     }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks() -> Iterator[None]:
+    """Let blocks and gaps matter in files as small as those of these tests."""
+    module = "pyromq.store.merged_reader"
+    with patch(f"{module}._BLOCK", 900), patch(f"{module}._WIDEST_GAP", 250):
+        yield
+
+
 @settings(max_examples=40, deadline=None)
-@given(SENDS, st.integers(1, 20), st.integers(200, 3000), st.booleans())
+@given(SENDS, st.integers(1, 20), st.integers(200, 3000), st.booleans(), st.sampled_from([1, 2000, 10**9]))
 def test_the_queues_together_give_what_each_gives_alone(
-    sends: list[tuple[str, int, bytes, str | None]], max_count: int, max_bytes: int, is_reopened: bool
+    sends: list[tuple[str, int, bytes, str | None]], max_count: int, max_bytes: int, is_reopened: bool, memory: int
 ) -> None:
     with TemporaryDirectory() as directory:
-        with small_store(Path(directory)) as store:
+        with small_store(Path(directory), physical_memory=memory) as store:
             _fill(store, sends)
             assert is_reopened or _read(store, max_count, max_bytes) == _expected(store)
-        with small_store(Path(directory)) as store:
+        with small_store(Path(directory), physical_memory=memory) as store:
             for _ in range(2):  # first what was not checked in this life of the store, then what is known to be sound
                 assert _read(store, max_count, max_bytes) == _expected(store)
                 assert _read(store, max_count, max_bytes, frozenset([tag_code("a")])) == _expected(store, ("a",))

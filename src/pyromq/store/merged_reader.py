@@ -7,7 +7,8 @@ and whoever asks reads queue by queue, where damage is looked at closely.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ _SMALLEST_RECORD: Final = 91
 _LARGEST_RECORD: Final = 64 << 20
 _FILTER_SCAN: Final = 65_536  # entries looked at for one answer, of all queues together
 _FEW_RUNS: Final = 64  # more are joined: each piece handed to a socket costs as much as copying a kilobyte
+_BLOCK: Final = 256 << 10  # read at once: it stays in the processor's cache until its records are copied out of it
+_WIDEST_GAP: Final = 16 << 10  # what lies between two records is read along: that costs less than another read
 
 Int64s = NDArray[np.int64]
 
@@ -133,7 +136,9 @@ class MergedReader:
             if queue is not None and self._records.is_unknown(queue, span.start, end)
         ]
         entries = entries if entries.wanted.all() else entries.select(entries.wanted)
-        views = [self._read(start, end) for start, end in _runs(entries)]
+        views = self._read(entries)
+        if sum(map(len, views)) != int(entries.sizes.sum()):
+            return None  # a file is shorter than its queues say
         if len(views) > _FEW_RUNS or unknown:
             views = [b"".join(views)]
         if unknown:
@@ -145,11 +150,22 @@ class MergedReader:
                 self._records.remember(unknown)
         return views
 
-    def _read(self, start: int, end: int) -> bytes | memoryview:
+    def _read(self, entries: _Entries) -> list[bytes | memoryview]:
+        """Return the bytes of records that are in the order of the log, neighbours as one piece."""
+        starts, ends = _runs(entries)
         # A page fault in a map stops every thread, a pread does not: what may have to come from the disk is read.
-        if start < self._log.end - self._memory:
-            return self._log.pread(start, end - start)
-        return self._log.view(start, end - start)
+        is_cold = starts < self._log.end - self._memory
+        pieces: list[bytes | memoryview] = []
+        for first, last in _windows(starts, ends, is_cold, self._log.file_size):
+            begin, end = int(starts[first]), int(ends[last - 1])
+            window = (self._log.pread if is_cold[first] else self._log.view)(begin, end - begin)
+            if last - first == 1:
+                pieces.append(window)
+                continue
+            view = memoryview(window)
+            edges = zip((starts[first:last] - begin).tolist(), (ends[first:last] - begin).tolist(), strict=True)
+            pieces += [view[start:end] for start, end in edges]
+        return pieces
 
 
 def _visible(queue: ConsumeQueue | None, part: QueueRange) -> QueueRange:
@@ -180,12 +196,19 @@ def _fitting(entries: _Entries, seen_all: Sequence[bool], max_count: int, max_by
     return min(covered, by_count, max(by_size, first))
 
 
-def _runs(entries: _Entries) -> list[tuple[int, int]]:
-    """Return where neighbouring records begin and end."""
-    if not len(entries.offsets):
-        return []
+def _runs(entries: _Entries) -> tuple[Int64s, Int64s]:
+    """Return where runs of neighbouring records begin and end."""
     ends = entries.offsets + entries.sizes
-    breaks = np.flatnonzero(entries.offsets[1:] != ends[:-1])
-    starts = entries.offsets[np.concatenate(([0], breaks + 1))]
-    stops = ends[np.concatenate((breaks, [len(ends) - 1]))]
-    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+    is_first = np.ones(len(ends), bool)
+    is_first[1:] = entries.offsets[1:] != ends[:-1]
+    is_last = np.roll(is_first, -1)
+    return entries.offsets[is_first], ends[is_last]
+
+
+def _windows(starts: Int64s, ends: Int64s, is_cold: NDArray[np.bool_], file_size: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs, by their numbers from and to, that one look at the log gets: through a map, those of a file."""
+    files, blocks = starts // file_size, starts // _BLOCK
+    is_apart = (blocks[1:] != blocks[:-1]) | (starts[1:] - ends[:-1] > _WIDEST_GAP)
+    breaks = (files[1:] != files[:-1]) | (is_cold[1:] != is_cold[:-1]) | (is_cold[1:] & is_apart)
+    edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(starts)]
+    return pairwise(edges) if len(starts) else iter(())
