@@ -103,6 +103,10 @@ def test_whole_queues_are_shared_out_to_tasks_that_are_worth_it(monkeypatch: pyt
     assert _plan_sizes([250_000] * 4, min_partitions=2) == [[0, 1], [2, 3]]
 
 
+def test_queues_that_are_too_large_are_cut_across_and_others_stay_whole() -> None:
+    assert _plan_sizes([10**6 + 1, 2 * 10**6, 4, 3 * 10**6]) == [[2], *([[0, 1, 3]] * 7)]
+
+
 def test_a_range_is_divided_evenly() -> None:
     (queue,) = [MessageQueue("t", "b", 0)]
     partitions = plan([QueueSlice(queue, 100, 100 + 250_000)], None, 100_000)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
 
 from pyspark.sql.datasource import InputPartition
 
@@ -35,33 +35,53 @@ def plan(slices: Iterable[QueueSlice], min_partitions: int | None, max_records: 
     Only where one of the two asks for it is a queue in several tasks: within a task its messages are in order.
     """
     slices = list(slices)
-    total = sum(part.stop - part.start for part in slices)
+    total = sum(map(_size, slices))
     if min_partitions is not None:
         max_records = max(1, min(max_records, total // min_partitions))
-    pieces = [piece for part in slices for piece in divided(part, max_records)]
+    whole = [part for part in slices if _size(part) <= max_records]
+    large = [part for part in slices if _size(part) > max_records]
     tasks = min_partitions or max(min(os.cpu_count() or 1, total // SMALL), total // _LARGE, 1)
     share = max(1, total // tasks)
     slack = share // 8 if min_partitions is None else 0  # queues are never quite equal
-    return [Slices(group) for group in _joined(pieces, min(max_records, share + slack))]
+    joined = _joined(whole, min(max_records, share + slack))
+    return [Slices(group) for group in (*joined, *_strips(large, max_records))]
+
+
+def _size(part: QueueSlice) -> int:
+    return part.stop - part.start
+
+
+def _joined(parts: Sequence[QueueSlice], most: int) -> list[list[QueueSlice]]:
+    """Group neighbours: several queues of one broker are read in one go, and cheaper for it."""
+    groups: list[list[QueueSlice]] = []
+    room = 0
+    for part in parts:
+        if _size(part) > room:
+            groups.append([])
+            room = most
+        groups[-1].append(part)
+        room -= _size(part)
+    return groups
+
+
+def _strips(parts: Sequence[QueueSlice], most: int) -> Iterator[list[QueueSlice]]:
+    """Cut queues that are too large for a task: across those of one broker, as their messages lie mixed in its log."""
+    for _, group in groupby(sorted(parts), key=lambda part: part.queue[:2]):
+        together = list(group)
+        room = most - len(together)  # each piece may be one longer than its share
+        if 2 * room <= most:
+            yield from ([piece] for part in together for piece in divided(part, most))
+            continue
+        count = -(-sum(map(_size, together)) // room)
+        for strip in zip(*(_cut(part, count) for part in together), strict=True):
+            yield [piece for piece in strip if _size(piece)]
 
 
 def divided(part: QueueSlice, most: int) -> list[QueueSlice]:
     """Cut a range evenly into as few pieces as `most` allows."""
-    size = part.stop - part.start
-    count = -(-size // most)
-    edges = [part.start + size * index // count for index in range(count + 1)]
+    return _cut(part, -(-_size(part) // most))
+
+
+def _cut(part: QueueSlice, count: int) -> list[QueueSlice]:
+    edges = [part.start + _size(part) * index // count for index in range(count + 1)]
     return [part._replace(start=start, stop=stop) for start, stop in pairwise(edges)]
-
-
-def _joined(pieces: Sequence[QueueSlice], most: int) -> list[list[QueueSlice]]:
-    """Group neighbours: several queues of one broker are read in one go, and cheaper for it."""
-    groups: list[list[QueueSlice]] = []
-    room = 0
-    for piece in pieces:
-        size = piece.stop - piece.start
-        if size > room:
-            groups.append([])
-            room = most
-        groups[-1].append(piece)
-        room -= size
-    return groups
