@@ -17,7 +17,7 @@ from pyromq.protocol.filter import tag_code
 from pyromq.protocol.record import decode_messages
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import QueueRange
-from tests.store.helpers import log_files, message, read_queue, small_store
+from tests.store.helpers import QuickFiles, log_files, message, read_queue, small_store
 
 QUEUES = 3
 SENDS = st.lists(
@@ -126,3 +126,24 @@ def test_what_was_found_sound_once_is_not_checked_again(tmp_path: Path, monkeypa
         first = _read(store)
         monkeypatch.setattr("pyromq.store.record_columns.RecordColumns.are_sound", None)
         assert _read(store, max_count=2) == first
+
+
+class WatchedFiles(QuickFiles):
+    """Keeps in mind what it was asked to fetch."""
+
+    def __init__(self) -> None:
+        self.ahead: list[tuple[int, int]] = []
+
+    def will_need(self, descriptor: int, length: int, position: int) -> None:
+        self.ahead.append((position, length))
+
+
+@pytest.mark.parametrize(("memory", "is_cold"), [(1, True), (10**9, False)])
+def test_what_comes_next_is_fetched_ahead_where_it_may_be_on_disk(tmp_path: Path, memory: int, is_cold: bool) -> None:
+    files = WatchedFiles()
+    ranges = [QueueRange(queue_id, 0, 2) for queue_id in range(QUEUES)]
+    with small_store(tmp_path, files, physical_memory=memory) as store:
+        _fill(store, [("orders", number % QUEUES, b"x", None) for number in range(12)])
+        result = store.get_merged("orders", ranges, 6, 1 << 20, None)
+        assert result is not None
+        assert files.ahead == ([(result.size, result.size)] if is_cold else [])

@@ -37,6 +37,11 @@ class OsFiles:
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
         return os.pread(descriptor, length, position)
 
+    def will_need(self, descriptor: int, length: int, position: int) -> None:
+        """Have the system fetch bytes from the disk, where it can, without waiting for them."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_WILLNEED)
+
     def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
         """Write what fits; may be less than all."""
         return os.pwrite(descriptor, data, position)

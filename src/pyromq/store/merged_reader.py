@@ -26,6 +26,7 @@ _LARGEST_RECORD: Final = 64 << 20
 _FILTER_SCAN: Final = 65_536  # entries looked at for one answer, of all queues together
 _FEW_RUNS: Final = 64  # more are joined: each piece handed to a socket costs as much as copying a kilobyte
 _BLOCK: Final = 256 << 10  # read at once: it stays in the processor's cache until its records are copied out of it
+_MOST_AHEAD: Final = 32 << 20
 _WIDEST_GAP: Final = 16 << 10  # what lies between two records is read along: that costs less than another read
 
 Int64s = NDArray[np.int64]
@@ -165,7 +166,14 @@ class MergedReader:
             view = memoryview(window)
             edges = zip((starts[first:last] - begin).tolist(), (ends[first:last] - begin).tolist(), strict=True)
             pieces += [view[start:end] for start, end in edges]
+        if len(ends) and is_cold[-1]:
+            self._look_ahead(int(starts[0]), int(ends[-1]))
         return pieces
+
+    def _look_ahead(self, start: int, end: int) -> None:
+        """Have the system fetch what the next answer needs, while this one is on its way; then nobody waits for it."""
+        if end - start <= _MOST_AHEAD:
+            self._log.segments.will_need(end, end - start)
 
 
 def _visible(queue: ConsumeQueue | None, part: QueueRange) -> QueueRange:

@@ -205,6 +205,12 @@ class SegmentedFile:
         offset = position - start
         return self._files.pread(self._pool.get(self.path(start)), min(length, self.file_size - offset), offset)
 
+    def will_need(self, position: int, length: int) -> None:
+        """Have the file that holds a position fetched from the disk from there on, without waiting for it."""
+        if self.start <= position < self.stop:
+            start = self.file_start(position)
+            self._files.will_need(self._pool.get(self.path(start)), length, position - start)
+
     def end_of_bytes(self, position: int) -> int:
         """Return where the last byte of a file ends that is not zero; the position itself if none is from there on."""
         start = self.file_start(position)
