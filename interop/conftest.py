@@ -31,6 +31,7 @@ _AREAS = {
     "test_unfinished": "stores exchanged",
     "test_traces": "traces",
     "test_groups": "groups",
+    "test_acl": "our client under access control",
     "test_slaves": "our Spark source",
     "test_old_queues.py::test_where_java": "Apache's client",
     "test_old_queues.py::test_java": "Apache's client",

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyromq.client.trace import Trace as Trace
     from pyromq.client.trace_dispatcher import TraceCounts as TraceCounts
     from pyromq.client.transaction_producer import TransactionProducer as TransactionProducer
+    from pyromq.errors import AccessDenied as AccessDenied
     from pyromq.errors import BrokerError as BrokerError
     from pyromq.errors import ClientError as ClientError
     from pyromq.errors import ConnectFailed as ConnectFailed
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pyromq.errors import PyroMQError as PyroMQError
     from pyromq.errors import RemotingError as RemotingError
     from pyromq.errors import RequestTimeout as RequestTimeout
+    from pyromq.protocol.acl import Credentials as Credentials
     from pyromq.protocol.headers.transactions import TransactionState as TransactionState
     from pyromq.protocol.message import Message as Message
     from pyromq.protocol.message import MessageExt as MessageExt
@@ -70,6 +72,7 @@ _HOMES = {
     "COMMIT": "client.outcomes",
     "ConsumeContext": "client.hooks",
     "ConsumeHook": "client.hooks",
+    "Credentials": "protocol.acl",
     "DeadLetter": "client.outcomes",
     "EndContext": "client.hooks",
     "FlowControl": "client.config",
@@ -95,6 +98,7 @@ _HOMES = {
     "TransactionResult": "client.results",
     "TransactionState": "protocol.headers.transactions",
     "UNKNOWN": "client.outcomes",
+    "AccessDenied": "errors",
     "BrokerError": "errors",
     "ClientError": "errors",
     "ConnectFailed": "errors",

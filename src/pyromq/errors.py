@@ -141,6 +141,13 @@ class NoPermission(BrokerError):
     retriable = True
 
 
+class AccessDenied(BrokerError):
+    """The broker's access control lets this account not do this, or does not know it."""
+
+    def __str__(self) -> str:
+        return self.remark
+
+
 class MessageIllegal(BrokerError):
     """The message is too large or malformed."""
 
@@ -185,6 +192,10 @@ class InvalidMessage(ClientError):
 
 class NotSupported(ClientError):
     """The other side, or this version, does not have this feature."""
+
+
+class TaskRepeated(ClientError):
+    """Spark runs a task again that may have sent messages before, where that is not wanted."""
 
 
 class ConfigError(PyroMQError):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyromq.protocol.acl import Credentials, signed
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.send_frames import SendFrames
+from pyromq.protocol.send_frames import SendFrames, SignedSendFrames
 
 names = st.text(alphabet=st.characters(codec="utf-8"), max_size=20)
+keys = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
 @given(
@@ -23,6 +25,9 @@ names = st.text(alphabet=st.characters(codec="utf-8"), max_size=20)
     born_timestamp_ms=st.integers(0, 2**62),
     properties=st.text(alphabet=st.characters(codec="utf-8")),
     body=st.binary(max_size=100),
+    access_key=keys,
+    secret_key=keys,
+    security_token=st.none() | keys,
 )
 def test_the_bytes_are_those_of_the_general_encoder(
     group: str,
@@ -33,6 +38,9 @@ def test_the_bytes_are_those_of_the_general_encoder(
     born_timestamp_ms: int,
     properties: str,
     body: bytes,
+    access_key: str,
+    secret_key: str,
+    security_token: str | None,
 ) -> None:
     header = SendMessageRequestHeaderV2(
         producer_group=group,
@@ -48,5 +56,8 @@ def test_the_bytes_are_those_of_the_general_encoder(
     )
     general = request(RequestCode.SEND_MESSAGE_V2, header, body)
     general.opaque = opaque
-    frames = SendFrames(group, topic, "TBW102", topic_queues)
-    assert frames.frame(opaque, queue_id, born_timestamp_ms, encode_json(properties), body) == general.encode()
+    own = opaque, queue_id, born_timestamp_ms, encode_json(properties), body
+    assert SendFrames(group, topic, "TBW102", topic_queues).frame(*own) == general.encode()
+    account = Credentials(access_key, secret_key, security_token)
+    frames = SignedSendFrames(group, topic, "TBW102", topic_queues, account)
+    assert frames.frame(*own) == signed(general, account).encode()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pyromq.cli.load import Tally
+from pyromq.client.environment import environment_credentials
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.errors import PyroMQError
@@ -39,9 +40,10 @@ class EndToEnd:
 
     async def run(self, budget: Callable[[], bool]) -> None:
         """Measure; what has not arrived within 5 s after the last send counts as lost."""
+        account = environment_credentials()
         async with (
-            Producer("pyromq-bench", self._namesrv) as producer,
-            LitePullConsumer(TOOLS_CONSUMER_GROUP, self._namesrv, auto_commit=False) as consumer,
+            Producer("pyromq-bench", self._namesrv, credentials=account) as producer,
+            LitePullConsumer(TOOLS_CONSUMER_GROUP, self._namesrv, auto_commit=False, credentials=account) as consumer,
         ):
             await producer.send(Message(topic=self._topic, body=b"-"))  # so that the topic is there
             queues = await consumer.queues(self._topic)

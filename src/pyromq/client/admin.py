@@ -19,6 +19,7 @@ from pyromq.client.producer import Producer
 from pyromq.client.topic_reader import TopicReader
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.message import MessageExt
 
 ADMIN_GROUP = "pyromq-admin"
@@ -32,8 +33,15 @@ class AdminClient:
     ...         print(letter.message.message_id, letter.cause)
     """
 
-    def __init__(self, namesrv: str | Sequence[str] = DEFAULT_NAMESRV, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        *,
+        credentials: Credentials | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._namesrv = namesrv
+        self._credentials = credentials
         self._clock = clock or SystemClock()
         self._api: BrokerApi | None = None
         self._producer: Producer | None = None
@@ -44,7 +52,7 @@ class AdminClient:
         """Open the client; `async with` does it for you. Nobody is asked before the first call."""
         if self._api is not None:
             raise ClientError("this client is open already")
-        self._api = await BrokerApi.connect(self._namesrv, clock=self._clock)
+        self._api = await BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
         self.dead_letters = DeadLetters(self._api, self.producer, self._clock)
         self.timed_messages = TimedMessages(self._api, self.masters, ADMIN_GROUP)
         self.transactions = Transactions(self._api, self.masters)
@@ -80,7 +88,7 @@ class AdminClient:
     async def producer(self) -> Producer:
         """Return a producer for what operators send, opened on first use."""
         if self._producer is None:
-            producer = Producer(ADMIN_GROUP, self._namesrv, clock=self._clock)
+            producer = Producer(ADMIN_GROUP, self._namesrv, credentials=self._credentials, clock=self._clock)
             await producer.start()
             self._producer = producer
         return self._producer

@@ -18,6 +18,7 @@ from pyromq.client import (
 from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.portal import Portal, iterates, waits
 from pyromq.clock import Clock
+from pyromq.protocol.acl import Credentials
 
 
 class _Theme:
@@ -91,9 +92,15 @@ class AdminClient:
     ...         print(finding)
     """
 
-    def __init__(self, namesrv: str | Sequence[str] = DEFAULT_NAMESRV, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        *,
+        credentials: Credentials | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._portal = Portal.shared()
-        self._client = admin.AdminClient(namesrv, clock=clock)
+        self._client = admin.AdminClient(namesrv, credentials=credentials, clock=clock)
 
     def __enter__(self) -> Self:
         self.start()

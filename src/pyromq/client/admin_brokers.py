@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.publish import MASTER_ID
-from pyromq.errors import BrokerError, ProtocolError, RemotingError
+from pyromq.errors import AccessDenied, BrokerError, ProtocolError, RemotingError
 
 _AT_A_TIME = 64
 
@@ -32,7 +32,7 @@ class Masters:
         return cls({name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()})
 
     async def ask(self, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-        """Put a question to all of them at once, by address; return what they said, by name.
+        """Put a question to all of them at once, by address; return what they said, by name; raises AccessDenied.
 
         One that could not be reached is not asked again: each question would wait for it.
         """
@@ -46,6 +46,8 @@ class Masters:
         except (RemotingError, ProtocolError) as error:
             self._away.add(name)
             self.silent[name] = str(error)
+        except AccessDenied:
+            raise
         except BrokerError as error:
             self.silent[name] = str(error)
         return None

@@ -11,7 +11,8 @@ from pyromq.client.group_calls import GroupCalls
 from pyromq.client.name_servers import NameServers
 from pyromq.client.results import SEND_STATUSES, PullAnswer, PullStatus, SendAnswer
 from pyromq.clock import Clock, SystemClock
-from pyromq.errors import BrokerError, NoRoute, QueryNotFound, TopicNotFound
+from pyromq.errors import AccessDenied, BrokerError, NoRoute, QueryNotFound, TopicNotFound
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.bodies import (
     ClusterInfo,
     TopicList,
@@ -66,9 +67,11 @@ class BrokerApi(GroupCalls):
         self.name_servers = name_servers
 
     @classmethod
-    async def connect(cls, namesrv: str | Sequence[str], *, clock: Clock | None = None) -> Self:
+    async def connect(
+        cls, namesrv: str | Sequence[str], *, credentials: Credentials | None = None, clock: Clock | None = None
+    ) -> Self:
         """Return calls over connections of their own, made as they are needed; close it, or use it in `async with`."""
-        remoting = RemotingClient(clock or SystemClock())
+        remoting = RemotingClient(clock or SystemClock(), credentials=credentials)
         return cls(remoting, NameServers.of(remoting, namesrv))
 
     async def close(self) -> None:
@@ -215,7 +218,7 @@ class BrokerApi(GroupCalls):
         try:
             answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header, timeout=timeout)
         except BrokerError as error:
-            if error.code == ResponseCode.SYSTEM_ERROR:
+            if error.code == ResponseCode.SYSTEM_ERROR and not isinstance(error, AccessDenied):
                 return None
             raise
         return next(iter(decode_messages(answer.body)), None)

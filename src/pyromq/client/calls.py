@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyromq.errors import BrokerError
+from pyromq.errors import AccessDenied, BrokerError
+from pyromq.protocol.acl import ACCESS_DENIED
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers import Header
@@ -10,11 +11,13 @@ from pyromq.remoting.client import RemotingClient
 
 CALL_TIMEOUT = 3.0
 
-_ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__()}
+_ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__() if kind is not AccessDenied}
 
 
 def broker_error(code: int, remark: str | None) -> BrokerError:
     """Return the exception that stands for an answer's code."""
+    if remark is not None and remark.startswith(ACCESS_DENIED):
+        return AccessDenied(remark, code)  # brokers have no code for it
     return _ERRORS.get(code, BrokerError)(remark or "", code)
 
 

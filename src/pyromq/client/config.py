@@ -15,6 +15,7 @@ from pyromq.client.offset_store import OffsetStore
 from pyromq.client.start_from import StartFrom
 from pyromq.client.trace import Trace
 from pyromq.clock import Clock
+from pyromq.protocol.acl import Credentials
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 
@@ -28,6 +29,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     """The part of the client id after `ip@`; by default unlike any other."""
     namespace: str | None = None
     """Topics and groups are those of this namespace."""
+    credentials: Credentials | None = None
+    """The account that signs all requests."""
     route_interval: float = 30.0
     """How often routes are asked for again."""
     heartbeat_interval: float = 30.0
@@ -61,6 +64,7 @@ class ProducerOptions(TypedDict, total=False):
     hooks: Sequence[SendHook]
     trace: bool | Trace
     namespace: str | None
+    credentials: Credentials | None
     instance_name: str | None
     clock: Clock | None
 
@@ -77,6 +81,7 @@ class LitePullConsumerOptions(TypedDict, total=False):
     allocate: Allocate
     offset_store: OffsetStore | None
     namespace: str | None
+    credentials: Credentials | None
     instance_name: str | None
     clock: Clock | None
 
@@ -100,5 +105,6 @@ class PushConsumerOptions(TypedDict, total=False):
     trace: bool | Trace
     offset_store: OffsetStore | None
     namespace: str | None
+    credentials: Credentials | None
     instance_name: str | None
     clock: Clock | None

@@ -15,7 +15,16 @@ from pyromq.client.outgoing import Outgoing
 from pyromq.client.publish import PublishInfo, Select, queue_by_choice, queue_for_key
 from pyromq.client.results import SendAnswer, SendResult, SendStatus
 from pyromq.client.timer_calls import Waiting, cancel_waiting, require_timer
-from pyromq.errors import BrokerError, ClientError, InvalidMessage, NoRoute, PyroMQError, RemotingError, RequestTimeout
+from pyromq.errors import (
+    AccessDenied,
+    BrokerError,
+    ClientError,
+    InvalidMessage,
+    NoRoute,
+    PyroMQError,
+    RemotingError,
+    RequestTimeout,
+)
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.message import Message, MessageQueue
@@ -274,4 +283,6 @@ def with_note(error: PyroMQError, note: str) -> PyroMQError:
 
 
 def _may_work_elsewhere(error: PyroMQError) -> bool:
+    if isinstance(error, AccessDenied):  # all brokers of a cluster have the same accounts
+        return False
     return error.code in RETRY_CODES if isinstance(error, BrokerError) else error.retriable

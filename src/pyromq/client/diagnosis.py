@@ -12,7 +12,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import BrokerData, TopicRouteData
 from pyromq.protocol.codes import PERM_READ, PERM_WRITE
-from pyromq.protocol.names import TBW102
+from pyromq.protocol.names import DLQ_PREFIX, TBW102
 
 _STEP_TIMEOUT = 1.0
 
@@ -75,8 +75,13 @@ async def _missing_route(api: BrokerApi, topic: str) -> Step:
         return Step("route", False, str(error))
     if not brokers:
         return Step("route", False, "no broker is registered", "start a broker with this name server's address")
-    advice = f"create the topic, or set autoCreateTopicEnable=true so that brokers make it from {TBW102}"
-    return Step("route", False, f"none of the brokers {', '.join(brokers)} has the topic {topic!r}", advice)
+    return Step("route", False, f"none of the brokers {', '.join(brokers)} has the topic {topic!r}", _advice(topic))
+
+
+def _advice(topic: str) -> str:
+    if topic.startswith(DLQ_PREFIX):
+        return "a broker makes it with the group's first dead letter: is the group's name right?"
+    return f"create the topic, or set autoCreateTopicEnable=true so that brokers make it from {TBW102}"
 
 
 async def _broker_names(api: BrokerApi) -> list[str]:

@@ -24,7 +24,7 @@ from pyromq.protocol.headers import encode_json
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.names import TBW102
 from pyromq.protocol.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from pyromq.protocol.send_frames import SendFrames
+from pyromq.protocol.send_frames import SendFrames, SignedSendFrames
 
 _MAX_KINDS = 1000
 _LONGEST_KEYS = 1000  # these, and tags, stay far below what a record can hold: no need to count bytes
@@ -123,12 +123,17 @@ class Express:
             self._kinds.clear()
         bare = Message(topic=message.topic, body=b"-", tags=message.tags, wait=message.wait)
         sample = self._outbox.prepare(bare)
-        rules = self._delivery.rules
         self._kinds[message.topic, message.tags, message.wait] = _Kind(
             topic,
-            SendFrames(rules.group, topic, TBW102, rules.topic_queues),
+            self._frames(topic),
             encode_json(sample.properties.removesuffix(sample.message_id))[:-1],
         )
+
+    def _frames(self, topic: str) -> SendFrames:
+        rules, credentials = self._delivery.rules, self._remoting.credentials
+        if credentials is None:
+            return SendFrames(rules.group, topic, TBW102, rules.topic_queues)
+        return SignedSendFrames(rules.group, topic, TBW102, rules.topic_queues, credentials)
 
 
 def _with_keys(keys: Sequence[str], properties: bytes) -> bytes | None:

@@ -6,6 +6,7 @@ import asyncio
 
 from pyromq.client.line import Line
 from pyromq.client.process_queue import ProcessQueue
+from pyromq.errors import AccessDenied
 from pyromq.protocol.message import MessageExt
 
 
@@ -19,14 +20,20 @@ class HandOut:
         """Set while there is something to take."""
         self._line: Line[ProcessQueue] = Line()
         self._handed_out: dict[ProcessQueue, None] = {}
+        self._refusal: AccessDenied | None = None
 
     def note_messages(self, held: ProcessQueue) -> None:
         """Hear that a queue has something to hand out."""
         if self._line.join(held):
             self.arrival.set()
 
+    def refuse(self, error: AccessDenied) -> None:
+        """Hear that a queue may not be read: who asks next is told so, unless there are messages of others."""
+        self._refusal = error
+        self.arrival.set()
+
     def take(self, most: int) -> list[MessageExt]:
-        """Hand out up to so many messages of the queues whose turn it is."""
+        """Hand out up to so many messages of the queues whose turn it is; raises AccessDenied."""
         messages: list[MessageExt] = []
         while len(messages) < most and (held := self._line.next()):
             messages += held.take(most - len(messages))
@@ -35,6 +42,9 @@ class HandOut:
             self._line.join(held)
         if not self._line:
             self.arrival.clear()
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None and not messages:
+            raise refusal
         return messages
 
     def come_back(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pyromq.client.api import BrokerApi
 from pyromq.client.results import BrokerHello
 from pyromq.client.routes import Routes
-from pyromq.errors import PyroMQError
+from pyromq.errors import AccessDenied, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData
 
 logger = logging.getLogger(__name__)
@@ -23,6 +23,7 @@ class Heartbeats:
         self._api = api
         self._routes = routes
         self._content = content
+        self._refusals: dict[str, AccessDenied] = {}
 
     async def beat(self) -> bool:
         """Tell every broker known, all at once; return whether each one took it.
@@ -36,6 +37,11 @@ class Heartbeats:
         taken = await asyncio.gather(*[self._beat(address, content) for address in addresses])
         return all(taken)
 
+    def check_access(self) -> None:
+        """Raise AccessDenied if no broker has taken the last heartbeat, and one because of who sent it."""
+        if self._refusals and not self.brokers:
+            raise next(iter(self._refusals.values()))
+
     async def greet(self, address: str) -> BrokerHello:
         """Tell one broker, and return what it says of itself; raises PyroMQError."""
         hello = self.brokers[address] = await self._api.heartbeat(address, self._content())
@@ -48,5 +54,8 @@ class Heartbeats:
             known = self.brokers.pop(address, None)
             level = logging.WARNING if known else logging.DEBUG  # said once, not every second that it is down
             logger.log(level, "heartbeat to broker=%s failed: %s", address, error)
+            if isinstance(error, AccessDenied):
+                self._refusals[address] = error
             return False
+        self._refusals.pop(address, None)
         return True

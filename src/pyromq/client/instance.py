@@ -43,7 +43,12 @@ class ClientInstance:
         self._producers: set[str] = set()
         self._consumers: dict[str, GroupMember] = {}
         requests = ClientRequests(self._consumers, self.replies, self.checks, clock)
-        self._remoting = RemotingClient(clock, handlers=requests.handlers(), on_disconnect=self._disconnected)
+        self._remoting = RemotingClient(
+            clock,
+            handlers=requests.handlers(),
+            on_disconnect=self._disconnected,
+            credentials=config.credentials,
+        )
         self.name_servers = NameServers.of(self._remoting, config.namesrv)
         self.api = BrokerApi(self._remoting, self.name_servers)
         self.routes = Routes(self.api, self.explain, config.topic_queues)
@@ -92,11 +97,12 @@ class ClientInstance:
         await self._unregister(producer_group=group)
 
     async def add_consumer(self, group: str, member: GroupMember) -> None:
-        """Announce a consumer group and wait until the brokers known so far have heard of it."""
+        """Announce a consumer group and wait until the brokers known so far have heard of it; raises AccessDenied."""
         if group in self._consumers:
             raise ClientError(f"this client already has a consumer in the group {group!r}")
         self._consumers[group] = member
         await self.heartbeats.beat()
+        self.heartbeats.check_access()
 
     async def remove_consumer(self, group: str) -> None:
         """Withdraw a consumer group; brokers tell its other members at once."""

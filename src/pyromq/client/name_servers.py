@@ -31,7 +31,7 @@ class NameServers:
         self.url = url
         self._remoting = remoting
         self._chosen = random.randrange(max(len(self.addresses), 1))  # clients spread over the servers
-        self._answering = True
+        self._answering: bool | None = None
 
     @classmethod
     def of(cls, remoting: RemotingClient, namesrv: str | Sequence[str]) -> Self:
@@ -59,12 +59,13 @@ class NameServers:
 
     def _note(self, *, answering: bool, why: str = "") -> None:
         """Say it once when all name servers go away, and once when one is back: every send may have to ask."""
-        if answering != self._answering:
-            self._answering = answering
-            if answering:
-                logger.info("name servers answer again")
-            else:
-                logger.warning("no name server answers: %s", why)
+        before, self._answering = self._answering, answering
+        if before is None or before == answering:  # who never reached one hears it from the error
+            return
+        if answering:
+            logger.info("name servers answer again")
+        else:
+            logger.warning("no name server answers: %s", why)
 
     async def discover(self) -> bool:
         """Ask for the addresses by HTTP, if that is how they are found; raises ConnectFailed if that does not work."""

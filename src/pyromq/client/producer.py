@@ -28,6 +28,7 @@ from pyromq.client.tracing import Tracing
 from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError, PyroMQError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
 
@@ -63,6 +64,7 @@ class Producer:
         hooks: Sequence[SendHook] = (),
         trace: bool | Trace = False,
         namespace: str | None = None,
+        credentials: Credentials | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -71,7 +73,11 @@ class Producer:
         check_group(group)
         self.group = with_namespace(group, namespace)
         self._config = ClientConfig(
-            namesrv=namesrv, instance_name=instance_name, namespace=namespace, topic_queues=topic_queues
+            namesrv=namesrv,
+            instance_name=instance_name,
+            namespace=namespace,
+            credentials=credentials,
+            topic_queues=topic_queues,
         )
         self._clock = clock or SystemClock()
         chosen = chosen_trace(trace)

@@ -18,6 +18,7 @@ from pyromq.client.start_from import StartFrom, check_start_from, first_offset_s
 from pyromq.client.subscriptions import Expression, subscribe_all
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.filter import EVERYTHING
 from pyromq.protocol.message import MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
@@ -50,6 +51,7 @@ class LitePullConsumer:
         allocate: Allocate = allocate_averagely,
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
+        credentials: Credentials | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -58,7 +60,9 @@ class LitePullConsumer:
         check_group(group)
         self._namespace = namespace
         self._settings = PullSettings(
-            client=ClientConfig(namesrv=namesrv, instance_name=instance_name, namespace=namespace),
+            client=ClientConfig(
+                namesrv=namesrv, instance_name=instance_name, namespace=namespace, credentials=credentials
+            ),
             group=with_namespace(group, namespace),
             subscriptions=subscribe_all(subscriptions or {}, namespace),
             start=check_start_from(start_from),
@@ -125,7 +129,10 @@ class LitePullConsumer:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[MessageExt]:
-        """Return the next messages, `pull_batch` of them unless told otherwise; none if `timeout` passes first."""
+        """Return the next messages, `pull_batch` of them unless told otherwise; none if `timeout` passes first.
+
+        Raises AccessDenied if its account may not read a queue, and no other queue has messages.
+        """
         session = self._session
         session.handing_out.come_back()
         most = self._settings.pull_batch if max_messages is None else max_messages

@@ -35,7 +35,7 @@ class PullLoop(Generic[Q]):
         *,
         begin: Callable[[Q], Awaitable[None]],
         on_messages: Callable[[Q], object],
-        on_failure: Callable[[], None],
+        on_failure: Callable[[Exception], None],
         interval: float = 0.0,
     ) -> None:
         self.held = held
@@ -114,5 +114,5 @@ class PullLoop(Generic[Q]):
         self._log.failed(error)
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1
-        self._on_failure()
+        self._on_failure(error)
         await self._clock.sleep(delay)

@@ -27,7 +27,7 @@ from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.start_from import Start, consume_from_where
 from pyromq.client.subscriptions import Expression, Subscription, subscribe
 from pyromq.clock import Clock
-from pyromq.errors import BrokerError
+from pyromq.errors import AccessDenied, BrokerError
 from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
 from pyromq.protocol.message import MessageExt, MessageQueue
 
@@ -172,8 +172,13 @@ class PullSession:
             self._clock,
             begin=self._beginning.begin,
             on_messages=self.handing_out.note_messages,
-            on_failure=self.instance.refresh_soon,
+            on_failure=self._pull_failed,
         )
+
+    def _pull_failed(self, error: Exception) -> None:
+        self.instance.refresh_soon()
+        if isinstance(error, AccessDenied):
+            self.handing_out.refuse(error)
 
     async def _release(self, held: ProcessQueue) -> None:
         self.handing_out.forget(held)

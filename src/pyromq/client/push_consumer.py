@@ -26,6 +26,7 @@ from pyromq.client.trace_dispatcher import TraceCounts
 from pyromq.client.tracing import Tracing
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
 
@@ -72,6 +73,7 @@ class PushConsumer:
         trace: bool | Trace = False,
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
+        credentials: Credentials | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -84,7 +86,7 @@ class PushConsumer:
         self._namespace = namespace
         self._clock = clock or SystemClock()
         name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
-        client = ClientConfig(namesrv=namesrv, instance_name=name, namespace=namespace)
+        client = ClientConfig(namesrv=namesrv, instance_name=name, namespace=namespace, credentials=credentials)
         self.group = with_namespace(group, namespace)
         chosen = chosen_trace(trace)
         self._tracing = Tracing(chosen, client, self.group, "CONSUME", self._clock) if chosen else None

@@ -301,7 +301,7 @@ class PushSession:
             self._clock,
             begin=self._ownership.begin,
             on_messages=self.workers.offer,
-            on_failure=self.instance.refresh_soon,
+            on_failure=lambda error: self.instance.refresh_soon(),
             interval=self.settings.pull_interval,
         )
 

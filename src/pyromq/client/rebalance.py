@@ -11,7 +11,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.failure_log import FailureLog
 from pyromq.client.heartbeats import Heartbeats
 from pyromq.client.routes import Routes, read_queues
-from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
+from pyromq.errors import AccessDenied, BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX
@@ -132,6 +132,8 @@ class Rebalance:
                 continue
             try:
                 return await self._api.consumer_list(reader.address, self._group)
+            except AccessDenied:
+                raise
             except BrokerError:
                 return []  # nobody is online there
             except RemotingError as error:

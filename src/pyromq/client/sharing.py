@@ -9,15 +9,16 @@ from pyromq.client.address import discovery_url, parse_addresses
 from pyromq.client.config import ClientConfig
 from pyromq.client.instance import ClientInstance
 from pyromq.clock import Clock, SystemClock
+from pyromq.protocol.acl import Credentials
 
-_Key = tuple[str, tuple[str, ...], int]
+_Key = tuple[str, tuple[str, ...], Credentials | None, int]
 _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, ClientInstance]] = WeakKeyDictionary()
 
 
 def borrow_instance(config: ClientConfig, clock: Clock) -> ClientInstance:
     """Return the client of this name, made now if nobody has it; one of its own to who has no name.
 
-    The settings of whoever made it count. Clients of different loops, name servers or clocks are different.
+    The settings of whoever made it count. Clients of different loops, name servers, accounts or clocks are different.
     """
     if config.instance_name is None:
         instance = ClientInstance(config, clock)
@@ -31,7 +32,7 @@ def _named_instance(config: ClientConfig, name: str, clock: Clock) -> ClientInst
     instances = _shared.setdefault(asyncio.get_running_loop(), {})
     time = 0 if isinstance(clock, SystemClock) else id(clock)
     url = discovery_url(config.namesrv)
-    key = (name, (url,) if url else tuple(sorted(parse_addresses(config.namesrv))), time)
+    key = (name, (url,) if url else tuple(sorted(parse_addresses(config.namesrv))), config.credentials, time)
     instance = instances.get(key)
     if instance is None or instance.forked:
         instance = instances[key] = ClientInstance(config, clock)

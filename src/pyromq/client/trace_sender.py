@@ -32,7 +32,7 @@ class TraceSender:
         self._group = f"_INNER_TRACE_PRODUCER-{group[:_LONGEST_GROUP]}-{kind}-{next(_numbers)}"
         # With the process, unlike Apache's: two on one machine are two clients.
         name = f"PID_CLIENT_INNER_TRACE_PRODUCER_{addresses}#{os.getpid()}"
-        self._config = ClientConfig(namesrv=config.namesrv, instance_name=name)
+        self._config = ClientConfig(namesrv=config.namesrv, instance_name=name, credentials=config.credentials)
         self._clock = clock
         self._outbox = Outbox(clock, max_message_size=_MAX_MESSAGE_SIZE, compress_over=_COMPRESS_OVER, namespace=None)
         self._delivery: Delivery | None = None

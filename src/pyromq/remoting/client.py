@@ -13,6 +13,7 @@ from typing import Self
 
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectFailed
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
@@ -30,7 +31,7 @@ CLOSE_TIMEOUT = 3.0
 class RemotingClient:
     """Send requests to addresses (`host:port`); a lost connection is made again by the next call.
 
-    `handlers` serve the requests that servers send over these connections.
+    `handlers` serve the requests that servers send over these connections. With `credentials` all requests are signed.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class RemotingClient:
         limits: Limits = CLIENT_LIMITS,
         idle_timeout: float = IDLE_TIMEOUT,
         on_disconnect: ConnectionCallback | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.handlers = handlers
+        self.credentials = credentials
         self.on_disconnect = on_disconnect
         self._clock = clock
         self._connect_timeout = connect_timeout
@@ -128,6 +131,7 @@ class RemotingClient:
             max_connections=sys.maxsize,
             on_connect=None,
             on_disconnect=self._disconnected,
+            credentials=self.credentials,
         )
 
     async def _connect_within(self, address: str, timeout: float) -> Connection:

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias, cast
 
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
-from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG
+from pyromq.protocol.acl import Credentials, name_account, signed
+from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.deadlines import Deadlines
 from pyromq.remoting.limits import Limits
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
+_SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
 JOIN_LIMIT = 256 * 1024  # above this, copying answers into one piece costs more than handing over several
 
 
@@ -31,7 +33,8 @@ class Connection(asyncio.Protocol):
     """Send requests and answers to one peer, and hand its requests to `serve`.
 
     `address` is what a client connected to; `peer` and `local` are the two ends (`ip:port`). `attributes` belongs to
-    the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. A connection that
+    the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. With `credentials`
+    all requests are signed but those whose frames somebody else made, and handed to `send`. A connection that
     `throttles` reads nothing from a peer that does not read what it is sent: a server does so, and a client must not,
     or the two could wait for each other for ever.
     """
@@ -47,6 +50,7 @@ class Connection(asyncio.Protocol):
         limits: Limits,
         throttles: bool,
         address: str = "",
+        credentials: Credentials | None = None,
     ) -> None:
         self.address = address
         self.peer = ""
@@ -64,6 +68,7 @@ class Connection(asyncio.Protocol):
         self._serve = serve
         self._on_open = on_open
         self._throttles = throttles
+        self._credentials = credentials
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
         self._write_high = limits.write_high
@@ -174,7 +179,7 @@ class Connection(asyncio.Protocol):
         """
         command.opaque, future = self.open_request(command.code, timeout)
         try:
-            frame = command.encode()
+            frame = self._encode(command)
         except BaseException:
             self._outstanding.forget(command.opaque)
             raise
@@ -196,7 +201,10 @@ class Connection(asyncio.Protocol):
             raise ConnectionLost(self._lost_text())
         command.flag |= ONEWAY_FLAG
         command.opaque = self._outstanding.next_opaque()
-        self.send(command.encode())
+        self.send(self._encode(command))
+
+    def _encode(self, request: RemotingCommand) -> bytes:
+        return (request if self._credentials is None else signed(request, self._credentials)).encode()
 
     @property
     def writable(self) -> bool:
@@ -274,6 +282,8 @@ class Connection(asyncio.Protocol):
                 self.abort(str(error))
                 return
             if command.flag & RESPONSE_FLAG:
+                if command.code == _SYSTEM_ERROR:
+                    name_account(command, self._credentials)
                 self._outstanding.settle(command)
             else:
                 self._serve(command, self)

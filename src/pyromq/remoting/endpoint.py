@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from pyromq.clock import Clock
+from pyromq.protocol.acl import Credentials
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.deadlines import Deadlines
 from pyromq.remoting.dispatch import Dispatcher
@@ -32,6 +33,7 @@ class Endpoint:
         max_connections: int,
         on_connect: ConnectionCallback | None,
         on_disconnect: ConnectionCallback | None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.connections: set[Connection] = set()
         self._clock = clock
@@ -43,6 +45,7 @@ class Endpoint:
         self._max_connections = max_connections
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
+        self._credentials = credentials
         self._deadlines = Deadlines(clock)
         self._closing = False
         self._was_full = False
@@ -58,6 +61,7 @@ class Endpoint:
             limits=self._limits,
             throttles=self._throttles,
             address=address,
+            credentials=self._credentials,
         )
 
     async def close(self, timeout: float) -> None:

@@ -36,7 +36,7 @@ class BatchReader(DataSourceReader):
         from pyromq.spark.brokers import connect  # a read of files starts faster without
 
         options = self._options
-        ranges = bounds(connect(options.namesrv), options, self._narrowing)
+        ranges = bounds(connect(options.namesrv, options.credentials), options, self._narrowing)
         return list(plan(ranges, options.min_partitions, options.max_records_per_partition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

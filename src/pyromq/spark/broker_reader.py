@@ -26,7 +26,7 @@ from pyromq.spark.records import Records, record_starts
 def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read ranges one after the other; raise OffsetOutOfRange where messages are gone, unless the options allow it."""
     freeze()
-    brokers = connect(options.namesrv)
+    brokers = connect(options.namesrv, options.credentials)
     for parts in _of_one_broker(slices):
         together = QueuesReader(brokers, parts, options)
         for records in together.records():

@@ -12,6 +12,7 @@ import socket
 import struct
 
 from pyromq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
+from pyromq.protocol.acl import Credentials, signed
 from pyromq.protocol.command import MAX_FRAME, RemotingCommand, decode
 
 _PREFIX = struct.Struct(">II")
@@ -19,14 +20,14 @@ _WORD = struct.Struct(">I")
 _HEADER_LENGTH_MASK = 0xFFFFFF
 _RECEIVE_BUFFER = 4 << 20
 
-_lines: dict[tuple[int, str], Line] = {}
+_lines: dict[tuple[int, str, Credentials | None], Line] = {}
 
 
-def take_line(address: str, timeout: float) -> Line:
+def take_line(address: str, timeout: float, credentials: Credentials | None = None) -> Line:
     """Return a connection to a broker that nobody uses, a new one if none is left; whoever is done gives it back."""
-    line = _lines.pop((os.getpid(), address), None)  # a forked process must not use its parent's
+    line = _lines.pop((os.getpid(), address, credentials), None)  # a forked process must not use its parent's
     if line is None or not line.is_usable():
-        line = Line(address, timeout)
+        line = Line(address, timeout, credentials)
     line.set_timeout(timeout)
     return line
 
@@ -34,7 +35,7 @@ def take_line(address: str, timeout: float) -> Line:
 def give_back(line: Line) -> None:
     """Keep a connection for this process's next task, unless an answer is still due on it."""
     if line.is_idle:
-        _lines[os.getpid(), line.address] = line
+        _lines[os.getpid(), line.address, line.credentials] = line
     else:
         line.close()
 
@@ -42,8 +43,9 @@ def give_back(line: Line) -> None:
 class Line:
     """One socket; answers come in the order of the requests."""
 
-    def __init__(self, address: str, timeout: float) -> None:
+    def __init__(self, address: str, timeout: float, credentials: Credentials | None = None) -> None:
         self.address = address
+        self.credentials = credentials
         self._timeout = timeout
         self._due = 0
         self._opaque = 0
@@ -83,8 +85,9 @@ class Line:
     def send(self, command: RemotingCommand) -> None:
         """Send a request; raises RemotingError."""
         self._opaque = command.opaque = self._opaque + 1
+        request = command if self.credentials is None else signed(command, self.credentials)
         try:
-            self._socket.sendall(command.encode())
+            self._socket.sendall(request.encode())
         except OSError as error:
             raise self._failure(error) from error
         self._due += 1

@@ -11,25 +11,33 @@ from difflib import get_close_matches
 from typing import Any
 
 from pyromq.client.address import parse_addresses
-from pyromq.errors import ConfigError, NotSupported, PyroMQError
+from pyromq.errors import ConfigError, PyroMQError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.names import check_group
 
 Parsers = Mapping[str, tuple[str, Callable[[str], object]]]
 """Option -> field and how to read it."""
 
+ACCOUNT = ("accessKey", "secretKey")
 
-def known(given: Mapping[str, str], names: Mapping[str, str], later: Mapping[str, str]) -> list[tuple[str, str]]:
+_OF_TABLES = "Spark gives no Python source the options of a table: make a temporary view, or add WITH (…) to each query"
+_OF_KAFKA = {"kafka.bootstrap.servers": "namesrv", "kafka.group.id": "group"}
+_MOST = (1 << 31) - 1
+MOST_OFFSETS = (1 << 63) - 1
+
+
+def known(given: Mapping[str, str], names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return options with their own names, found in `names` by those in lower case; an empty name is passed over.
 
-    Raises for an option that is unknown, or that belongs to a part that comes `later`.
+    Raises for an option that is unknown.
     """
     found = []
+    if "provider" in given:  # CREATE TABLE without columns asks for a schema, and shows how Spark keeps a table
+        raise ConfigError(_OF_TABLES)
     for key, text in given.items():
         name = names.get(key.lower())
         if name is None:
             raise ConfigError(f"unknown option {key!r}; {_nearest(key, names)}")
-        if name in later:
-            raise NotSupported(f"option {name}: {later[name]}, not in this version")
         if name:
             found.append((name, text.strip()))
     return found
@@ -37,7 +45,8 @@ def known(given: Mapping[str, str], names: Mapping[str, str], later: Mapping[str
 
 def _nearest(key: str, names: Mapping[str, str]) -> str:
     named = {lower: name for lower, name in names.items() if name}
-    near = get_close_matches(key.lower(), named, n=1)
+    of_kafka = _OF_KAFKA.get(key.lower(), "")
+    near = [of_kafka] if of_kafka in named else get_close_matches(key.lower(), named, n=1)
     return f"did you mean {named[near[0]]!r}?" if near else f"known are {', '.join(sorted(set(named.values())))}"
 
 
@@ -53,6 +62,22 @@ def _parse(name: str, text: str, parse: Callable[[str], object]) -> object:
         raise ConfigError(f"option {name}: {error}") from None
 
 
+def credentials(texts: Mapping[str, str]) -> Credentials | None:
+    """Return the account that two of the options are, None without them; raise ConfigError if one is missing."""
+    access_key, secret_key = (texts.get(name) for name in ACCOUNT)
+    if access_key and secret_key:
+        return Credentials(access_key, secret_key)
+    if access_key is None and secret_key is None:
+        return None
+    raise ConfigError(f"options {ACCOUNT[0]} and {ACCOUNT[1]} are one account: set both, or none")
+
+
+def without_name_server(texts: Mapping[str, str]) -> str:
+    """Say that the option namesrv is missing, and why that may be where no option has arrived at all."""
+    text = "option namesrv is missing: host:port of a name server, several separated by ';'"
+    return text if texts else f"{text}; {_OF_TABLES}"
+
+
 def name_servers(text: str) -> str:
     return ";".join(parse_addresses(text))
 
@@ -62,10 +87,16 @@ def group(text: str) -> str:
     return text
 
 
-def count(text: str) -> int:
-    if not re.fullmatch(r"\d+", text) or int(text) < 1:
+def count(text: str, most: int = _MOST) -> int:
+    if not re.fullmatch(r"[0-9]+", text) or int(text) < 1:
         raise ValueError(f"expected a number from 1, not {text!r}")
+    if int(text) > most:
+        raise ValueError(f"expected a number up to {most}, not {text!r}")
     return int(text)
+
+
+def offset_count(text: str) -> int:
+    return count(text, MOST_OFFSETS)
 
 
 def truth(text: str) -> bool:

@@ -53,7 +53,8 @@ class QueuesReader:
         if self._options.sql is not None or not self.rest:
             return
         try:
-            line = take_line(self._brokers.address(self.rest[0].queue, self._broker_id), self._options.pull_timeout)
+            address = self._brokers.address(self.rest[0].queue, self._broker_id)
+            line = take_line(address, self._options.pull_timeout, self._options.credentials)
         except PyroMQError as error:
             logger.debug("no connection of its own: %s", error)
             return

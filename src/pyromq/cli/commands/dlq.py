@@ -14,6 +14,7 @@ from rich.progress import Progress
 from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
 from pyromq.cli.letters import letter_as_json, letter_as_line, letter_file, topic_as_json, topics_as_table, warning
 from pyromq.cli.settings import namesrv_addresses
+from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
@@ -41,7 +42,7 @@ def list_groups(namesrv: Namesrv = None, as_json: AsJson = False) -> None:
 
 
 async def _groups(namesrv: str) -> list[DeadLetterTopic]:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.dead_letters.groups()
 
 
@@ -64,7 +65,7 @@ def show(
 
 async def _show(namesrv: str, group: str, wanted: Wanted, count: int, as_json: bool) -> int:
     shown = 0
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         async for letter in admin.dead_letters.read(group, wanted):
             print(letter_as_json(letter) if as_json else letter_as_line(letter))
             shown += 1
@@ -89,7 +90,7 @@ def export(
 
 async def _export(namesrv: str, group: str, wanted: Wanted, file: Path | None) -> int:
     count = 0
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         with letter_file(file) as write:
             async for letter in admin.dead_letters.read(group, wanted):
                 write(letter)
@@ -123,7 +124,7 @@ def resend(
 async def _resend(
     namesrv: str, group: str, wanted: Wanted, to: str | None, rate: float | None, *, dry_run: bool, ask: bool
 ) -> None:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         if dry_run:
             async for letter in admin.dead_letters.read(group, wanted):
                 print(f"{letter.message.message_id} -> {letter.resent(to).topic}")

@@ -22,6 +22,7 @@ from pyromq.cli.groups import (
 )
 from pyromq.cli.settings import namesrv_addresses, split_assignment
 from pyromq.cli.times import parse_duration, parse_time
+from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 
 Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
@@ -51,7 +52,7 @@ def list_groups(
 
 
 async def _list(namesrv: str) -> GroupListing:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.groups.list()
 
 
@@ -79,7 +80,7 @@ def describe(
 
 
 async def _describe(namesrv: str, group: str, watch: float, slow: float) -> GroupDescription:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.groups.describe(group, watch=watch, slow=slow)
 
 
@@ -109,7 +110,7 @@ def _target(text: str) -> ResetTo:
 
 
 async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *, dry_run: bool, ask: bool) -> None:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         plan = await admin.groups.plan_reset(group, to, topics)
         if dry_run:
             print(*map(move_as_line, plan.moves), sep="\n")
@@ -136,7 +137,7 @@ def clone(
 
 
 async def _clone(namesrv: str, source: str, target: str, topic: str | None, *, dry_run: bool, ask: bool) -> None:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         chosen = await admin.groups.plan_clone(source, target, topic)
         if not dry_run:
             if ask:
@@ -174,7 +175,7 @@ def _setting(text: str) -> tuple[str, bool | int]:
 async def _set(
     namesrv: str, group: str, changes: Mapping[str, bool | int], broker: str | None, dry_run: bool
 ) -> dict[str, dict[str, object]]:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         change = admin.groups.plan_set if dry_run else admin.groups.set
         changed = await change(group, changes, broker=broker)
         return {name: settings_fields(settings) for name, settings in changed.items()}
@@ -188,7 +189,7 @@ def delete(group: Group, namesrv: Namesrv = None, dry_run: DryRun = False, yes: 
 
 
 async def _delete(namesrv: str, group: str, *, dry_run: bool, ask: bool) -> list[str]:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         brokers = await admin.groups.plan_delete(group)
         if dry_run:
             return brokers

@@ -13,6 +13,7 @@ from pyromq.admin import AdminClient, MessageTrace, TimedMessage
 from pyromq.cli.output import iso_time, message_as_line, message_fields
 from pyromq.cli.settings import namesrv_addresses
 from pyromq.cli.traces import event_as_json, trace_as_table
+from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.remoting.loop import run
@@ -53,7 +54,7 @@ def trace(
 
 
 async def _trace(namesrv: str, message_id: str | None, key: str | None, topic: str) -> list[MessageTrace]:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         if message_id is None:
             return await admin.traces.by_key(key or "", topic=topic)
         found = await admin.traces.of(message_id, topic=topic)
@@ -75,7 +76,7 @@ def pending(
 
 async def _pending(namesrv: str, topic: str | None, count: int, as_json: bool) -> int:
     shown = 0
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         async for message in admin.timed_messages.pending(topic):
             print(_as_json(message) if as_json else _as_line(message))
             shown += 1
@@ -100,7 +101,7 @@ def cancel(
 
 
 async def _cancel(namesrv: str, message_id: str, topic: str) -> list[str]:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.timed_messages.cancel(message_id, topic)
 
 

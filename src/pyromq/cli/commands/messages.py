@@ -20,6 +20,7 @@ from pyromq.cli.output import message_as_json, message_as_line
 from pyromq.cli.settings import namesrv_addresses, split_assignment
 from pyromq.cli.times import parse_duration, parse_time
 from pyromq.client.api import BrokerApi
+from pyromq.client.environment import environment_credentials
 from pyromq.client.producer import Producer
 from pyromq.client.publish import Select
 from pyromq.client.pull_consumer import LitePullConsumer
@@ -91,7 +92,7 @@ def _bodies(body: str | None, file: Path | None) -> Iterator[bytes]:
 
 async def _send_all(namesrv: str, messages: Iterator[Message], send_one: SendOne, window: int, as_json: bool) -> None:
     sent = 0
-    async with Producer(group="pyromq-cli", namesrv=namesrv) as producer:
+    async with Producer(group="pyromq-cli", namesrv=namesrv, credentials=environment_credentials()) as producer:
         with _progress() as progress:
             task = progress.add_task("sending", total=None)
             while group := list(islice(messages, window)):
@@ -174,7 +175,7 @@ async def _tail(
     count: int,
     show: Callable[[MessageExt], str],
 ) -> None:
-    async with await BrokerApi.connect(namesrv) as api:
+    async with await BrokerApi.connect(namesrv, credentials=environment_credentials()) as api:
         try:
             await api.route(topic)  # a consumer would wait for a topic that does not exist; here it is a mistake
         except NoRoute:
@@ -192,12 +193,23 @@ async def _tail(
 
 
 def _member(namesrv: str, topic: str, wanted: Expression, start: StartFrom, group: str) -> LitePullConsumer:
-    return LitePullConsumer(group=group, namesrv=namesrv, subscriptions={topic: wanted}, start_from=start)
+    return LitePullConsumer(
+        group=group,
+        namesrv=namesrv,
+        subscriptions={topic: wanted},
+        start_from=start,
+        credentials=environment_credentials(),
+    )
 
 
 def _onlooker(namesrv: str, start: StartFrom) -> LitePullConsumer:
     return LitePullConsumer(
-        group=TOOLS_CONSUMER_GROUP, namesrv=namesrv, start_from=start, auto_commit=False, offset_store=_NoOffsets()
+        group=TOOLS_CONSUMER_GROUP,
+        namesrv=namesrv,
+        start_from=start,
+        auto_commit=False,
+        offset_store=_NoOffsets(),
+        credentials=environment_credentials(),
     )
 
 

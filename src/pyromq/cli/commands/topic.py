@@ -13,6 +13,7 @@ from rich.table import Table
 from pyromq.admin import AdminClient, TopicDescription, TopicListing, TopicSummary
 from pyromq.cli.output import iso_moment
 from pyromq.cli.settings import namesrv_addresses
+from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 
 Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
@@ -42,7 +43,7 @@ def list_topics(
 
 
 async def _list(namesrv: str) -> TopicListing:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.topics.list()
 
 
@@ -65,7 +66,7 @@ def describe(
 
 
 async def _describe(namesrv: str, topic: str) -> TopicDescription:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.topics.describe(topic)
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from pyromq.admin import AdminClient, HalfMessage
 from pyromq.cli.output import iso_time, message_fields
 from pyromq.cli.settings import namesrv_addresses
+from pyromq.client.environment import environment_credentials
 from pyromq.errors import BrokerError, ClientError
 from pyromq.remoting.loop import run
 
@@ -61,7 +62,7 @@ def resume(
 
 
 async def _listed(namesrv: str, group: str | None, pending: bool, given_up: bool) -> list[HalfMessage]:
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         waiting = await _of(group, admin.transactions.pending()) if pending else []
         return waiting + (await _of(group, admin.transactions.given_up()) if given_up else [])
 
@@ -73,7 +74,7 @@ async def _of(group: str | None, halves: AsyncIterator[HalfMessage]) -> list[Hal
 async def _resume(namesrv: str, wanted: set[str] | None, group: str | None, *, dry_run: bool) -> set[str]:
     """Resume the wanted ones, all if that is None; return the ids that were not found."""
     missing = set(wanted or ())
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         for half in await _of(group, admin.transactions.given_up()):
             ids = {half.message.message_id, half.message.offset_message_id}
             if wanted is not None and not ids & wanted:

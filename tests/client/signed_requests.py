@@ -1,0 +1,49 @@
+"""A record of all requests that reach the servers of this process, and whether each is signed as it should be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pyromq import Credentials
+from pyromq.protocol.codes import LanguageCode
+from pyromq.protocol.command import RemotingCommand, decode
+from pyromq.remoting import connection as connection_module
+from tests.protocol.test_acl import plainly_signed
+
+SHOP = Credentials("shop-app", "shop-secret")
+OTHER = Credentials("other-app", "other-secret", "other-token")
+_SECRETS = {account.access_key: account.secret_key for account in (SHOP, OTHER)}
+
+
+class Requests:
+    """What servers get from clients, as it came, with the fields that they have no use for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._seen: list[RemotingCommand] = []
+        monkeypatch.setattr(connection_module, "decode", self._decode)
+
+    def _decode(self, frame: bytes, **options: Any) -> RemotingCommand:
+        whole = decode(frame, typed=False, max_header=options["max_header"])
+        if not whole.is_response and whole.language is LanguageCode.PYTHON:  # brokers say that they are Java
+            self._seen.append(whole)
+        return decode(frame, **options)
+
+    @property
+    def codes(self) -> Counter[int]:
+        """How many requests of each code there were."""
+        return Counter(command.code for command in self._seen)
+
+    def accounts(self) -> Counter[str]:
+        """Return how many requests each account has sent; fail if one is not signed as it should be."""
+        found: Counter[str] = Counter()
+        for command in self._seen:
+            fields = command.ext_fields
+            assert "Signature" in fields, f"request {command.code} is not signed"
+            account = fields["AccessKey"]
+            expected = plainly_signed(fields, command.body, _SECRETS[account])
+            assert fields["Signature"] == expected, f"request {command.code} is signed wrongly"
+            found[account] += 1
+        return found
