@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.jvms import SHORT_LIVED, short_lived_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 settings.register_profile("pyromq", deadline=None)  # a noisy machine is not a failure
 settings.load_profile("pyromq")
 
-# JVMs that live for seconds start in two thirds of the time without the slow compiler. Child processes inherit it.
-for variable in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
-    os.environ.setdefault(variable, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# JVMs that live for seconds start in two thirds of the time without the slow compiler, and in half of it with a class
+# archive, which `make test` makes. Child processes inherit it.
+for variable, options in (("SPARK_LAUNCHER_OPTS", SHORT_LIVED), ("SPARK_SUBMIT_OPTS", short_lived_spark())):
+    os.environ.setdefault(variable, options)
 
 _HERE = Path(__file__).parent
 _LONG = ("spark", "pipelines", "faults")

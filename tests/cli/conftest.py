@@ -47,7 +47,7 @@ def pyromq_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[
     """Run a command in this process: starting one for each of many would take long."""
     out, err = io.StringIO(), io.StringIO()
     given, sys.argv = sys.argv, ["pyromq", *arguments]
-    stdin, sys.stdin = sys.stdin, io.StringIO(text)
+    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(text.encode()))
     code = 0
     try:
         with redirect_stdout(out), redirect_stderr(err):

@@ -24,7 +24,7 @@ def test_an_unreachable_name_server(command: tuple[str, ...]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-    assert address in one_line_error(pyromq(*command, "-n", address))
+    assert address in one_line_error(pyromq_here(*command, "-n", address))
 
 
 def test_a_port_in_use(servers: Servers, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_data_directory_in_use(servers: Servers) -> None:
 def test_a_body_over_the_limit(servers: Servers, tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_bytes(b"x" * (4 * 1024 * 1024 + 1))
-    assert "4194304" in one_line_error(pyromq("send", "t", "--file", str(path), "-n", servers.namesrv))
+    assert "4194304" in one_line_error(pyromq_here("send", "t", "--file", str(path), "-n", servers.namesrv))
     still_works(servers)
 
 
@@ -119,7 +119,7 @@ def test_a_wrong_sql_expression(servers: Servers, expression: str, reason: str) 
 def test_a_broker_that_does_not_filter_by_sql(tmp_path: Path) -> None:
     servers = start_up(tmp_path, "--set", "enablePropertyFilter=false")
     still_works(servers)
-    line = one_line_error(pyromq("tail", "alive", "--sql", "a > 1", "-n", servers.namesrv))
+    line = one_line_error(pyromq_here("tail", "alive", "--sql", "a > 1", "-n", servers.namesrv))
     assert "enablePropertyFilter=true" in line
     assert stop(servers) == 0
 

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from tests.cli.conftest import Servers, pyromq
+from tests.cli.conftest import Servers, pyromq, pyromq_here
 
 
 def test_a_sent_message_is_tailed_with_all_it_carried(servers: Servers) -> None:
@@ -52,16 +52,16 @@ def test_each_line_of_stdin_becomes_a_message_in_order(servers: Servers) -> None
 def test_a_body_that_is_no_text_is_shown_as_base64(servers: Servers, tmp_path_factory: object) -> None:
     path = servers.data / "body.bin"
     path.write_bytes(b"\xff\x00\xfe")
-    assert pyromq("send", "binary", "--file", str(path), "-n", servers.namesrv).returncode == 0
-    tailed = pyromq("tail", "binary", "-n", servers.namesrv, "--from", "earliest", "--count", "1", "--json")
+    assert pyromq_here("send", "binary", "--file", str(path), "-n", servers.namesrv).returncode == 0
+    tailed = pyromq_here("tail", "binary", "-n", servers.namesrv, "--from", "earliest", "--count", "1", "--json")
     message = json.loads(tailed.stdout)
     assert (message["body"], message["body_encoding"]) == ("/wD+", "base64")
 
 
 def test_tail_filters_by_tag(servers: Servers) -> None:
     for tag in ("a", "b", "a"):
-        assert pyromq("send", "tagged", tag, "--tag", tag, "-n", servers.namesrv).returncode == 0
-    tailed = pyromq(
+        assert pyromq_here("send", "tagged", tag, "--tag", tag, "-n", servers.namesrv).returncode == 0
+    tailed = pyromq_here(
         "tail", "tagged", "-n", servers.namesrv, "--tag", "a", "--from", "earliest", "--count", "2", "--json"
     )
     assert [json.loads(line)["tags"] for line in tailed.stdout.splitlines()] == ["a", "a"]
@@ -71,17 +71,19 @@ def test_tail_filters_by_tag(servers: Servers) -> None:
 def test_tail_filters_by_sql(servers: Servers, group: tuple[str, ...]) -> None:
     topic = f"priced-{len(group)}"
     for amount in ("5", "15", "25", "much"):
-        sent = pyromq("send", topic, amount, "--property", f"amount={amount}", "-n", servers.namesrv, "--queue", "0")
+        sent = pyromq_here(
+            "send", topic, amount, "--property", f"amount={amount}", "-n", servers.namesrv, "--queue", "0"
+        )
         assert sent.returncode == 0, sent.stderr
     options = ("--sql", "amount > 10", "--from", "earliest", "--count", "2", "--json", *group)
-    tailed = pyromq("tail", topic, "-n", servers.namesrv, *options)
+    tailed = pyromq_here("tail", topic, "-n", servers.namesrv, *options)
     assert tailed.returncode == 0, tailed.stderr
     assert [json.loads(line)["body"] for line in tailed.stdout.splitlines()] == ["15", "25"]
 
 
 def test_a_group_continues_where_its_last_tail_ended(servers: Servers) -> None:
     text = "".join(f"{number}\n" for number in range(4))
-    assert pyromq("send", "grouped", "-", "-n", servers.namesrv, "--queue", "0", text=text).returncode == 0
+    assert pyromq_here("send", "grouped", "-", "-n", servers.namesrv, "--queue", "0", text=text).returncode == 0
     arguments = (
         "tail",
         "grouped",
@@ -95,16 +97,16 @@ def test_a_group_continues_where_its_last_tail_ended(servers: Servers) -> None:
         "2",
         "--json",
     )
-    first, second = pyromq(*arguments), pyromq(*arguments)
+    first, second = pyromq_here(*arguments), pyromq_here(*arguments)
     bodies = [json.loads(line)["body"] for done in (first, second) for line in done.stdout.splitlines()]
     assert bodies == ["0", "1", "2", "3"]
 
 
 def test_bench_measures_sends_and_pulls(servers: Servers) -> None:
-    sent = pyromq("bench", "send", "-n", servers.namesrv, "-C", "4", "-W", "8", "--count", "2000", "--json")
+    sent = pyromq_here("bench", "send", "-n", servers.namesrv, "-C", "4", "-W", "8", "--count", "2000", "--json")
     assert sent.returncode == 0, sent.stderr
     assert json.loads(sent.stdout)["messages"] == 2000
-    pulled = pyromq("bench", "consume", "-n", servers.namesrv, "--duration", "0.3", "--warm-up", "0", "--json")
+    pulled = pyromq_here("bench", "consume", "-n", servers.namesrv, "--duration", "0.3", "--warm-up", "0", "--json")
     assert pulled.returncode == 0, pulled.stderr
     assert json.loads(pulled.stdout)["messages"] > 0
 

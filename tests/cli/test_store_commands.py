@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import one_line_error, pyromq
+from tests.cli.conftest import one_line_error, pyromq, pyromq_here
 from tests.store.helpers import log_files, message, queue_files, small_store
 from tests.store.test_verify import fill, flip, flip_body
 
 
 def test_verify_says_that_all_is_well(tmp_path: Path) -> None:
     fill(tmp_path / "store")
-    done = pyromq("store", "verify", str(tmp_path))
+    done = pyromq_here("store", "verify", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].endswith("no problems")
     assert "60 messages" in done.stdout
@@ -22,7 +22,7 @@ def test_verify_names_a_problem_in_one_line_and_exits_with_1(tmp_path: Path) -> 
     fill(tmp_path)
     path = queue_files(tmp_path)[0]
     flip(path, 45)
-    done = pyromq("store", "verify", str(tmp_path))
+    done = pyromq_here("store", "verify", str(tmp_path))
     assert done.returncode == 1
     first, last = done.stdout.splitlines()
     assert first.startswith(f"problem: {path.relative_to(tmp_path)} at 40: entry 2 says")
@@ -33,7 +33,7 @@ def test_verify_names_a_problem_in_one_line_and_exits_with_1(tmp_path: Path) -> 
 def test_verify_gives_json_lines(tmp_path: Path) -> None:
     fill(tmp_path)
     flip_body(log_files(tmp_path)[0])
-    done = pyromq("store", "verify", str(tmp_path), "--json")
+    done = pyromq_here("store", "verify", str(tmp_path), "--json")
     assert done.returncode == 1
     (finding,) = map(json.loads, done.stdout.splitlines())
     assert (finding["severity"], finding["kind"]) == ("problem", "record")
@@ -45,26 +45,26 @@ def test_verify_says_what_it_cannot_judge_in_a_live_directory(tmp_path: Path) ->
     with small_store(tmp_path) as store:
         store.put(message())
         store.commit()
-        done = pyromq("store", "verify", str(tmp_path))
+        done = pyromq_here("store", "verify", str(tmp_path))
     assert done.returncode == 0, done.stdout
     assert "a broker has this directory open" in done.stdout
 
 
 def test_a_directory_without_a_store_is_one_line(tmp_path: Path) -> None:
     for verb in ("verify", "inspect", "repair", "serve"):
-        assert "no store in" in one_line_error(pyromq("store", verb, str(tmp_path)))
+        assert "no store in" in one_line_error(pyromq_here("store", verb, str(tmp_path)))
 
 
 def test_inspect_shows_what_is_there(tmp_path: Path) -> None:
     fill(tmp_path)
-    done = pyromq("store", "inspect", str(tmp_path))
+    done = pyromq_here("store", "inspect", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "orders" in done.stdout
 
 
 def test_inspect_gives_json_lines(tmp_path: Path) -> None:
     fill(tmp_path)
-    done = pyromq("store", "inspect", str(tmp_path), "--json")
+    done = pyromq_here("store", "inspect", str(tmp_path), "--json")
     assert done.returncode == 0, done.stderr
     values = [json.loads(line) for line in done.stdout.splitlines()]
     (store,) = [value for value in values if value["kind"] == "store"]
@@ -91,7 +91,7 @@ def test_inspect_counts_what_waits(tmp_path: Path) -> None:
     (tmp_path / "config" / "consumerOffset.json").write_bytes(
         b'{"offsetTable":{"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:1}}}'
     )
-    done = pyromq("store", "inspect", str(tmp_path), "--json")
+    done = pyromq_here("store", "inspect", str(tmp_path), "--json")
     store_line = json.loads(done.stdout.splitlines()[0])
     assert store_line["pending_delayed"] == {"1": 2}
     assert store_line["pending_half_messages"] == 4
@@ -120,4 +120,4 @@ def test_repair_leaves_a_live_directory_alone(tmp_path: Path) -> None:
     with small_store(tmp_path) as store:
         store.put(message())
         store.commit()
-        assert "stop it before a repair" in one_line_error(pyromq("store", "repair", str(tmp_path), "--yes"))
+        assert "stop it before a repair" in one_line_error(pyromq_here("store", "repair", str(tmp_path), "--yes"))

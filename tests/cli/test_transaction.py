@@ -10,7 +10,7 @@ import pytest
 
 from pyromq import UNKNOWN, Message, MessageExt, TransactionProducer, TransactionState
 from pyromq.testing import LocalCluster
-from tests.cli.conftest import pyromq
+from tests.cli.conftest import pyromq_here
 
 
 async def unknown(message: MessageExt) -> TransactionState:
@@ -33,7 +33,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def listed(cluster: LocalCluster, *options: str) -> list[tuple[str, str, str, int]]:
-    done = pyromq("transaction", "list", "-n", cluster.namesrv, "--json", *options)
+    done = pyromq_here("transaction", "list", "-n", cluster.namesrv, "--json", *options)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return [(one["state"], one["keys"][0], one["producer_group"], one["checks"]) for one in found]
@@ -45,19 +45,19 @@ def test_list_shows_what_waits_and_what_was_given_up(cluster: LocalCluster) -> N
     assert listed(cluster, "--pending") == [pending]
     assert listed(cluster, "--given-up") == [given_up]
     assert listed(cluster, "--group", "others") == []
-    text = pyromq("transaction", "list", "-n", cluster.namesrv)
+    text = pyromq_here("transaction", "list", "-n", cluster.namesrv)
     assert "given up" in text.stdout
-    empty = pyromq("transaction", "list", "-n", cluster.namesrv, "--group", "others")
+    empty = pyromq_here("transaction", "list", "-n", cluster.namesrv, "--group", "others")
     assert empty.stdout == "every transaction has ended\n"
 
 
 def test_resume_has_producers_asked_again(cluster: LocalCluster) -> None:
-    dry = pyromq("transaction", "resume", "--all", "--dry-run", "-n", cluster.namesrv)
+    dry = pyromq_here("transaction", "resume", "--all", "--dry-run", "-n", cluster.namesrv)
     assert (dry.returncode, dry.stdout.count("would resume")) == (0, 1)
-    done = pyromq("transaction", "resume", "--all", "-n", cluster.namesrv)
+    done = pyromq_here("transaction", "resume", "--all", "-n", cluster.namesrv)
     assert (done.returncode, done.stdout.count("resumed")) == (0, 1), done.stderr
     assert [(state, key) for state, key, *_ in listed(cluster)] == [("pending", "o-2"), ("pending", "o-1")]
-    wrong = pyromq("transaction", "resume", "nonsense", "-n", cluster.namesrv)
+    wrong = pyromq_here("transaction", "resume", "nonsense", "-n", cluster.namesrv)
     assert wrong.returncode == 1
     assert "nonsense" in wrong.stderr
-    assert pyromq("transaction", "resume", "-n", cluster.namesrv).returncode == 2
+    assert pyromq_here("transaction", "resume", "-n", cluster.namesrv).returncode == 2

@@ -125,7 +125,24 @@ def test_the_environment_is_made_ready_and_the_users_choice_stays(
     assert (os.environ["PYSPARK_PYTHON"], os.environ.get("SPARK_LOCAL_IP")) == ("/the/users/python", None)
     monkeypatch.setenv("PYSPARK_PYTHON", "")
     java.prepare_environment()
-    assert (os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"]) == (sys.executable, "127.0.0.1")
+    assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert Path(os.environ["PYSPARK_PYTHON"]).parent == machine / "cache" / "pyromq"
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+    java.prepare_environment(local=False)
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable, "other machines have no shim"
+
+
+def test_processes_of_a_local_spark_are_this_python_without_sparks_zips_in_front(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fake_java(machine / "home", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(machine / "home"))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    java.prepare_environment()
+    command = [os.environ["PYSPARK_PYTHON"], "-c", "import os, sys; print(sys.executable, os.environ['PYTHONPATH'])"]
+    given = {**os.environ, "PYTHONPATH": "/a b:/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10-src.zip:/c"}
+    told = subprocess.run(command, capture_output=True, text=True, env=given, check=True).stdout
+    assert told == f"{sys.executable} /a b:/c\n"
 
 
 @pytest.mark.spark

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,20 @@ for argument do
 done
 exec "{java}" "$@"
 """
+_PYTHON_SHIM = """#!/bin/sh
+set -f
+IFS=:
+kept=
+for entry in $PYTHONPATH; do
+    case $entry in
+        */pyspark.zip | */py4j-*-src.zip) ;;
+        *) kept=$kept${{kept:+:}}$entry ;;
+    esac
+done
+PYTHONPATH=$kept exec "{python}" "$@"
+"""
+QUIET_ARCHIVES = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Java would say which classes it leaves out of an archive, and why it passes over one that it did not make."""
 
 
 def find_java() -> Path:
@@ -45,9 +60,34 @@ def find_java() -> Path:
 def prepare_environment(*, local: bool = True) -> None:
     """Set what Spark reads from the environment before its JVM starts; what the user has set stays, Java if it fits."""
     os.environ["JAVA_HOME"] = str(find_java())
-    _set_default("PYSPARK_PYTHON", sys.executable)  # else workers take python3 from the PATH
+    # Without it workers take python3 from the PATH.
+    _set_default("PYSPARK_PYTHON", str(_worker_python(cache_directory())) if local else sys.executable)
     if local:
         _set_default("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def archive_path() -> Path:
+    """Return where this Python environment keeps the class archive of its Spark, if it has one: see class_archive."""
+    return Path(sys.prefix) / "share" / "pyromq" / "spark-classes.jsa"
+
+
+def archive_options() -> str:
+    """Return the options with which a JVM of this environment's Spark takes the class archive; empty without one."""
+    path = archive_path()
+    return f'"-XX:SharedArchiveFile={path}" {QUIET_ARCHIVES}' if path.is_file() else ""
+
+
+def _worker_python(cache: Path) -> Path:
+    """Return this Python, for processes of a local Spark; if it has PySpark installed, through a shim.
+
+    Spark puts zips of PySpark's sources in front, which each of its processes would compile anew: a second of CPU time.
+    """
+    python = Path(sys.executable)
+    installed = [find_spec(name) for name in ("pyspark", "py4j")]
+    if os.name != "posix" or any(spec is None or ".zip" in str(spec.origin) for spec in installed):
+        return python
+    name = f"python-{zlib.crc32(os.fsencode(python)):08x}"
+    return write_once(cache / name, _PYTHON_SHIM.format(python=python), mode=0o755)
 
 
 def _set_default(name: str, value: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyromq.errors import ConfigError
 from pyromq.spark import ship as shipping
 from pyromq.spark.addresses import check_reachable
-from pyromq.spark.java import cache_directory, prepare_environment, write_once
+from pyromq.spark.java import archive_options, cache_directory, prepare_environment, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,9 +26,13 @@ appender.e.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 Settings = dict[str, bool | float | int | str | None]
 
-_TIME_ZONE = "spark.sql.session.timeZone"
+_OF_EVERY_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    # A Connect server shows the plans of its sessions, options and all, to whoever looks at its pages.
+    "spark.sql.redaction.string.regex": r'(?i)"(?:accessKey|secretKey)"\s+value: "(?:[^"\\]|\\.)*"',
+}
 _SETTINGS = {
-    _TIME_ZONE: "UTC",
+    **_OF_EVERY_SESSION,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -80,7 +84,7 @@ def session(
     if master and remote:
         raise ConfigError("a session has a master or a remote, not both: a Connect server has chosen its master")
     check_reachable(remote or master or "")
-    spark = _connect(remote, conf or {}) if remote else _start(app_name, master or "local[*]", conf or {})
+    spark = connect(remote, conf or {}) if remote else start(app_name, master or "local[*]", conf or {})
     register(spark, ship=ship)
     return spark
 
@@ -95,30 +99,32 @@ def local_session(
 
     >>> spark = local_session("orders", "local[2]", **{"spark.driver.memory": "2g"})
     """
-    spark = _start(app_name, master, {**(_FAST_CHECKPOINTS if fast_checkpoints else {}), **conf})
+    spark = start(app_name, master, {**(_FAST_CHECKPOINTS if fast_checkpoints else {}), **conf})
     register(spark)
     return spark
 
 
-def _start(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+def start(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+    """Return a quiet session of this process; it knows format "pyromq" only where Spark finds it by itself."""
     _need_spark()
     prepare_environment(local=master.startswith("local"))
     from pyspark.sql import SparkSession
 
     log4j2 = write_once(cache_directory() / "log4j2.properties", _LOG4J2)
     settings: Settings = {**_SETTINGS, **conf}
-    settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={log4j2.as_uri()} {conf.get(_JAVA_OPTIONS, '')}".strip()
+    options = [f"-Dlog4j2.configurationFile={log4j2.as_uri()}", archive_options(), conf.get(_JAVA_OPTIONS, "")]
+    settings[_JAVA_OPTIONS] = " ".join(filter(None, options))
     return SparkSession.Builder().appName(app_name).master(master).config(map=settings).getOrCreate()
 
 
-def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
+def connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
     """Return a session of a Connect server; it needs no Java here, and most settings were made at the server."""
     _need_spark()
     if find_spec("grpc") is None:
         raise ConfigError("Spark Connect is not installed: pip install 'pyromq[spark]'")
     from pyspark.sql import SparkSession
 
-    settings: Settings = {_TIME_ZONE: _SETTINGS[_TIME_ZONE], **conf}
+    settings: Settings = {**_OF_EVERY_SESSION, **conf}
     return SparkSession.Builder().remote(remote).config(map=settings).getOrCreate()
 
 

@@ -1,0 +1,13 @@
+"""Options of JVMs that live for seconds."""
+
+from __future__ import annotations
+
+from pyromq.spark.java import archive_options
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Without the slow compiler they start in two thirds of the time."""
+
+
+def short_lived_spark() -> str:
+    """Return the options of one that runs Spark: with the class archive, if one has been made."""
+    return f"{SHORT_LIVED} {archive_options()}".strip()
