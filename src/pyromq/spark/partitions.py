@@ -12,7 +12,7 @@ from pyromq.spark.offsets import QueueSlice
 
 SMALL = 10_000
 """Rows below which a task costs more (about 30 ms) than reading them: such ranges share one."""
-_LARGE = 250_000
+_LARGE = 500_000
 """Rows worth a task of their own, however few cores this machine has: those that read are elsewhere, maybe."""
 
 
