@@ -23,11 +23,8 @@ from pyromq import Message, Producer, PyroMQError
 from tests.faults.spark_driver import Job
 
 KEYS = 50
-SHORT_LIVED_JVMS = dict.fromkeys(
-    ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"), "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-)
-"""Environment for drivers that live for seconds: without the slow compiler they start in two thirds of the time."""
-_EXECUTOR = b"CoarseGrainedExecutorBackend"
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+"""What an executor's command line has, and no other's."""
 _ROOT = Path(__file__).parent.parent.parent
 
 
@@ -115,7 +112,7 @@ class Driver:
 
     def executors(self) -> list[int]:
         """Return the process ids of the executors that run now."""
-        return [pid for pid in _session_members(self._process.pid) if _EXECUTOR in _command(pid)]
+        return [pid for pid in session_members(self._process.pid) if EXECUTOR in command_line(pid)]
 
     # --- how far it is ---------------------------------------------------------------------------------------------
 
@@ -134,7 +131,8 @@ class Driver:
         return {int(queue): offset for queues in brokers.values() for queue, offset in queues.items()}
 
 
-def _session_members(leader: int) -> Iterator[int]:
+def session_members(leader: int) -> Iterator[int]:
+    """Yield the process ids of a session."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()
@@ -142,7 +140,8 @@ def _session_members(leader: int) -> Iterator[int]:
                 yield int(path.parent.name)
 
 
-def _command(pid: int) -> bytes:
+def command_line(pid: int) -> bytes:
+    """Return a process's command line, empty if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
@@ -166,19 +165,19 @@ def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIE
 
 def read_parquet(rows: Path) -> Iterator[Row]:
     """Yield the rows of a stream's directory as Spark would: of the files in its log, not of orphans."""
-    for path in _listed_files(rows / "_spark_metadata"):
-        table = pq.read_table(rows / path.name, columns=list(Row._fields), partitioning=None)
+    for uri in listed_files(rows / "_spark_metadata"):
+        table = pq.read_table(rows / Path(uri).name, columns=list(Row._fields), partitioning=None)
         yield from map(Row._make, zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def _listed_files(log: Path) -> list[Path]:
-    """Return the files of a sink's log: the newest compacted entry holds all before it."""
+def listed_files(log: Path) -> list[str]:
+    """Return the files of a sink's log, as URIs: the newest compacted entry holds all before it."""
     entries = [path for path in log.iterdir() if path.name.split(".")[0].isdigit()]
     entries.sort(key=lambda path: int(path.name.split(".")[0]))
     compacted = [index for index, path in enumerate(entries) if path.suffix == ".compact"]
     entries = entries[compacted[-1] :] if compacted else entries
     lines = [line for path in entries for line in path.read_text().splitlines() if line.startswith("{")]
-    return [Path(entry["path"]) for entry in map(json.loads, lines) if entry["action"] == "add"]
+    return [entry["path"] for entry in map(json.loads, lines) if entry["action"] == "add"]
 
 
 def disordered(rows: list[Row]) -> int:

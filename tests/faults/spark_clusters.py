@@ -1,5 +1,7 @@
 """Every way to a Spark cluster, on one machine: directly and over Connect, with PyroMQ on it and without.
 
+A program reads, streams and writes on each; on the ways to a standalone cluster the shipped pipelines run too.
+
 python -m tests.faults.spark_clusters
 """
 
@@ -9,12 +11,13 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pyromq.errors import ConfigError
-from pyromq.spark.session import session
 from pyromq.testing import LocalCluster
+from tests.spark.cluster_job import CONF
+from tests.spark.cluster_pipelines import ALL, PipelineTrial, as_options, run_pipeline
 from tests.spark.cluster_trial import Trial
 from tests.spark.spark_servers import SparkServers, environment_without_pyromq
 
@@ -33,6 +36,16 @@ class Way(NamedTuple):
         place = "standalone" if self.kind == "master" else f"Connect, {self.server or 'standalone'}"
         return f"{place}, {'shipped' if self.ship else 'installed'}"
 
+    @property
+    def right(self) -> str:
+        """What is right if nothing is wrong."""
+        return ", ".join(["batch, stream and sink", *self.pipelines]) + " are right"
+
+    @property
+    def pipelines(self) -> Sequence[str]:
+        """Those that are tried."""
+        return () if self.server else ALL
+
 
 WAYS = [
     Way("master", "", ship=True),
@@ -43,7 +56,7 @@ WAYS = [
 ]
 
 
-def try_way(way: Way, servers: SparkServers, bare: Path, namesrv: str, directory: Path) -> str:
+def try_way(way: Way, servers: SparkServers, bare: Path, cluster: LocalCluster, directory: Path) -> str:
     """Return what is wrong with it, empty if nothing is."""
     python = bare if way.ship else Path(sys.executable)
     address = servers.master if way.kind == "master" else servers.connect_server(python, way.server or None)
@@ -53,25 +66,47 @@ def try_way(way: Way, servers: SparkServers, bare: Path, namesrv: str, directory
         address=address,
         python=python,
         ship=way.ship,
-        namesrv=namesrv,
+        namesrv=cluster.namesrv,
         topic=topic,
+        directory=directory,
+    )
+    pipelines = PipelineTrial(
+        kind=way.kind,
+        address=address,
+        python=python,
+        ship=way.ship,
+        cluster=cluster,
+        topic=f"{topic}-numbers",
         directory=directory,
     )
     try:
         trial.run()
+        pipelines.run(way.pipelines)
     except AssertionError as error:
         return str(error)
     return ""
 
 
-def refuses_speculation(servers: SparkServers) -> bool:
-    """Tell whether a session of a Connect server that speculates is refused."""
+def refusals(servers: SparkServers, namesrv: str) -> Iterator[tuple[str, bool]]:
+    """Yield what must be refused, and whether it is."""
     address = servers.connect_server(Path(sys.executable), LOCAL, {"spark.speculation": "true"})
-    try:
-        session("speculates", remote=address).stop()
-    except ConfigError as error:
-        return "speculation" in str(error)
-    return False
+    archive = ["archive", "-n", namesrv, "--topics", "way-0", "--to"]
+    commands = {
+        "a Connect server that speculates": (["--remote", address], "/tmp/x", "spark.speculation=true"),
+        "a master with spark.speculation": (
+            ["--master", servers.master, "--conf", "spark.speculation=true"],
+            "/tmp/x",
+            "spark.speculation=true",
+        ),
+        "a directory that only the driver sees": (
+            ["--master", servers.master, *as_options(CONF)],
+            "/proc/self/cwd/archive",  # another one in each process
+            "do not see /proc/self/cwd/archive",
+        ),
+    }
+    for what, (place, to, line) in commands.items():
+        done = run_pipeline([*archive, to, *place])
+        yield what, done.returncode == 1 and line in done.stderr and "Traceback" not in done.stderr
 
 
 def main() -> int:
@@ -85,15 +120,16 @@ def main() -> int:
         with SparkServers(directory) as servers:
             for way in [WAYS[number] for number in options.ways]:
                 started = time.monotonic()
-                wrong = try_way(way, servers, bare, cluster.namesrv, directory)
+                wrong = try_way(way, servers, bare, cluster, directory)
                 good = good and not wrong
                 print(
-                    f"{way}: {wrong or 'batch, stream and sink are right'}, {time.monotonic() - started:.0f} s",
+                    f"{way}: {wrong or way.right}, {time.monotonic() - started:.0f} s",
                     flush=True,
                 )
-            refused = refuses_speculation(servers)
-            print(f"Connect with spark.speculation=true: {'refused' if refused else 'NOT refused'}", flush=True)
-    return 0 if good and refused else 1
+            for what, refused in refusals(servers, cluster.namesrv):
+                good = good and refused
+                print(f"{what}: {'refused' if refused else 'NOT refused'}", flush=True)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

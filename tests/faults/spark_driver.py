@@ -5,6 +5,7 @@ python -m tests.faults.spark_driver '{"namesrv": …, "source": …, "directory"
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,9 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def main(job: Job) -> None:
-    spark = session("campaign", master=job.master, conf={"spark.executor.memory": "512m"})
+    executors = {"memory": "512m", "extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")}  # as the driver's
+    conf = {f"spark.executor.{name}": value for name, value in executors.items()}
+    spark = session("campaign", master=job.master, conf=conf)
     messages = (
         spark.readStream.format("pyromq")
         .options(namesrv=job.namesrv, subscribe=job.source, startingOffsets="earliest", maxOffsetsPerTrigger=job.most)

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.faults.pipelines import compare, fill, read_topic, widen
+from tests.faults.backlog import compare, fill, read_topic
+from tests.faults.pipelines import Kills, widen
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def test_a_backlog_is_widened_in_order_and_once_though_the_driver_is_killed(tmp_path: Path) -> None:
-    verdict = widen(tmp_path, 5_000, 100, kills=1, worker_kills=0, seed=5, batches=4)[0]
+    verdict = widen(tmp_path, 5_000, 100, Kills(driver=1, seed=5), batches=4)[0]
     assert verdict.good, verdict
     assert verdict.kills == 1
 

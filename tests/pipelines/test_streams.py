@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from pyspark.sql import Row
 
 from pyromq.pipelines.outcome import Silent, Stopped
 from pyromq.pipelines.streams import LATE, REPEATED, Start, Tally, run_all
@@ -13,11 +14,13 @@ from pyromq.pipelines.streams import LATE, REPEATED, Start, Tally, run_all
 class FakeQuery:
     """A query that ends after some looks at it, or fails, or never ends."""
 
-    def __init__(self, log: list[str], name: str, looks: int = 1, error: Exception | None = None) -> None:
+    def __init__(
+        self, log: list[str], name: str, looks: int = 1, error: Exception | None = None, has_begun: bool = True
+    ) -> None:
         self.isActive = True
-        self.status = {"isTriggerActive": False}
-        self.lastProgress = None
+        self.status = {"isTriggerActive": False, "message": "Initializing sources"}
         self.recentProgress = [report(0, read=3)]
+        self.lastProgress = self.recentProgress[-1] if has_begun else None
         self._log, self._name, self._looks, self._error = log, name, looks, error
         log.append(f"{name} starts")
 
@@ -40,13 +43,13 @@ class FakeQuery:
 
 def report(batch: int, read: int, late: int = 0, repeated: int = 0) -> dict[str, Any]:
     state = {"numRowsDroppedByWatermark": late, "customMetrics": {"numDroppedDuplicateRows": repeated}}
-    offsets = {"endOffset": None, "latestOffset": None}
+    source = {"endOffset": None, "latestOffset": None, "numInputRows": read}
     return {
         "batchId": batch,
-        "numInputRows": read,
-        "observedMetrics": {"checked": {"read": read}},
+        "numInputRows": None,  # as over Connect
+        "observedMetrics": {"checked": Row(read=read)},
         "stateOperators": [state],
-        "sources": [offsets],
+        "sources": [source],
     }
 
 
@@ -84,6 +87,13 @@ def test_queries_that_go_on_are_stopped_together() -> None:
     assert log == ["a starts", "b starts", "a is stopped", "b is stopped"]
 
 
+def test_the_next_query_starts_when_the_one_before_has_begun_and_a_stop_meanwhile_starts_no_more() -> None:
+    log: list[str] = []
+    slow = {"looks": 9, "has_begun": False}
+    assert run_all(starts(log, a=slow, b={"looks": 9}), StopAfter(), at_once=True)[1]
+    assert log == ["a starts", "a is stopped"]
+
+
 def test_one_that_fails_ends_the_others() -> None:
     log: list[str] = []
     broken = {"looks": 9, "error": ValueError("no such topic")}
@@ -92,8 +102,25 @@ def test_one_that_fails_ends_the_others() -> None:
     assert log == ["a starts", "b starts", "a is stopped", "b is stopped"]
 
 
+def test_one_that_was_slow_to_start_is_started_again_beside_the_others() -> None:
+    log: list[str] = []
+    slow = FakeQuery(log, "b", looks=0, error=RuntimeError("Python worker failed to connect back."))
+    slow.isActive = False
+    both = starts(log, a={"looks": 3}, b={"looks": 2})
+    first = iter([cast(Any, slow)])
+    run_all({"a": both["a"], "b": lambda: next(first, None) or both["b"]()}, Silent(), at_once=True)
+    assert log == ["b starts", "a starts", "b starts", "a ends", "b ends"]
+
+
 def test_a_tally_takes_each_batch_once() -> None:
     tally = Tally()
     tally.take([report(0, 5, late=1), report(1, 7, repeated=2)])
     tally.take([report(1, 7, repeated=2), report(2, 1)])
     assert (tally.rows["read"], tally.rows[LATE], tally.rows[REPEATED]) == (13, 1, 2)
+
+
+def test_a_tally_reads_figures_as_they_come_over_connect() -> None:
+    tally = Tally()
+    schema = {"type": "struct", "fields": [{"name": "read"}, {"name": "no order_id"}]}
+    tally.take([report(0, 5) | {"observedMetrics": {"checked": Row(values=[5, 2], schema=schema)}}])
+    assert (tally.rows["read"], tally.rows["no order_id"]) == (5, 2)

@@ -56,7 +56,11 @@ class Trial(Struct, frozen=True, kw_only=True):
         return result
 
     def _written(self, kind: str) -> list[dict[str, Any]]:
-        given = {"namesrv": self.namesrv, "subscribe": f"{self.topic}-{kind}"}
-        reader = BatchReader(read_options(given, streaming=False))
-        batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
-        return [row for batch in batches for row in batch.to_pylist()]
+        return read_topic(self.namesrv, f"{self.topic}-{kind}")
+
+
+def read_topic(namesrv: str, topic: str, **more: str) -> list[dict[str, Any]]:
+    """Return a topic's messages, read without Spark."""
+    reader = BatchReader(read_options({"namesrv": namesrv, "subscribe": topic, **more}, streaming=False))
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    return [row for batch in batches for row in batch.to_pylist()]

@@ -22,12 +22,11 @@ from typing import Self
 import pyspark
 
 from pyromq.spark.java import prepare_environment
+from tests.jvms import short_lived_spark
 
 SPARK_HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 PATIENCE = 300.0
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of JVMs that live for seconds: without the slow compiler they start in two thirds of the time."""
 
 
 def environment_without_pyromq(directory: Path, *missing: str) -> Path:
@@ -62,14 +61,20 @@ class SparkServers:
 
     def __enter__(self) -> Self:
         prepare_environment()
-        web = free_port()
+        try:
+            self._start_cluster(free_port())
+        except BaseException:  # an end from outside too: nobody else knows of these processes
+            self._stack.close()
+            raise
+        return self
+
+    def _start_cluster(self, web: int) -> None:
         port = self.master.rpartition(":")[2]
         self._run("master", _class("master.Master", "--host", HOST, "--port", port, "--webui-port", str(web)))
         for name in ("worker-1", "worker-2"):
             where = ["--host", HOST, "--webui-port", "0", "--work-dir", str(self._directory / name)]
             self._run(name, _class("worker.Worker", *where, "--cores", "2", "--memory", "2g", self.master))
         self._wait(lambda: _workers(web) == 2, "both workers have registered")
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -85,7 +90,7 @@ class SparkServers:
             "spark.ui.enabled": "false",
             "spark.cores.max": "2",
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": SHORT_LIVED,
+            "spark.executor.extraJavaOptions": short_lived_spark(),
             **(more or {}),
         }
         settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
@@ -96,7 +101,7 @@ class SparkServers:
 
     def _run(self, name: str, command: Sequence[str], more: Mapping[str, str] | None = None) -> None:
         log = self._stack.enter_context((self._directory / f"{name}.log").open("wb"))
-        fixed = {"SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED}
+        fixed = {"SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_JAVA_OPTS": short_lived_spark()}
         environment = {**os.environ, **fixed, **(more or {})}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=self._directory)
         self._stack.callback(_end, process)
@@ -130,7 +135,7 @@ def _workers(web: int) -> int:
     try:
         with urllib.request.urlopen(f"http://{HOST}:{web}/json/", timeout=5) as answer:
             return int(json.load(answer)["aliveworkers"])
-    except OSError:
+    except (OSError, ValueError):  # a master that is just starting answers with a page instead
         return 0
 
 

@@ -12,6 +12,7 @@ import pytest
 from pyromq.errors import ConfigError
 from pyromq.spark.session import session
 from pyromq.testing import LocalCluster
+from tests.spark.cluster_pipelines import PipelineTrial
 from tests.spark.cluster_trial import Trial
 from tests.spark.spark_servers import SparkServers, environment_without_pyromq
 
@@ -19,20 +20,30 @@ from tests.spark.spark_servers import SparkServers, environment_without_pyromq
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_cluster_without_the_package_reads_streams_and_writes_with_what_was_shipped(
+def test_a_cluster_without_the_package_reads_streams_writes_and_widens_with_what_was_shipped(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     python = environment_without_pyromq(tmp_path / "python")
     with SparkServers(tmp_path) as servers:
+        address = servers.connect_server(python, servers.master)
         Trial(
             kind="remote",
-            address=servers.connect_server(python, servers.master),
+            address=address,
             python=python,
             ship=True,
             namesrv=cluster.namesrv,
             topic="shipped",
             directory=tmp_path,
         ).run()
+        PipelineTrial(
+            kind="remote",
+            address=address,
+            python=python,
+            ship=True,
+            cluster=cluster,
+            topic="backlog",
+            directory=tmp_path,
+        ).run(["widen"])
 
 
 def test_a_session_has_one_place_to_be() -> None:

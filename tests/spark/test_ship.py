@@ -6,11 +6,13 @@ import subprocess
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 
-from pyromq.spark.ship import carried_source, pack
+from pyromq.protocol.filter import java_hash
+from pyromq.spark.ship import carried, carried_source, pack, ship
 from tests.spark.spark_servers import environment_without_pyromq
 
 ARRIVE = """
@@ -31,6 +33,13 @@ import sys
 from pyspark import cloudpickle
 
 print(*cloudpickle.loads(sys.stdin.buffer.read())())
+"""
+CALL = """
+import importlib.util, sys
+from pyspark import cloudpickle
+
+assert importlib.util.find_spec("pyromq") is None
+print(cloudpickle.loads(sys.stdin.buffer.read())("orders"))
 """
 
 
@@ -59,6 +68,24 @@ def test_a_planner_and_an_executor_without_the_package_get_it_from_the_pickle(pi
     assert planner.returncode == 0, planner.stderr.decode()
     executor = _run(python, READ, planner.stdout)
     assert executor.stdout == b"t\n", executor.stderr.decode()
+
+
+def test_a_function_for_batches_brings_the_package_to_the_server_where_it_was_shipped(tmp_path: Path) -> None:
+    session: Any = FakeSession()
+    assert carried(session, java_hash) is java_hash, "where nothing was shipped a function goes as it is"
+    ship(session)
+    function = carried(session, java_hash)
+    assert function("orders") == java_hash("orders")
+    data: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    done = _run(environment_without_pyromq(tmp_path), CALL, data)
+    assert done.stdout == b"%d\n" % java_hash("orders"), done.stderr.decode()
+
+
+class FakeSession:
+    """Takes what is added for executors."""
+
+    def addArtifacts(self, path: str, *, pyfile: bool) -> None:
+        assert pyfile
 
 
 def test_what_cannot_be_shipped_is_named_in_one_line(pickled: bytes, tmp_path: Path) -> None:

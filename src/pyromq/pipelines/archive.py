@@ -16,7 +16,8 @@ from msgspec import Struct
 from pyromq.errors import ConfigError
 from pyromq.pipelines.checkpoints import check_same_stream, last_offsets
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.pipelines.reading import KEPT_COLUMNS, origin, start, subscription
+from pyromq.pipelines.reading import KEPT_COLUMNS, are_times, at_least, origin, start, subscription
+from pyromq.pipelines.shared_files import check_shared
 from pyromq.pipelines.watching import start_and_watch
 from pyromq.spark.store_options import STORE
 
@@ -60,6 +61,17 @@ class Options(Struct, frozen=True, kw_only=True):
         return self.checkpoint or f"{self.to.rstrip('/')}/_checkpoint"
 
 
+def check(options: Options) -> None:
+    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    if not options.to:
+        raise ConfigError("--to is empty: the archive needs a directory")
+    origin(options.namesrv, options.store, options.broker_name)
+    subscription(options.topics, options.pattern)
+    start(options.start)
+    at_least(1, batch=options.batch)
+    are_times(every=options.every)
+
+
 def build(spark: SparkSession, options: Options) -> DataFrame:
     """Return the topics as a stream of all that makes a message, with the day on which each was stored (UTC)."""
     from pyspark.sql.functions import to_date
@@ -80,12 +92,13 @@ def build(spark: SparkSession, options: Options) -> DataFrame:
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     """Archive what there is, or follow; returns when that is done, or after the batch in hand when stopped."""
-    if not options.to:
-        raise ConfigError("--to is empty: the archive needs a directory")
+    check(options)
     messages = build(spark, options)
     broker = (options.broker_name or STORE) if options.store else None
     begun = last_offsets(spark, options.progress)
-    check_same_stream(begun, options.progress, options.topics, options.pattern, broker)
+    where = "--checkpoint" if options.checkpoint else "--to"
+    check_same_stream(begun, options.progress, options.topics, options.pattern, broker, where)
+    check_shared(spark, options.to)
     writer = (
         messages.writeStream.format("parquet")
         .partitionBy("topic", "day")
@@ -96,10 +109,14 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     follow = writer.trigger(processingTime=options.every) if options.follow else writer.trigger(availableNow=True)
     watched, stopped = start_and_watch(follow.start, progress, "archiving")
     remarks = [f"The archive is {options.to}, by topic and day; the next run with the same options goes on from here."]
+    if options.pattern and not watched.reached:
+        remarks.insert(0, f"No topic matches {options.pattern} yet.")
     if stopped:
-        remarks.insert(0, f"Stopped after a batch; {_left(watched.left)} not archived yet.")
+        remarks.insert(0, f"Stopped after a batch; {_left(watched.left)}.")
     return Outcome(read=watched.rows, written=watched.rows, remarks=remarks)
 
 
 def _left(count: int | None) -> str:
-    return "what is" if count is None else f"{count:,} messages are"
+    if not count:
+        return "the rest is not archived yet" if count is None else "nothing was left"
+    return f"{count:,} messages are not archived yet"

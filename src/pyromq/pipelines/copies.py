@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pyromq.errors import ClientError
+from pyromq.errors import ClientError, TaskRepeated
+from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.pipelines.outcome import Stopped
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import check_group
 from pyromq.protocol.properties import SHARDING_KEY
-from pyromq.spark.brokers import connect
 from pyromq.spark.errors import one_line
 from pyromq.spark.offsets import Offsets
 
@@ -38,6 +38,11 @@ _GLANCE = 0.25
 _ATTEMPTS = 4
 _FINAL = ("pyromq.errors.", "SPARK_JOB_CANCELLED")
 """Signs of what the sink itself has given up, and of a stop that was wanted; anything else is the death of a worker."""
+_REPEATED = f"pyromq.errors.{TaskRepeated.__name__}"
+"""The sign of a death after which Spark ran the task again, which `ONCE` has let fail."""
+ONCE = {"sendAgain": "false"}
+"""How a sink is told that the job looks itself what is stored: some deaths Spark does not count as failures of a task,
+and a Connect server allows more of them than one."""
 
 
 def marked(messages: DataFrame, job: str) -> DataFrame:
@@ -65,7 +70,7 @@ class Fence:
     def __init__(self, namesrv: str, topics: Sequence[str], job: str, *, few: bool = False) -> None:
         """`few`: so few copies lie behind the fence that every task can know them; then tasks and their order stay."""
         self._few = few
-        self._namesrv = namesrv
+        self._cluster = cluster(namesrv)
         self._topics = list(topics)
         self._job = job
         self.group = f"pyromq-{job}"
@@ -73,24 +78,24 @@ class Fence:
 
     def queues(self) -> list[MessageQueue]:
         """Return the queues that are written to."""
-        return connect(self._namesrv).queues(self._topics)
+        return brokers_of(self._cluster).queues(self._topics)
 
     def position(self) -> Offsets:
         """Return where the fence is; nothing before the job has begun, though brokers say 0 for a young queue."""
-        return connect(self._namesrv).committed_offsets(self.queues(), self.group)
+        return brokers_of(self._cluster).committed_offsets(self.queues(), self.group)
 
     def put(self, offsets: Offsets) -> None:
         """Put the fence somewhere; raises ClientError if a broker does not take it."""
-        if connect(self._namesrv).commit(offsets, self.group) != offsets:
+        if brokers_of(self._cluster).commit(offsets, self.group) != offsets:
             raise ClientError(f"the offsets of the group {self.group} could not be stored: is a broker down?")
 
     def move(self) -> None:
         """Put the fence at the ends of the queues: all that the job was to store so far is stored."""
-        connect(self._namesrv).commit(self.ends(), self.group)  # where a broker does not take it, the old one does
+        brokers_of(self._cluster).commit(self.ends(), self.group)  # where a broker does not take it, the old one does
 
     def ends(self) -> Offsets:
         """Return where the queues end now."""
-        return connect(self._namesrv).max_offsets(self.queues())
+        return brokers_of(self._cluster).max_offsets(self.queues())
 
     def missing(self, copies: DataFrame) -> DataFrame:
         """Return those of the job's copies that are not stored yet.
@@ -106,7 +111,7 @@ class Fence:
 
         behind = (
             spark.read.format("pyromq")
-            .option("namesrv", self._namesrv)
+            .options(**self._cluster)
             .option("subscribe", ",".join(self._topics))
             .option("group", self.group)
             .option("startingOffsets", "committed")
@@ -141,8 +146,12 @@ def send_missing(copies: DataFrame, fence: Fence, send: Callable[[DataFrame], No
         except Stopped:
             raise
         except Exception as error:  # Spark's and Py4J's have no root in common
-            if attempt == _ATTEMPTS - 1 or any(sign in str(error) for sign in _FINAL):
+            if attempt == _ATTEMPTS - 1 or _is_final(str(error)):
                 raise
             logger.warning("sending again what is missing: %s", one_line(error))
         else:
             return
+
+
+def _is_final(text: str) -> bool:
+    return _REPEATED not in text and any(sign in text for sign in _FINAL)

@@ -16,7 +16,8 @@ import msgspec
 
 from pyromq.pipelines.copies import COPY_OF, Fence, marked, order_key, send_missing
 from pyromq.pipelines.outcome import Outcome, Progress, Stopped
-from pyromq.pipelines.selecting import Wish, choose, first_topic
+from pyromq.pipelines.reading import at_least
+from pyromq.pipelines.selecting import Wish, check_wish, choose, first_topic
 from pyromq.pipelines.sending import Sending, tasks_for
 from pyromq.protocol import properties as names
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-SETTINGS = {"spark.task.maxFailures": "1"}
-"""A task that fails is not run again by itself: what it has stored must be looked for first."""
+SETTINGS = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts": "1"}
+"""What fails, with a worker or with an executor that others wanted rows from, is not run again by itself: what it has
+stored must be looked for first."""
 
 
 class Options(Wish, frozen=True, kw_only=True):
@@ -41,6 +43,12 @@ class Options(Wish, frozen=True, kw_only=True):
         """What the messages are marked with: the same for the same command, however often it runs."""
         chosen = (self.archive, self.dead_letters, self.topics, self.to, self.where, self.since, self.until)
         return f"replay-{self.name or blake2b(msgspec.json.encode(chosen), digest_size=6).hexdigest()}"
+
+
+def check(options: Options) -> None:
+    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    check_wish(options)
+    at_least(0, rate=options.rate)
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
@@ -82,6 +90,7 @@ def in_order(copies: DataFrame, tasks: int) -> DataFrame:
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     """Send what was chosen and is not there yet; returns when all of it is acknowledged."""
+    check(options)
     chosen = choose(spark, options)
     counts = chosen.counts()
     outcome = Outcome(read=counts.read, written=0, dropped=counts.dropped)

@@ -8,9 +8,9 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from pyromq.errors import PyroMQError
-from pyromq.pipelines.copies import COPY_OF
+from pyromq.pipelines.cluster import brokers_of, cluster
+from pyromq.pipelines.copies import COPY_OF, ONCE
 from pyromq.pipelines.outcome import Progress, Stopped
-from pyromq.spark.brokers import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ class Sending:
     """Writes to topics, and counts what has arrived; what others write there meanwhile counts too, up to `total`."""
 
     def __init__(self, namesrv: str, topics: Sequence[str], rate: int, progress: Progress, total: int) -> None:
-        self._namesrv = namesrv
+        self._cluster = cluster(namesrv)
         self._topics = list(topics)
         self._rate = rate
         self._progress = progress
@@ -59,8 +59,8 @@ class Sending:
 
     def send(self, copies: DataFrame) -> None:
         """Return when all rows are acknowledged; raises what ended the write, or Stopped."""
-        writer = copies.write.format("pyromq").mode("append").option("namesrv", self._namesrv)
-        writer = writer.option("idColumn", COPY_OF)
+        writer = copies.write.format("pyromq").mode("append").options(**self._cluster)
+        writer = writer.option("idColumn", COPY_OF).options(**ONCE)
         if self._rate:
             writer = writer.option("ratePerSecond", str(self._rate))
         with self._watched(copies.sparkSession):
@@ -98,5 +98,5 @@ class Sending:
         return self._seen
 
     def _ends(self) -> int:
-        brokers = connect(self._namesrv)
+        brokers = brokers_of(self._cluster)
         return sum(brokers.max_offsets(brokers.queues(self._topics)).values())

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyromq.pipelines.outcome import Progress, Stopped
-from pyromq.pipelines.watching import start_and_watch
+from pyromq.pipelines.watching import STARTS, start_and_watch, was_slow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+_IDLE = "Waiting for data to arrive"
+_GLANCE = 0.2
 _PARTS = "spark.sql.shuffle.partitions"
 Start = Callable[[], "StreamingQuery"]
 LATE, REPEATED = "too late", "seen before"
@@ -50,10 +53,19 @@ class Tally:
             if report["batchId"] > self._batch:
                 self._batch = report["batchId"]
                 for metrics in report["observedMetrics"].values():
-                    self.rows.update(metrics.asDict() if hasattr(metrics, "asDict") else metrics)
+                    self.rows.update(_by_name(metrics))
                 for state in report["stateOperators"]:
                     self.rows[LATE] += state["numRowsDroppedByWatermark"]
                     self.rows[REPEATED] += state["customMetrics"].get("numDroppedDuplicateRows", 0)
+
+
+def _by_name(metrics: Any) -> dict[str, int]:
+    """Return what `observe` has counted; over Connect the names come beside the figures, in a schema."""
+    found: dict[str, Any] = metrics.asDict()
+    if found.keys() == {"values", "schema"}:
+        names = [column["name"] for column in found["schema"]["fields"]]
+        return dict(zip(names, found["values"], strict=True))
+    return found
 
 
 class _Run:
@@ -68,10 +80,29 @@ class _Run:
         self._queries: dict[str, StreamingQuery] = {}
 
     def begin(self, name: str) -> StreamingQuery:
-        """Return a query that runs; one that has failed goes on from its checkpoint."""
-        if name not in self._queries or not self._queries[name].isActive:
-            self._queries[name] = self._starts[name]()
+        """Return a query that runs; it, and whatever has failed beside it, goes on from its checkpoint."""
+        failed = [other for other, query in self._queries.items() if query.exception() is not None]
+        for one in {name, *failed}:
+            if one not in self._queries or not self._queries[one].isActive:
+                self._queries[one] = self._starts[one]()
         return self._queries[name]
+
+    def settle(self, name: str) -> None:
+        """Wait for a query's first trigger: Python processes of several at once may take longer than Spark waits."""
+        try:
+            for _ in range(STARTS):
+                query = self.begin(name)
+                while query.isActive and query.lastProgress is None and query.status["message"] != _IDLE:
+                    self._progress.reached(0, None, name)
+                    time.sleep(_GLANCE)
+                if not was_slow(query.exception()):
+                    return
+        except Stopped:
+            self.is_stopped = True
+
+    def is_begun(self, name: str) -> bool:
+        """Tell whether a query was started."""
+        return name in self._queries
 
     def finish(self, name: str) -> None:
         """Wait for a query."""
@@ -103,9 +134,10 @@ def run_all(starts: Mapping[str, Start], progress: Progress, *, at_once: bool) -
     run = _Run(starts, progress)
     try:
         for name in starts if at_once else ():
-            run.begin(name)
+            if not run.is_stopped:
+                run.settle(name)
         for name in starts:
-            if at_once or not run.is_stopped:
+            if run.is_begun(name) or not run.is_stopped:
                 run.finish(name)
     finally:
         run.stop()

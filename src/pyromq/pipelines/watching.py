@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _PERIOD = 1
 """Seconds between two looks; Spark takes whole ones."""
-_STARTS = 4
+STARTS = 4
 _SLOW_START = "Python worker failed to connect back"
 """What a query says whose Python process took more than the 10 s that Spark gives it; nothing was read then."""
 _LONGEST_BATCH = 600.0
@@ -40,7 +40,7 @@ class Watched:
         for report in reports:
             if report["batchId"] > self._batch:
                 self._batch = report["batchId"]
-                self.rows += report["numInputRows"]
+                self.rows += sum(source["numInputRows"] for source in report["sources"])  # over Connect there is no sum
         if reports:
             self._look_at(reports[-1]["sources"][0])
 
@@ -61,13 +61,18 @@ def _offsets(text: Any) -> Offsets:
     return from_json(value) if value else {}
 
 
+def was_slow(error: BaseException | None) -> bool:
+    """Tell whether a query has failed only because its Python process took too long to start."""
+    return error is not None and _SLOW_START in str(error)
+
+
 def start_and_watch(start: Callable[[], StreamingQuery], progress: Progress, doing: str) -> tuple[Watched, bool]:
     """Start a query and return when it has ended, with what it did and whether it was stopped; raises what ended it."""
-    for _ in range(_STARTS - 1):
+    for _ in range(STARTS - 1):
         try:
             return watch(start(), progress, doing)
         except Exception as error:  # Spark's have no root in common
-            if _SLOW_START not in str(error):
+            if not was_slow(error):
                 raise
             logger.warning("this machine is busy, starting again: %s", one_line(error))
     return watch(start(), progress, doing)

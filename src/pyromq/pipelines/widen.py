@@ -16,13 +16,15 @@ from msgspec import Struct
 
 from pyromq.errors import ConfigError
 from pyromq.pipelines.checkpoints import check_same_stream, last_offsets
-from pyromq.pipelines.copies import COPY_OF, Fence, marked, order_key, send_missing
+from pyromq.pipelines.cluster import brokers_of, cluster
+from pyromq.pipelines.copies import COPY_OF, ONCE, Fence, marked, order_key, send_missing
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.pipelines.reading import KEPT_COLUMNS
+from pyromq.pipelines.reading import KEPT_COLUMNS, at_least
 from pyromq.pipelines.watching import Watched, start_and_watch
 from pyromq.pipelines.widening import backlog, prepare, welcome
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.brokers import connect
+from pyromq.protocol.names import check_group, check_topic
+from pyromq.spark.ship import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,11 +65,21 @@ class Options(Struct, frozen=True, kw_only=True):
         return f"widen-{self.to}"
 
 
+def check(options: Options) -> None:
+    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    if options.to == options.topic:
+        raise ConfigError("--to is the topic itself: copies need a topic of their own")
+    at_least(1, queues=options.queues, batch=options.batch)
+    check_topic(options.topic)
+    check_topic(options.to)
+    check_group(options.group)
+
+
 def build(spark: SparkSession, options: Options) -> DataFrame:
     """Return the group's backlog as a stream of copies: the same messages, with the key that chooses their queue."""
     messages = (
         spark.readStream.format("pyromq")
-        .option("namesrv", options.namesrv)
+        .options(**cluster(options.namesrv))
         .option("subscribe", options.topic)
         .option("group", options.group)
         .option("startingOffsets", "committed")
@@ -82,17 +94,15 @@ def build(spark: SparkSession, options: Options) -> DataFrame:
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     """Copy the backlog and what comes meanwhile; returns when the group has nothing left in the old topic."""
-    if options.to == options.topic:
-        raise ConfigError("--to is the topic itself: copies need a topic of their own")
+    check(options)
     begun = last_offsets(spark, options.checkpoint)
-    check_same_stream(begun, options.checkpoint, options.topic, "", None)
+    check_same_stream(begun, options.checkpoint, options.topic, "", None, "--checkpoint")
     wide = prepare(options.namesrv, options.topic, options.to, options.queues, options.group)
-    sink = WideTopic(options, bool(begun))
-    _begin(sink.fence, options, wide, new=not begun)
+    _begin(fence_of(options), options, wide, new=not begun)
     rounds: list[Watched] = []
     stopped, left = False, 1
     while not stopped and left and len(rounds) < _MOST_ROUNDS:
-        watched, stopped = start_and_watch(lambda: _start(spark, options, sink), progress, "widening")
+        watched, stopped = start_and_watch(lambda: _start(spark, options), progress, "widening")
         rounds.append(watched)
         left = backlog(options.namesrv, options.topic, options.group)
     copied = sum(watched.rows for watched in rounds)
@@ -101,31 +111,40 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
 
 def _begin(fence: Fence, options: Options, wide: Sequence[MessageQueue], *, new: bool) -> None:
     """Set the fence where copies will begin, or, if a broker has forgotten it, where they can have begun at most."""
-    brokers = connect(options.namesrv)
+    brokers = brokers_of(cluster(options.namesrv))
     if not fence.position():
         fence.put(brokers.max_offsets(wide) if new else brokers.min_offsets(wide))
     if new:
         welcome(options.namesrv, options.group, brokers.max_offsets(wide))
 
 
-def _start(spark: SparkSession, options: Options, sink: WideTopic) -> StreamingQuery:
-    writer = build(spark, options).writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint)
+def fence_of(options: Options) -> Fence:
+    """Return the fence of this job's copies."""
+    return Fence(options.namesrv, [options.to], options.job, few=True)
+
+
+def _start(spark: SparkSession, options: Options) -> StreamingQuery:
+    """Start the stream; also once more, when one has failed or more has come meanwhile."""
+    sink = WideTopic(options, begun=bool(last_offsets(spark, options.checkpoint)))
+    stream = build(spark, options).writeStream.option("checkpointLocation", options.checkpoint)
+    writer = stream.foreachBatch(carried(spark, sink))
     return (writer if options.follow else writer.trigger(availableNow=True)).start()
 
 
 class WideTopic:
     """Sends each batch once, also one that a crash has cut in the middle."""
 
-    def __init__(self, options: Options, begun: bool) -> None:
-        self.fence = Fence(options.namesrv, [options.to], options.job, few=True)
-        self._options = options
+    def __init__(self, options: Options, *, begun: bool) -> None:
+        self._fence = fence_of(options)
+        self._cluster = cluster(options.namesrv)
+        self._topic = options.to
         self._unsure = begun  # whether the batch that comes may be one that was begun before
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Send a batch; Spark calls this for one after the other."""
         if not self._unsure:
-            self.fence.move()
-        send_missing(batch, self.fence, self._send, begun=self._unsure)
+            self._fence.move()
+        send_missing(batch, self._fence, self._send, begun=self._unsure)
         self._unsure = False
 
     def _send(self, copies: DataFrame) -> None:
@@ -133,8 +152,8 @@ class WideTopic:
             copies.drop(COPY_OF)
             .write.format("pyromq")
             .mode("append")
-            .option("namesrv", self._options.namesrv)
-            .option("topic", self._options.to)
+            .options(**self._cluster, topic=self._topic)
+            .options(**ONCE)
             .save()
         )
 

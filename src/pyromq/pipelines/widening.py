@@ -7,11 +7,12 @@ import asyncio
 from pyromq.blocking import Portal
 from pyromq.client.admin_groups_calls import GroupAdminCalls
 from pyromq.client.api import BrokerApi
+from pyromq.client.environment import environment_credentials
 from pyromq.client.publish import MASTER_ID
 from pyromq.client.routes import read_queues
 from pyromq.errors import ConfigError, NoRoute
+from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.brokers import connect
 from pyromq.spark.offsets import Offsets
 
 _ROUTE_PATIENCE = 30.0
@@ -20,11 +21,12 @@ _GLANCE = 0.1
 
 def prepare(namesrv: str, topic: str, to: str, queues: int, group: str) -> list[MessageQueue]:
     """See to it that the wide topic is there and that nobody else drains the old one; return the wide queues."""
+    brokers_of(cluster(namesrv)).queues([topic])  # raises with what to do where there is none
     return Portal.shared().call(_prepare(namesrv, topic, to, queues, group))
 
 
 async def _prepare(namesrv: str, topic: str, to: str, queues: int, group: str) -> list[MessageQueue]:
-    async with await BrokerApi.connect(namesrv) as api:
+    async with await BrokerApi.connect(namesrv, credentials=environment_credentials()) as api:
         masters = await _masters(api, topic)
         await _check_members(api, masters, topic, group)
         return await _find_or_make(api, masters, to, queues)
@@ -86,14 +88,14 @@ async def _until_known(api: BrokerApi, to: str, queues: int) -> list[MessageQueu
 
 def welcome(namesrv: str, group: str, begin: Offsets) -> None:
     """Have a group begin with the first copy in each wide queue, unless it has begun already."""
-    brokers = connect(namesrv)
+    brokers = brokers_of(cluster(namesrv))
     known = brokers.committed_offsets(begin, group)
     brokers.commit({queue: offset for queue, offset in begin.items() if queue not in known}, group)
 
 
 def backlog(namesrv: str, topic: str, group: str) -> int:
     """Return how many messages of a topic a group has not consumed."""
-    brokers = connect(namesrv)
+    brokers = brokers_of(cluster(namesrv))
     queues = brokers.queues([topic])
     ends, begins = brokers.max_offsets(queues), brokers.min_offsets(queues)
     committed = brokers.committed_offsets(queues, group)

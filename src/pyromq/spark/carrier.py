@@ -15,7 +15,7 @@ import importlib.util
 import io
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType
 from typing import Any, ClassVar
 
@@ -67,6 +67,26 @@ def rebuild(archive: bytes, needed: Sequence[str], pickled: bytes) -> Any:
     real = kind.__new__(kind)
     real.__dict__.update(state)
     return real
+
+
+def rebuild_function(archive: bytes, needed: Sequence[str], pickled: bytes) -> Any:
+    """Return a function on the machine that it was sent to."""
+    unpack(archive, needed)
+    return cloudpickle.loads(pickled)
+
+
+class CarriedFunction:
+    """Calls a function; sent elsewhere, it brings the package along."""
+
+    def __init__(self, archive: bytes, needed: Sequence[str], function: Callable[..., Any]) -> None:
+        self._archive, self._needed, self._function = archive, needed, function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def __reduce__(self) -> Any:
+        pickled = cloudpickle.dumps(self._function)  # type: ignore[no-untyped-call]
+        return rebuild_function, (self._archive, self._needed, pickled)
 
 
 class CarriedSource(DataSource):

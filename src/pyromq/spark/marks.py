@@ -30,6 +30,8 @@ class Mark(NamedTuple):
 
     batch: str
     partition: int
+    attempt: int = 0
+    """How often Spark has begun the task before."""
 
 
 def new_job() -> str:
@@ -40,13 +42,13 @@ def new_job() -> str:
 def of_this_task(job: str | None) -> Mark:
     """Return the mark of the task that this code runs in; without a job's name, a stream's: the same on each replay."""
     context = TaskContext.get()
-    partition = context.partitionId() if context else 0
+    partition, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
     number = context.getLocalProperty("streaming.sql.batchId") if context else None
     if job is None and query is not None and number is not None:
-        return Mark(f"{query}-{number}-{partition}", partition)
+        return Mark(f"{query}-{number}-{partition}", partition, attempt)
     # Ids that do not repeat can only fail to be told; the same ones for other rows would lose messages.
-    return Mark(f"{job or new_job()}-0-{partition}", partition)
+    return Mark(f"{job or new_job()}-0-{partition}", partition, attempt)
 
 
 def row_ids(mark: Mark, rows: Int64s) -> pa.Array:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from pyromq.spark.java import cache_directory, write_once
 
@@ -26,6 +28,7 @@ NEEDED = ("msgspec", "numpy", "pyarrow")
 
 _LEFT_OUT = {"broker", "cli", "console", "namesrv", "testing"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_shipped: WeakKeyDictionary[SparkSession, bytes] = WeakKeyDictionary()
 
 
 def ship(spark: SparkSession) -> type[DataSource]:
@@ -34,7 +37,14 @@ def ship(spark: SparkSession) -> type[DataSource]:
     name = blake2b(archive, digest_size=8).hexdigest()
     path = write_once(cache_directory() / f"pyromq-{name}.zip", archive)  # stays: executors that come later ask for it
     spark.addArtifacts(str(path), pyfile=True)
+    _shipped[spark] = archive
     return carried_source(archive)
+
+
+def carried(spark: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for `foreachBatch`, which over Connect runs at the server, where the package may be missing."""
+    archive = _shipped.get(spark)
+    return function if archive is None else _by_value().CarriedFunction(archive, NEEDED, function)
 
 
 def pack() -> bytes:
@@ -51,9 +61,14 @@ def pack() -> bytes:
 
 def carried_source(archive: bytes) -> type[DataSource]:
     """Return format "pyromq" as a class that Spark pickles by value, with the package inside."""
+    return type("PyroMQDataSource", (_by_value().CarriedSource,), {"archive": archive, "needed": NEEDED})
+
+
+def _by_value() -> Any:
+    """Return the module `carrier`, of which Spark then pickles all that it needs."""
     from pyspark import cloudpickle
 
     from pyromq.spark import carrier
 
     cloudpickle.register_pickle_by_value(carrier)  # type: ignore[no-untyped-call]
-    return type("PyroMQDataSource", (carrier.CarriedSource,), {"archive": archive, "needed": NEEDED})
+    return carrier
