@@ -18,6 +18,7 @@ from pyromq.client.outcomes import DeadLetter
 from pyromq.errors import ConfigError
 from pyromq.pipelines import report
 from pyromq.pipelines.outcome import Silent
+from pyromq.pipelines.report_frames import rounded
 from pyromq.pipelines.report_headlines import headlines
 from pyromq.pipelines.report_profile import Profile, Timing, TopicProfile
 from pyromq.protocol.message import MessageQueue
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "spark_report.py"
+PARTITIONS = "spark.sql.shuffle.partitions"
 TOPIC = "profiled"
 HOT, COLD = 60, 40
 LARGE = 4000  # not yet compressed
@@ -135,8 +137,36 @@ def test_keys_are_counted_and_the_hottest_found(topic: TopicProfile) -> None:
 
 def test_bodies_are_measured_without_being_read(topic: TopicProfile) -> None:
     assert topic.bodies == LARGE + 99 * 100
-    assert (topic.sizes.p50, topic.sizes.most) == (100, LARGE)
+    assert topic.sizes == (100, 100, 100, LARGE, LARGE)
     assert sum(weight.messages for weight in topic.size_steps.values()) == HOT + COLD
+
+
+def test_numbers_are_rounded_down_to_their_first_digits(spark: SparkSession) -> None:
+    numbers = [*range(-70, 1100), 1 << 31, 12_345_678, (1 << 40) - 1, -12_345_678]
+    frame = spark.createDataFrame([(number,) for number in numbers], "number bigint")
+    found = frame.select(rounded("number", 6).alias("rounded"), "number").collect()
+    assert all(row["rounded"] == row["number"] for row in found if abs(row["number"]) < 64)
+    assert all(0 <= row["number"] - row["rounded"] <= abs(row["number"]) / 32 for row in found)
+    assert len({row["rounded"] for row in found}) < 350
+
+
+def test_only_the_default_number_of_shuffle_partitions_is_changed_and_only_for_a_while(spark: SparkSession) -> None:
+    chosen = spark.conf.get(PARTITIONS)
+    try:
+        for before, inside in (("200", "8"), ("7", "7")):
+            spark.conf.set(PARTITIONS, before)
+            with report.few_shuffle_partitions(spark, 1_000_000):
+                assert spark.conf.get(PARTITIONS) == inside
+            assert spark.conf.get(PARTITIONS) == before
+    finally:
+        spark.conf.set(PARTITIONS, str(chosen))
+
+
+def test_a_sample_counts_a_share_and_says_so(spark: SparkSession, namesrv: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    outcome = report.run(spark, report.Options(namesrv=namesrv, topics=TOPIC, sample=0.5, out=str(page)), Silent())
+    assert 20 < outcome.read < 80
+    assert f"A sample: 50 % of the messages, chosen at random, {outcome.read} in all." in Html(page.read_text()).text
 
 
 def test_groups_failures_and_traces_are_found(profile: Profile) -> None:
@@ -152,7 +182,7 @@ def test_groups_failures_and_traces_are_found(profile: Profile) -> None:
 def test_what_stands_out_is_said(profile: Profile) -> None:
     told = "\n".join(line.text for line in headlines(profile))
     assert f"1 key makes 60 % of the messages of {TOPIC}: “anna”." in told
-    assert f"Queue 3 of {TOPIC} is empty; it has 4." in told
+    assert f"1 of the 4 queues of {TOPIC} is empty: 3." in told
     assert "Group billing has given up 1 message" in told
 
 
@@ -168,9 +198,7 @@ def test_the_example_profiles_a_whole_store_from_its_files(
 
 
 def test_what_cannot_be_profiled_is_said_in_one_line(spark: SparkSession, namesrv: str) -> None:
-    with pytest.raises(ConfigError, match="expected a share above 0 and up to 1, not 2"):
-        report.run(spark, report.Options(namesrv=namesrv, sample=2), Silent())
-    with pytest.raises(ConfigError, match="a cluster, by its name server"):
-        report.run(spark, report.Options(), Silent())
+    with pytest.raises(ConfigError, match="nothing to report: no message in that time"):
+        report.run(spark, report.Options(namesrv=namesrv, topics=TOPIC, since="2100-01-01"), Silent())
     with pytest.raises(ConfigError, match="no message of any topic in the cluster at"), LocalCluster() as empty:
         report.run(spark, report.Options(namesrv=empty.namesrv), Silent())

@@ -88,8 +88,14 @@ def test_keys_in_several_queues_and_messages_without_one_are_told() -> None:
 
 
 def test_an_empty_queue_is_told() -> None:
-    assert "Queue 3 of orders is empty; it has 4." in sentences(profile(topic(queues=(300, 350, 350, 0))))
-    assert "Queues 2 and 3 of orders are empty" in sentences(profile(topic(queues=(500, 500, 0, 0))))
+    assert "1 of the 4 queues of orders is empty: 3." in sentences(profile(topic(queues=(300, 350, 350, 0))))
+    assert "2 of the 4 queues of orders are empty: 2 and 3." in sentences(profile(topic(queues=(500, 500, 0, 0))))
+
+
+def test_a_queue_of_which_nothing_was_counted_is_not_called_empty_if_it_is_not() -> None:
+    partly = topic(queues=(300, 350, 350, 0))
+    partly.queues[3].held = 5
+    assert "empty" not in sentences(profile(partly))
 
 
 def test_a_queue_that_holds_too_much_is_told_with_the_key_that_fills_it() -> None:
@@ -103,6 +109,16 @@ def test_queues_of_several_brokers_are_told_apart() -> None:
     two = topic(queues=(900, 100))
     two.queues[1].broker_name, two.queues[1].queue_id = "broker-b", 0
     assert "Queue broker-a/0 of orders" in sentences(profile(two))
+
+
+def test_a_burst_is_told_but_a_single_message_is_none() -> None:
+    def with_peak(peak: int, mean: int) -> Profile:
+        busy = topic(queues=(peak + 29 * mean,))
+        busy.queues[0].rates = {FIRST + step: mean for step in range(29)} | {FIRST + 29: peak}
+        return profile(busy)
+
+    assert "The busiest 10 s of orders took 600 messages" in sentences(with_peak(600, 20))
+    assert "busiest" not in sentences(with_peak(19, 1))
 
 
 def test_a_few_large_messages_that_are_most_of_the_bytes_are_told() -> None:
@@ -142,7 +158,7 @@ def test_the_page_stands_alone_and_has_all_parts() -> None:
         calls=[Timing("", "billing", 10, 1, 2, 3, 4, 2)],
     )
     page = Html(render(full, "", NOW))
-    for word in ("orders and 1 more topics", "All topics", "Size of bodies", "Born to stored", "Tags", "Keys", "Queues",
+    for word in ("orders and 1 more topic", "All topics", "Size of bodies", "Born to stored", "Tags", "Keys", "Queues",
                  "Behind", "Failures", "no amount", "Traces", "From the send to the listener"):  # fmt: skip
         assert word in page.text
     assert "1,010 messages that were there have been counted" in page.text
@@ -152,6 +168,8 @@ def test_the_page_stands_alone_and_has_all_parts() -> None:
 def test_a_sample_is_called_one() -> None:
     text = Html(render(profile(topic(), sample=0.1), "", NOW)).text
     assert "A sample: 10 % of the messages, chosen at random, 1,000 in all." in text
+    assert "a sample of 10 %: counts, rates and bytes are those of the sample" in text
+    assert "messages in the sample" in text
     assert "have been counted" not in text
 
 
@@ -181,6 +199,20 @@ def test_histograms_are_joined_until_they_can_be_read() -> None:
     assert len(bars) <= 33
     assert sum(weight.messages for _, _, weight in bars) == 167
     assert all(left[1] == right[0] for left, right in itertools.pairwise(bars)), "without gaps"
+
+
+def test_a_histogram_of_one_value_is_a_bar_among_others_not_a_wall() -> None:
+    for step in (0, 45, 160):
+        bars = merged({step: Weight(7, 0)}, 8)
+        assert len(bars) == 9
+        assert [weight.messages for _, _, weight in bars if weight.messages] == [7]
+
+
+def test_keys_that_no_two_messages_share_are_not_listed() -> None:
+    keys = [Named(f"k{number}", 1, 1) for number in range(12)]
+    text = Html(render(profile(topic(keys=keys, key_count=1000)), "", NOW)).text
+    assert "1,000 keys: no two messages have the same one." in text
+    assert "k11" not in text
 
 
 @given(st.integers(min_value=1_700_000_000_000, max_value=1_800_000_000_000), st.sampled_from([50, 200, 1000, 5000]))

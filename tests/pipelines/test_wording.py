@@ -16,6 +16,7 @@ from pyromq.pipelines import wording
         (wording.short(950), "950"),
         (wording.short(0), "0"),
         (wording.short(0.5), "0.5"),
+        (wording.short(0.005), "0.005"),
         (wording.size(0), "0 B"),
         (wording.size(1023), "1 KiB"),
         (wording.size(3.5 * 2**20), "3.5 MiB"),

@@ -81,6 +81,11 @@ tr:last-child td { border-bottom: 0; }
 b.good { color: var(--good); } b.warn { color: var(--warn); }
 .nothing { color: var(--soft); padding: 24px 0; margin: 0; text-align: center; }
 footer { margin-top: 48px; padding-top: 16px; border-top: 1px solid var(--line); font-size: 13px; }
+@media screen and (max-width: 700px) {
+  main { padding: 28px 14px 48px; }
+  figure.wide { overflow-x: auto; }
+  figure.wide > svg { min-width: 680px; }
+}
 @media print {
   :root { --paper: #fff; --card: #fff; --ink: #111; --soft: #555; --line: #ccc; --rail: #eee; --c0: #d9480f;
     --c1: #1971c2; --c2: #2b8a3e; --c3: #862e9c; --c4: #b08900; --c5: #5f6b76; --warn: #c92a2a; --good: #2b8a3e;

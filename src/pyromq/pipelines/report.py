@@ -6,6 +6,8 @@ from the size of the stored record.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,24 +20,24 @@ from pyromq.pipelines.reading import origin
 from pyromq.pipelines.report_collect import collect
 from pyromq.pipelines.report_failures import FAILURE_COLUMNS, failures_of
 from pyromq.pipelines.report_frames import (
-    STEPS_OF_AN_OCTAVE,
+    MOST_TOPICS,
     Frames,
     body_size,
-    counted_by,
-    most_frequent,
+    figures_of,
+    names_of,
     order_key,
-    step_width,
-    topic_figures,
 )
-from pyromq.pipelines.report_page import render
+from pyromq.pipelines.report_page import check_page, render
 from pyromq.pipelines.report_profile import Profile
 from pyromq.pipelines.report_survey import Survey, survey_cluster, survey_store
 from pyromq.pipelines.report_traces import traces_of
+from pyromq.pipelines.selecting import time_option
 from pyromq.protocol.names import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_PARTITIONS, _DEFAULT_PARTITIONS = "spark.sql.shuffle.partitions", "200"
 _COLUMNS = "topic,broker_name,queue_id,keys,tags,properties,born_timestamp,store_timestamp,store_size,sys_flag"
 
 
@@ -60,41 +62,30 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Its heading."""
 
 
+def check(options: Options) -> None:
+    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    if not options.store and not options.namesrv:
+        raise ConfigError("say what to profile: a cluster, by its name server (--namesrv), or a directory (--store)")
+    origin(options.namesrv, options.store)
+    if not 0 < options.sample <= 1:
+        raise ConfigError(f"--sample wants a share above 0 and up to 1, not {options.sample:g}")
+    since, until = time_option("--since", options.since), time_option("--until", options.until)
+    if since and until and since >= until:
+        raise ConfigError(f"--since {options.since} is not before --until {options.until}")
+    check_page(Path(options.out))
+    if options.topics:
+        look(options)
+
+
 def build(spark: SparkSession, options: Options) -> Frames:
     """Return the frames of a profile; brokers or files are asked at once what there is, messages are read later."""
-    from pyspark.sql import functions as f
-
     survey = look(options)
-    messages = messages_of(read(spark, options, [topic for topic in survey.topics if holds(survey, topic)]), options)
-    by_time = messages.crossJoin(f.broadcast(step_width(messages))).withColumn("step", f.expr("at_ms div width_ms"))
-    keyed = messages.where("key is not null").groupBy("topic", "broker_name", "queue_id", "key")
-    key_counts = keyed.agg(f.count("*").alias("messages")).persist()
-    by_key = key_counts.groupBy("topic", "key").agg(
-        f.sum("messages").alias("messages"), f.count("*").alias("queues"), f.min("queue_id").alias("queue_id")
-    )
+    messages = messages_of(read(spark, options, survey.filled), options)
     return Frames(
         survey=survey,
         messages=messages,
-        key_counts=key_counts,
-        topics=topic_figures(messages),
-        rates=by_time.groupBy("topic", "broker_name", "queue_id", "step", "width_ms").agg(
-            f.count("*").alias("messages")
-        ),
-        latency_over_time=by_time.groupBy("topic", "step").agg(
-            f.percentile_approx("latency_ms", [0.5, 0.99], 1000).alias("latency_ms")
-        ),
-        sizes=counted_by(messages, f.col("size"), STEPS_OF_AN_OCTAVE),
-        latencies=counted_by(messages, f.col("latency_ms"), 1),
-        tags=most_frequent(messages.groupBy("topic", "tag").agg(f.count("*").alias("messages"))),
-        keys=most_frequent(by_key),
-        key_totals=by_key.groupBy("topic").agg(
-            f.count("*").alias("keys"),
-            f.sum("messages").alias("messages"),
-            f.count_if(f.col("queues") > 1).alias("scattered"),
-        ),
-        hottest=key_counts.groupBy("topic", "broker_name", "queue_id").agg(
-            f.max_by("key", "messages").alias("key"), f.max("messages").alias("messages")
-        ),
+        figures=figures_of(messages, survey.filled[:MOST_TOPICS]),
+        names=names_of(messages),
         failures=failures_of(read(spark, options, failed, FAILURE_COLUMNS)) if (failed := survey.failures) else None,
         traces=traces_of(read(spark, options, [TRACE_TOPIC], "body")) if survey.has_traces else None,
     )
@@ -102,26 +93,36 @@ def build(spark: SparkSession, options: Options) -> Frames:
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     """Profile, and write the page."""
+    check(options)
     profile = take_profile(spark, options, progress)
     page = Path(options.out)
-    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render(profile, options.title, datetime.now(UTC)), encoding="utf-8")
     return Outcome(read=profile.messages, written=1, remarks=[f"The report is in {page.resolve()}"])
 
 
 def take_profile(spark: SparkSession, options: Options, progress: Progress) -> Profile:
     """Return all figures; raise ConfigError if there is nothing to count."""
-    if not 0 < options.sample <= 1:
-        raise ConfigError(f"option sample: expected a share above 0 and up to 1, not {options.sample:g}")
     frames = build(spark, options)
     try:
-        profile = collect(frames, options.sample, progress)
+        with few_shuffle_partitions(spark, sum(frames.survey.sizes.values())):
+            profile = collect(frames, options.sample, progress)
     finally:
         frames.messages.unpersist()
-        frames.key_counts.unpersist()
     if not profile.messages:
         raise ConfigError("nothing to report: no message in that time, or in the sample")
     return profile
+
+
+@contextmanager
+def few_shuffle_partitions(spark: SparkSession, messages: int) -> Iterator[None]:
+    """Take as many as so many messages need, unless somebody has chosen: 200 small ones cost more than the counting."""
+    chosen = str(spark.conf.get(_PARTITIONS))
+    if chosen == _DEFAULT_PARTITIONS:
+        spark.conf.set(_PARTITIONS, min(4 + messages // 250_000, int(chosen)))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, chosen)
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------
@@ -130,18 +131,11 @@ def take_profile(spark: SparkSession, options: Options, progress: Progress) -> P
 def look(options: Options) -> Survey:
     """Ask what there is to be profiled; raise ConfigError if that is nothing."""
     wanted = [name for part in options.topics.split(",") if (name := part.strip())]
-    if not options.store and not options.namesrv:
-        raise ConfigError("say what to profile: a cluster, by its name server (--namesrv), or a directory (--store)")
     survey = survey_store(options.store, wanted) if options.store else survey_cluster(options.namesrv, wanted)
     if not any(survey.sizes.values()):
         names = ", ".join(wanted) or "any topic"
         raise ConfigError(f"nothing to report: no message of {names} in {survey.origin}")
     return survey
-
-
-def holds(survey: Survey, topic: str) -> bool:
-    """Tell whether a topic has any message."""
-    return any(size for queue, size in survey.sizes.items() if queue.topic == topic)
 
 
 def read(spark: SparkSession, options: Options, topics: list[str], columns: str = _COLUMNS) -> DataFrame:

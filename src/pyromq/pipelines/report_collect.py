@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyromq.pipelines.outcome import Progress
-from pyromq.pipelines.report_frames import Frames
+from pyromq.pipelines.report_frames import LATENCY_DIGITS, SIZE_DIGITS, Frames
 from pyromq.pipelines.report_profile import (
     Failure,
     Named,
-    Percentiles,
     Profile,
     QueueProfile,
     Timing,
@@ -19,92 +17,130 @@ from pyromq.pipelines.report_profile import (
     Weight,
 )
 from pyromq.pipelines.report_survey import Survey
+from pyromq.pipelines.report_values import STEPS_OF_AN_OCTAVE, highest, histogram, percentiles, quantiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
+_FRAMES = 4
+
 
 def collect(frames: Frames, sample: float, progress: Progress) -> Profile:
     """Have Spark count, and bring together what it says."""
-    rows = _Counting(frames, progress)
-    topics = {row["topic"]: _topic(row) for row in rows.of("topics", "messages")}
-    _add_queues(topics, frames.survey)
-    width_ms = 1000
-    for row in rows.of("rates", "rates over time"):
-        queue = _queue(topics[row["topic"]], row)
-        queue.messages += row["messages"]
-        queue.rates[row["step"]] = row["messages"]
-        width_ms = row["width_ms"]
-    for name, put in _PUTTERS.items():
-        for row in rows.of(name, name.replace("_", " ")):
-            put(topics[row["topic"]], row)
+    counting = _Counting(sum(frames.survey.sizes.values()), progress)
+    figures = _by_topic(counting.rows(frames.figures, "messages"))
+    topics = {topic: _topic(topic, rows, frames.survey) for topic, rows in figures.items()}
+    for row in counting.rows(frames.names, "keys and tags"):
+        _put_names(topics[row["topic"]], row)
+    failures = counting.rows(frames.failures, "failures")
+    timings = counting.rows(frames.traces, "traces")
+    counting.finish()
     return Profile(
         origin=frames.survey.origin,
         sample=sample,
-        width=width_ms / 1000,
+        width=next((rows[0]["width_ms"] for rows in figures.values()), 1000) / 1000,
         topics=sorted(topics.values(), key=lambda topic: -topic.messages),
         progress=frames.survey.progress,
-        failures=[_failure(row) for row in rows.collect(frames.failures, "failures")],
-        sends=[_timing(row) for row in rows.collect(frames.traces and frames.traces.sends, "traces")],
-        ways=[_timing(row) for row in rows.collect(frames.traces and frames.traces.ways, "traces")],
-        calls=[_timing(row) for row in rows.collect(frames.traces and frames.traces.calls, "traces")],
+        failures=[_failure(row) for row in failures],
+        sends=[_timing(row) for row in timings if row["kind"] == "send"],
+        ways=[_timing(row) for row in timings if row["kind"] == "way"],
+        calls=[_timing(row) for row in timings if row["kind"] == "call"],
     )
 
 
 class _Counting:
     """Runs one frame after the other, and tells how far that has come."""
 
-    def __init__(self, frames: Frames, progress: Progress) -> None:
-        self._frames = frames
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._total = total
         self._progress = progress
-        self._total = sum(frames.survey.sizes.values())
-        self._steps = 2 + len(_PUTTERS) + 4
         self._done = 0
 
-    def of(self, name: str, doing: str) -> list[Row]:
-        """Return the rows of one of the frames that are always there."""
-        return self.collect(getattr(self._frames, name), doing)
-
-    def collect(self, frame: DataFrame | None, doing: str) -> list[Row]:
+    def rows(self, frame: DataFrame | None, doing: str) -> list[Row]:
         """Return the rows of a frame, none of one that is not there."""
-        self._progress.reached(self._total * self._done // self._steps, self._total, f"counting {doing}")
+        self._progress.reached(self._total * self._done // _FRAMES, self._total, f"counting {doing}")
         self._done += 1
-        rows = [] if frame is None else frame.collect()
-        if self._done == self._steps:
-            self._progress.reached(self._total, self._total, "writing the page")
-        return rows
+        return [] if frame is None else frame.collect()
+
+    def finish(self) -> None:
+        """Tell that Spark has done its part."""
+        self._progress.reached(self._total, self._total, "writing the page")
 
 
 # --- rows to values ---------------------------------------------------------------------------------------------------
 
 
-def _topic(row: Any) -> TopicProfile:
-    return TopicProfile(
-        topic=row["topic"],
-        messages=row["messages"],
-        stored=row["stored"],
-        bodies=row["bodies"],
-        first=_time(row["first_ms"]),
-        last=_time(row["last_ms"]),
-        sizes=Percentiles._make([*row["sizes"], row["largest"]]),
-        latencies_ms=Percentiles._make([*row["latencies_ms"], row["slowest_ms"]]),
-        early=row["early"],
-        tag_count=row["tags"],
+def _by_topic(rows: list[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["topic"], []).append(row)
+    return found
+
+
+def _topic(name: str, figures: list[Row], survey: Survey) -> TopicProfile:
+    in_queues = [row for row in figures if row["broker_name"] is not None]
+    sizes = _values(figures, "size_value")
+    latencies = _values(figures, "latency_value")
+    topic = TopicProfile(
+        topic=name,
+        messages=sum(row["messages"] for row in in_queues),
+        stored=sum(row["stored"] for row in in_queues),
+        bodies=sum(row["bodies"] for row in in_queues),
+        first=_time(min(row["first_ms"] for row in in_queues)),
+        last=_time(max(row["last_ms"] for row in in_queues)),
+        sizes=percentiles(sizes, SIZE_DIGITS, max(row["largest"] for row in in_queues)),
+        latencies_ms=percentiles(latencies, LATENCY_DIGITS, max(row["slowest_ms"] for row in in_queues)),
+        early=sum(row["early"] for row in in_queues),
+        size_steps=histogram(sizes, STEPS_OF_AN_OCTAVE),
+        latency_steps=histogram(latencies, 1),
+        latency_over_time=_latency_over_time(figures),
+        queues=_queues(name, survey),
     )
+    for row in in_queues:
+        queue = _queue(topic, row)
+        queue.messages += row["messages"]
+        queue.rates[row["step"]] = row["messages"]
+    return topic
+
+
+def _values(figures: list[Row], column: str) -> dict[int, Weight]:
+    """Return how many messages have which value of a column."""
+    found: dict[int, Weight] = {}
+    for row in figures:
+        if (value := row[column]) is not None:
+            so_far = found.get(value, Weight(0, 0))
+            found[value] = Weight(so_far.messages + row["messages"], so_far.stored + row["stored"])
+    return found
+
+
+def _latency_over_time(figures: list[Row]) -> dict[int, tuple[float, float]]:
+    by_step: dict[int, list[Row]] = {}
+    for row in figures:
+        if (step := row["latency_step"]) is not None:
+            by_step.setdefault(step, []).append(row)
+    return {step: _half_and_most(rows) for step, rows in by_step.items()}
+
+
+def _half_and_most(rows: list[Row]) -> tuple[float, float]:
+    slowest_ms = max(row["slowest_ms"] for row in rows)
+    half, most = quantiles(_values(rows, "latency_value"), (0.5, 0.99))
+    return highest(half, LATENCY_DIGITS, slowest_ms), highest(most, LATENCY_DIGITS, slowest_ms)
 
 
 def _time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _add_queues(topics: dict[str, TopicProfile], survey: Survey) -> None:
-    """Give each topic all its queues: Spark sees only those that have messages."""
-    for queue in sorted(survey.sizes):
-        if queue.topic in topics:
-            topics[queue.topic].queues.append(QueueProfile(broker_name=queue.broker_name, queue_id=queue.queue_id))
+def _queues(topic: str, survey: Survey) -> list[QueueProfile]:
+    """Return all queues of a topic: Spark sees only those that have messages."""
+    return [
+        QueueProfile(broker_name=queue.broker_name, queue_id=queue.queue_id, held=survey.sizes[queue])
+        for queue in sorted(survey.sizes)
+        if queue.topic == topic
+    ]
 
 
-def _queue(topic: TopicProfile, row: Any) -> QueueProfile:
+def _queue(topic: TopicProfile, row: Row) -> QueueProfile:
     for queue in topic.queues:
         if (queue.broker_name, queue.queue_id) == (row["broker_name"], row["queue_id"]):
             return queue
@@ -112,51 +148,24 @@ def _queue(topic: TopicProfile, row: Any) -> QueueProfile:
     return topic.queues[-1]
 
 
-def _put_size(topic: TopicProfile, row: Any) -> None:
-    topic.size_steps[row["step"]] = Weight(row["messages"], row["stored"])
+def _put_names(topic: TopicProfile, row: Row) -> None:
+    """Take note of a topic's keys or tags, or of the hottest key of a queue."""
+    match row["kind"], row["most"]:
+        case "key", None:
+            _queue(topic, row).hottest = Named(row["hottest"]["name"], row["hottest"]["messages"])
+        case "key", most:
+            topic.key_count, topic.with_key, topic.scattered_keys = row["names"], row["messages"], row["scattered"]
+            topic.keys = [Named(*name) for name in most]
+        case "tag", most if most is not None:
+            topic.tag_count = row["names"]
+            topic.tags = [Named(*name) for name in most]
 
 
-def _put_latency(topic: TopicProfile, row: Any) -> None:
-    topic.latency_steps[row["step"]] = Weight(row["messages"], row["stored"])
-
-
-def _put_latency_over_time(topic: TopicProfile, row: Any) -> None:
-    topic.latency_over_time[row["step"]] = tuple(row["latency_ms"])
-
-
-def _put_tag(topic: TopicProfile, row: Any) -> None:
-    topic.tags.append(Named(row["tag"], row["messages"]))
-
-
-def _put_key(topic: TopicProfile, row: Any) -> None:
-    topic.keys.append(Named(row["key"], row["messages"], row["queues"], row["queue_id"]))
-
-
-def _put_key_totals(topic: TopicProfile, row: Any) -> None:
-    topic.key_count, topic.with_key, topic.scattered_keys = row["keys"], row["messages"], row["scattered"]
-
-
-def _put_hottest(topic: TopicProfile, row: Any) -> None:
-    _queue(topic, row).hottest = Named(row["key"], row["messages"])
-
-
-_PUTTERS: dict[str, Callable[[TopicProfile, Any], None]] = {
-    "sizes": _put_size,
-    "latencies": _put_latency,
-    "latency_over_time": _put_latency_over_time,
-    "tags": _put_tag,
-    "keys": _put_key,
-    "key_totals": _put_key_totals,
-    "hottest": _put_hottest,
-}
-
-
-def _failure(row: Any) -> Failure:
+def _failure(row: Row) -> Failure:
     return Failure(row["kind"] == "dead", row["group"], row["topic"], row["cause"], row["messages"], row["most_tries"])
 
 
-def _timing(row: Any) -> Timing:
-    values = row.asDict()
-    p50, p90, p99 = values["percentiles_ms"] or (0, 0, 0)
-    names = values.get("topic") or "", values.get("group") or ""
-    return Timing(*names, values["messages"], p50, p90, p99, values["slowest_ms"] or 0, values.get("failed", 0))
+def _timing(row: Row) -> Timing:
+    p50, p90, p99 = row["percentiles_ms"] or (0, 0, 0)
+    names = row["topic"] or "", row["group"] or ""
+    return Timing(*names, row["messages"], p50, p90, p99, row["slowest_ms"] or 0, row["failed"])

@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyromq.pipelines.report_survey import Survey
-from pyromq.pipelines.report_traces import Traces
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-STEPS_OF_AN_OCTAVE = 8
-"""How fine sizes are counted: from one step to the next they grow by 9 %."""
+MOST_TOPICS = 8
+"""Topics that are shown in detail: those with the most messages."""
 MOST_NAMES = 12
 """Keys and tags that are listed for each topic."""
+SIZE_DIGITS = 10
+"""Binary digits of sizes that count: below 1 KiB they are exact, above to 0.2 %."""
+LATENCY_DIGITS = 6
+"""Those of latencies, which are counted for each step of time: below 64 ms they are exact, above to 3 %."""
 
 _WIDTHS_MS = [50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000]
 _WIDTHS_MS += [
     1000 * seconds for seconds in (1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000)
 ]
 _MOST_STEPS = 120
-_PERCENTILES = [0.5, 0.9, 0.99, 0.999]
 
 
 class Frames(NamedTuple):
-    """A profile: small frames, each of figures by topic, made of two that are kept while it is taken."""
+    """A profile: small frames of figures, made of one that is kept while they are."""
 
     survey: Survey
     messages: DataFrame
     """One row for each message."""
-    key_counts: DataFrame
-    """One row for each key in each queue."""
-    topics: DataFrame
-    rates: DataFrame
-    latency_over_time: DataFrame
-    sizes: DataFrame
-    latencies: DataFrame
-    tags: DataFrame
-    keys: DataFrame
-    key_totals: DataFrame
-    hottest: DataFrame
+    figures: DataFrame
+    """Of each queue by step of time, of each size, and of each latency: what a row is not about is null."""
+    names: DataFrame
+    """Keys and tags of each topic, and the hottest of each queue."""
     failures: DataFrame | None
-    traces: Traces | None
+    traces: DataFrame | None
 
 
 def order_key() -> Column:
@@ -49,7 +46,8 @@ def order_key() -> Column:
     from pyspark.sql import functions as f
 
     sharding_key = f.regexp_extract("properties", "(?:^|\x02)__SHARDINGKEY\x01([^\x02]*)", 1)
-    return f.coalesce(f.nullif(sharding_key, f.lit("")), f.try_element_at("keys", f.lit(1)))
+    has_one = f.contains("properties", f.lit("__SHARDINGKEY\x01"))  # regular expressions are slow, and few have one
+    return f.coalesce(f.when(has_one, f.nullif(sharding_key, f.lit(""))), f.try_element_at("keys", f.lit(1)))
 
 
 def body_size() -> Column:
@@ -58,6 +56,34 @@ def body_size() -> Column:
 
     addresses = f.expr("12 * bit_count(sys_flag & 48)")  # those of IPv6 are 12 bytes longer
     return f.col("store_size") - 91 - addresses - f.octet_length("topic") - f.octet_length("properties")
+
+
+def figures_of(messages: DataFrame, detailed: Sequence[str]) -> DataFrame:
+    """Count in one pass each queue by step of time, each size, and each latency, of detailed topics by step too."""
+    from pyspark.sql import functions as f
+
+    step = f.expr("at_ms div width_ms")
+    in_steps = messages.crossJoin(f.broadcast(step_width(messages))).withColumns(
+        {
+            "step": step,
+            "size_value": rounded("size", SIZE_DIGITS),
+            "latency_step": f.when(f.col("topic").isin(*detailed), step),
+            "latency_value": rounded("latency_ms", LATENCY_DIGITS),
+        }
+    )
+    about = ["broker_name", "queue_id", "step"], ["size_value"], ["latency_step", "latency_value"]
+    sets = [["topic", *columns] for columns in about]
+    return in_steps.groupingSets(sets, "topic", *chain(*about)).agg(
+        f.count("*").alias("messages"),
+        f.sum("stored").alias("stored"),
+        f.sum("size").alias("bodies"),
+        f.max("size").alias("largest"),
+        f.max("latency_ms").alias("slowest_ms"),
+        f.count_if(f.col("latency_ms") < 0).alias("early"),
+        f.min("at_ms").alias("first_ms"),
+        f.max("at_ms").alias("last_ms"),
+        f.max("width_ms").alias("width_ms"),
+    )
 
 
 def step_width(messages: DataFrame) -> DataFrame:
@@ -70,37 +96,42 @@ def step_width(messages: DataFrame) -> DataFrame:
     return span.select(f.coalesce(f.try_element_at(fitting, f.lit(1)), f.lit(_WIDTHS_MS[-1])).alias("width_ms"))
 
 
-def topic_figures(messages: DataFrame) -> DataFrame:
-    """Return the figures of each topic as a whole."""
+def rounded(value: str, digits: int) -> Column:
+    """Return a whole number rounded down to so many binary digits: there are few of them, and each is nearly right."""
     from pyspark.sql import functions as f
 
-    return messages.groupBy("topic").agg(
-        f.count("*").alias("messages"),
-        f.sum("stored").alias("stored"),
-        f.sum("size").alias("bodies"),
-        f.min("at_ms").alias("first_ms"),
-        f.max("at_ms").alias("last_ms"),
-        f.max("size").alias("largest"),
-        f.max("latency_ms").alias("slowest_ms"),
-        f.count_if(f.col("latency_ms") < 0).alias("early"),
-        f.approx_count_distinct("tag").alias("tags"),
-        f.percentile_approx("size", _PERCENTILES, 1000).alias("sizes"),
-        f.percentile_approx("latency_ms", _PERCENTILES, 1000).alias("latencies_ms"),
+    rest = f"greatest(0, cast(floor(log2(abs({value}))) as int) - {digits - 1})"  # of 0 there is no log2: it is null
+    return f.expr(f"shiftleft(shiftright({value}, {rest}), {rest})")
+
+
+def names_of(messages: DataFrame) -> DataFrame:
+    """Count keys and tags: how many a topic has, the most frequent ones, and the hottest of each queue.
+
+    Both need the counts by queue; as one frame they share the shuffle that makes these.
+    """
+    from pyspark.sql import functions as f
+
+    by_name = _names(messages).groupBy("topic", "broker_name", "queue_id", "kind", "name")
+    in_queues = by_name.agg(f.count("*").alias("messages"))
+    in_topics = in_queues.groupBy("topic", "kind", "name").agg(
+        f.sum("messages").alias("messages"), f.count("*").alias("queues"), f.min("queue_id").alias("queue_id")
     )
+    totals = in_topics.groupBy("topic", "kind").agg(
+        f.count("name").alias("names"),
+        f.sum("messages").alias("messages"),
+        f.count_if(f.col("queues") > 1).alias("scattered"),
+        f.max_by(f.struct("name", "messages", "queues", "queue_id"), "messages", MOST_NAMES).alias("most"),
+    )
+    hottest = in_queues.groupBy("topic", "kind", "broker_name", "queue_id").agg(
+        f.max_by(f.struct("name", "messages"), "messages").alias("hottest")
+    )
+    return totals.unionByName(hottest, allowMissingColumns=True)
 
 
-def counted_by(messages: DataFrame, value: Column, steps_of_an_octave: int) -> DataFrame:
-    """Return how many messages have which value, and what they weigh, on a scale that doubles with each octave."""
+def _names(messages: DataFrame) -> DataFrame:
+    """Return the key of each message that has one, and the tag of each, null where there is none, as rows."""
     from pyspark.sql import functions as f
 
-    step = f.when(value >= 1, f.floor(f.log2(value) * steps_of_an_octave)).otherwise(-1).alias("step")
-    return messages.groupBy("topic", step).agg(f.count("*").alias("messages"), f.sum("stored").alias("stored"))
-
-
-def most_frequent(counts: DataFrame) -> DataFrame:
-    """Return of each topic what has the most messages."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    rank = f.row_number().over(Window.partitionBy("topic").orderBy(f.desc("messages")))
-    return counts.withColumn("rank", rank).where(f.col("rank") <= MOST_NAMES)
+    place = "topic", "broker_name", "queue_id"
+    keys = messages.where("key is not null").select(*place, f.lit("key").alias("kind"), f.col("key").alias("name"))
+    return keys.unionAll(messages.select(*place, f.lit("tag"), "tag"))

@@ -52,10 +52,11 @@ def _keys(topic: TopicProfile) -> Iterator[Headline]:
 
 
 def _queues(topic: TopicProfile) -> Iterator[Headline]:
-    empty = [topic.name_of(queue) for queue in topic.queues if not queue.messages]
+    empty = [topic.name_of(queue) for queue in topic.queues if not queue.messages and not queue.held]
     if empty:
-        verb = "Queue {} of {} is empty" if len(empty) == 1 else "Queues {} of {} are empty"
-        yield Headline("warn", verb.format(listed(empty), topic.topic) + f"; it has {len(topic.queues)}.")
+        verb = "is" if len(empty) == 1 else "are"
+        how_many = f"{len(empty)} of the {len(topic.queues)} queues of {topic.topic}"
+        yield Headline("warn", f"{how_many} {verb} empty: {listed(empty)}.")
     mean = topic.messages / len(topic.queues)
     fullest = max(topic.queues, key=lambda queue: queue.messages)
     if len(topic.queues) > 1 and fullest.messages > 1.5 * mean:
@@ -75,7 +76,7 @@ def _times(topic: TopicProfile, profile: Profile) -> Iterator[Headline]:
     rates = sum((Counter(queue.rates) for queue in topic.queues), Counter[int]())
     steps = 1 + max(rates, default=0) - min(rates, default=0)
     peak, mean = max(rates.values(), default=0), topic.messages / steps
-    if steps > _FEW_MESSAGES and peak > _MUCH * mean:
+    if steps > _FEW_MESSAGES and peak >= _FEW_MESSAGES and peak > _MUCH * mean:
         busiest = f"The busiest {span(profile.width * 1000)} of {topic.topic}"
         yield Headline("note", f"{busiest} took {many(peak, 'message')}, {times(peak / mean)} the mean.")
     if topic.latencies_ms.p99 > _SLOW_MS:

@@ -42,6 +42,8 @@ class QueueProfile(Struct, kw_only=True):
     broker_name: str
     queue_id: int
     messages: int = 0
+    held: int = 0
+    """All that it holds, counted or not: what is not in the sample, or of another time, makes no empty queue."""
     hottest: Named | None = None
     rates: dict[int, int] = field(default_factory=dict)
     """Messages by step of time."""
@@ -60,7 +62,7 @@ class TopicProfile(Struct, kw_only=True):
     latencies_ms: Percentiles
     early: int
     """Messages that were stored before they were made: clocks differ."""
-    tag_count: int
+    tag_count: int = 0
     queues: list[QueueProfile] = field(default_factory=list)
     size_steps: dict[int, Weight] = field(default_factory=dict)
     latency_steps: dict[int, Weight] = field(default_factory=dict)

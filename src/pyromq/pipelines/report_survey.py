@@ -5,6 +5,7 @@ It is asked of the brokers of a cluster, or read from the files of a store; Spar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -13,13 +14,14 @@ from msgspec import Struct
 
 from pyromq.blocking import Portal
 from pyromq.client.api import BrokerApi
+from pyromq.client.environment import environment_credentials
 from pyromq.client.publish import MASTER_ID
+from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC, dlq_topic, is_system_group, retry_topic
-from pyromq.spark.brokers import connect
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.queues import Queues
 from pyromq.spark.store_options import STORE
@@ -62,10 +64,18 @@ class Survey(Struct, frozen=True, kw_only=True):
     """Retry and dead-letter topics of the groups that consume these topics."""
     has_traces: bool
 
+    @property
+    def filled(self) -> list[str]:
+        """The topics that have messages, those with the most first."""
+        totals: Counter[str] = Counter()
+        for queue, size in self.sizes.items():
+            totals[queue.topic] += size
+        return [topic for topic, messages in totals.most_common() if messages]
+
 
 def survey_cluster(namesrv: str, topics: Sequence[str]) -> Survey:
     """Ask the brokers; of no topics in particular means of all but RocketMQ's own."""
-    brokers = connect(namesrv)
+    brokers = brokers_of(cluster(namesrv))
     names = brokers.topics(topics, None if topics else _ALL)
     everything, tables = Portal.shared().call(_ask(namesrv))
     return _survey(f"the cluster at {namesrv}", names, brokers, brokers.queues(names), tables, everything)
@@ -73,7 +83,7 @@ def survey_cluster(namesrv: str, topics: Sequence[str]) -> Survey:
 
 async def _ask(namesrv: str) -> tuple[list[str], dict[str, OffsetTable]]:
     """Return the names of all topics, and the offsets that each broker keeps."""
-    async with await BrokerApi.connect(namesrv) as api:
+    async with await BrokerApi.connect(namesrv, credentials=environment_credentials()) as api:
         brokers = (await api.cluster_info()).broker_addr_table
         masters = {name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()}
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pyromq.pipelines import charts
 from pyromq.pipelines.charts import Bar, Series
 from pyromq.pipelines.page import card, grid, section
-from pyromq.pipelines.report_frames import STEPS_OF_AN_OCTAVE
 from pyromq.pipelines.report_profile import Named, Percentiles, Profile, QueueProfile, TopicProfile, Weight
+from pyromq.pipelines.report_values import STEPS_OF_AN_OCTAVE
 from pyromq.pipelines.wording import many, share, short, size, span, whole
 
-_MOST_BARS = 32
+_FEWEST_BARS, _MOST_BARS = 9, 32
 _MOST_QUEUES = 32
 _SEVERE = 1.5
 """How many times the mean a queue is marked."""
@@ -97,14 +97,15 @@ def merged(steps: Mapping[int, Weight], steps_of_an_octave: int) -> list[tuple[f
 
     Step -1 is what is below 1.
     """
-    counted = {step: weight for step, weight in steps.items() if step >= 0}
+    counted = {step: weight for step, weight in steps.items() if step >= 0} or {0: Weight(0, 0)}
     bars = [(0.0, 1.0, steps[-1])] if -1 in steps else []
-    if not counted:
-        return bars
     together = 1
     while (max(counted) // together) - (min(counted) // together) >= _MOST_BARS:
         together *= 2
-    for bar in range(min(counted) // together, max(counted) // together + 1):
+    first, last = min(counted) // together, max(counted) // together
+    missing = max(0, _FEWEST_BARS - 1 - (last - first))  # one bar alone is a wall
+    first = max(0, first - missing // 2)
+    for bar in range(first, max(last, first + _FEWEST_BARS - 1) + 1):
         inside = [counted[step] for step in range(bar * together, (bar + 1) * together) if step in counted]
         low, high = (2 ** (edge * together / steps_of_an_octave) for edge in (bar, bar + 1))
         bars.append((low, high, Weight(sum(w.messages for w in inside), sum(w.stored for w in inside))))
@@ -128,9 +129,7 @@ def _tags(topic: TopicProfile) -> str:
         for tag in topic.tags
     ]
     note = (
-        f"The {len(topic.tags)} most frequent of about {whole(topic.tag_count)}."
-        if topic.tag_count > len(topic.tags)
-        else ""
+        f"The {len(topic.tags)} most frequent of {whole(topic.tag_count)}." if topic.tag_count > len(topic.tags) else ""
     )
     return card("Tags", charts.rows(bars), note)
 
@@ -146,9 +145,13 @@ def _keys(topic: TopicProfile) -> str:
         )
         for key in topic.keys
     ]
-    even = short(topic.with_key / topic.key_count) if topic.key_count else "0"
+    if not bars:
+        return card("Keys", "", "No message has a key.")
+    if topic.keys[0].messages == 1:
+        return card("Keys", "", f"{many(topic.key_count, 'key')}: no two messages have the same one.")
+    even = short(topic.with_key / topic.key_count)
     note = f"The hottest of {many(topic.key_count, 'key')}, which have {even} messages each in the mean."
-    return card("Keys", charts.rows(bars), note) if bars else card("Keys", "", "No message has a key.")
+    return card("Keys", charts.rows(bars), note)
 
 
 def _key_title(key: Named) -> str:

@@ -9,7 +9,7 @@ A trace message holds records that end with U+0002; their fields are parted by U
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -17,19 +17,12 @@ if TYPE_CHECKING:
 _PERCENTILES = [0.5, 0.9, 0.99]
 
 
-class Traces(NamedTuple):
-    """What the traces tell."""
+def traces_of(messages: DataFrame) -> DataFrame:
+    """Return the figures in the bodies of trace messages, by kind, topic and group.
 
-    sends: DataFrame
-    """By topic: how many, how long."""
-    ways: DataFrame
-    """By topic and group: from the send to the listener, messages at their first try."""
-    calls: DataFrame
-    """By group: listeners' calls, how long, how many failed."""
-
-
-def traces_of(messages: DataFrame) -> Traces:
-    """Return the figures in the bodies of trace messages."""
+    Kind `send` is how long sends took, `way` the time from the send to the listener of messages at their first try,
+    `call` how long listeners took, and how many of their calls failed.
+    """
     from pyspark.sql import functions as f
 
     records = messages.select(f.explode(f.split(f.col("body").cast("string"), "\x02")).alias("record"))
@@ -44,25 +37,26 @@ def traces_of(messages: DataFrame) -> Traces:
         _field(3).alias("group"), _field(5).alias("message_id"), _number(1).alias("taken_ms")
     )
     called = records.where("field[0] = 'SubAfter'").select(
-        f.coalesce(_field(8), f.lit("")).alias("group"),
-        _number(3).alias("cost_ms"),
-        (_field(4) == "true").alias("is_good"),
+        _field(8).alias("group"), _number(3).alias("cost_ms"), (_field(4) != "true").alias("has_failed")
     )
     first = taken.groupBy("group", "message_id").agg(f.min("taken_ms").alias("taken_ms"))
-    ways = sent.join(first, "message_id").withColumn("way_ms", f.col("taken_ms") - f.col("sent_ms"))
-    return Traces(
-        sends=_figures(sent, "cost_ms", "topic"),
-        ways=_figures(ways, "way_ms", "topic", "group"),
-        calls=_figures(called, "cost_ms", "group", failed=f.count_if(~f.col("is_good"))),
+    ways = sent.join(first, "message_id")
+    none, no = f.lit(""), f.lit(False)
+    times = _times("send", sent, "topic", none, "cost_ms", no)
+    times = times.unionAll(_times("way", ways, "topic", "group", f.expr("taken_ms - sent_ms"), no))
+    times = times.unionAll(_times("call", called, none, f.coalesce("group", none), "cost_ms", "has_failed"))
+    return times.groupBy("kind", "topic", "group").agg(
+        f.count("*").alias("messages"),
+        f.percentile_approx("ms", _PERCENTILES, 1000).alias("percentiles_ms"),
+        f.max("ms").alias("slowest_ms"),
+        f.count_if("has_failed").alias("failed"),
     )
 
 
-def _figures(frame: DataFrame, value: str, *by: str, **more: Column) -> DataFrame:
+def _times(kind: str, frame: DataFrame, *columns: Column | str) -> DataFrame:
     from pyspark.sql import functions as f
 
-    extra = [column.alias(name) for name, column in more.items()]
-    percentiles = f.percentile_approx(value, _PERCENTILES, 1000).alias("percentiles_ms")
-    return frame.groupBy(*by).agg(f.count("*").alias("messages"), percentiles, f.max(value).alias("slowest_ms"), *extra)
+    return frame.select(f.lit(kind), *columns).toDF("kind", "topic", "group", "ms", "has_failed")
 
 
 def _field(index: int) -> Column:

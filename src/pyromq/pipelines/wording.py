@@ -86,4 +86,4 @@ def cut(text: str, length: int) -> str:
 def _three_digits(number: float) -> str:
     if abs(number) >= 100 or number == int(number):
         return f"{number:,.0f}"
-    return f"{number:.3g}" if abs(number) >= 1 else f"{max(abs(number), 0.01):.2g}"
+    return f"{number:.3g}" if abs(number) >= 1 else f"{max(abs(number), 0.0001):.2g}"
