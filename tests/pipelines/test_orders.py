@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from pyromq import Message, blocking
+from pyromq.errors import ConfigError
 from pyromq.pipelines import orders
 from pyromq.pipelines.demo_books import read_books
 from pyromq.pipelines.orders import REASONS
@@ -62,3 +64,6 @@ def test_orders_are_kept_once_rubbish_is_put_aside_and_a_second_run_goes_on(
     assert row is not None
     assert bytes(row["body"]) == RUBBISH[2], "as it came"
     assert row["properties"]["origin"].startswith(f"{TOPIC}/")
+
+    with pytest.raises(ConfigError, match=f"belongs to a run that reads '{TOPIC}': choose another --out"):
+        orders.run(spark, msgspec.structs.replace(options, topic="orders-bad"), Silent())

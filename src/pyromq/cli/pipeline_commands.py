@@ -17,8 +17,9 @@ from typer.core import TyperGroup
 
 from pyromq.cli.pipeline_progress import watched
 from pyromq.cli.settings import namesrv_addresses, split_assignment
+from pyromq.errors import PyroMQError
 from pyromq.pipelines import project
-from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, fields, load, settings
+from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, check, fields, load, settings
 from pyromq.pipelines.outcome import Outcome
 from pyromq.pipelines.run import opened
 
@@ -61,7 +62,8 @@ def project_command(directory: Path) -> Any:
     """Return the command that runs a project."""
 
     def run(master: str | None, remote: str | None, conf: list[str] | None) -> None:
-        project.execute(directory, "run", master=master, remote=remote, conf=conf or [])
+        _check_place(master, remote)
+        project.execute(directory, dry=False, master=master, remote=remote, conf=assignments(conf))
 
     shared = [_keyword(key, *_SHARED[key]) for key in ("master", "remote", "conf")]
     return _command(str(directory), run, shared, f"the project in {directory}")
@@ -107,24 +109,34 @@ def _plain(kind: Any) -> Any:
 
 def _options(pipeline: Pipeline, values: dict[str, Any]) -> msgspec.Struct:
     try:
-        return msgspec.convert(values, pipeline.Options)
-    except msgspec.ValidationError as error:
+        options = msgspec.convert(values, pipeline.Options)
+        check(pipeline, options)
+    except (msgspec.ValidationError, PyroMQError) as error:
         raise typer.BadParameter(str(error)) from None
+    return options
 
 
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
 def _run(name: str, pipeline: Pipeline, options: msgspec.Struct, place: Place) -> Outcome:
-    if place.master and place.remote:
-        raise typer.BadParameter("--master or --remote, not both: a Connect server has chosen its master")
-    given = dict(split_assignment(text, "--conf") for text in place.conf or [])
-    conf = ({} if place.remote else settings(pipeline)) | given
+    _check_place(place.master, place.remote)
+    conf = ({} if place.remote else settings(pipeline)) | assignments(place.conf)
     with (
         opened(name, master=place.master, remote=place.remote, ship=place.ship, conf=conf) as spark,
         watched(name) as progress,
     ):
         return pipeline.run(spark, options, progress)
+
+
+def _check_place(master: str | None, remote: str | None) -> None:
+    if master and remote:
+        raise typer.BadParameter("--master or --remote, not both: a Connect server has chosen its master")
+
+
+def assignments(conf: list[str] | None) -> dict[str, str]:
+    """Return what `--conf key=value`, given any number of times, sets."""
+    return dict(split_assignment(text, "--conf") for text in conf or [])
 
 
 def _show(outcome: Outcome) -> None:

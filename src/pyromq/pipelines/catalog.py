@@ -58,6 +58,11 @@ def load(name: str) -> Pipeline:
     return module
 
 
+def check(pipeline: Pipeline, options: msgspec.Struct) -> None:
+    """Have a pipeline look at its options, if it wants to; raises what it thinks of them."""
+    getattr(pipeline, "check", lambda options: None)(options)
+
+
 def settings(pipeline: Pipeline) -> dict[str, str]:
     """Return the settings of a session that a pipeline wants, where the user says nothing else."""
     found: dict[str, str] = getattr(pipeline, "SETTINGS", {})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,16 +21,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pyromq.errors import PyroMQError
 from pyromq.pipelines import demo_books, demo_page, orders, report
 from pyromq.pipelines.demo_books import Books
+from pyromq.pipelines.hush import without_chatter
 from pyromq.pipelines.outcome import Silent
 from pyromq.pipelines.report_profile import Profile
+from pyromq.pipelines.run import one_line_errors
 from pyromq.pipelines.shop import fates
 from pyromq.pipelines.shop_day import TOPICS, Day, Scene
-from pyromq.spark.errors import one_line
 from pyromq.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ SETTINGS = ("transactionTimeOut=1000", "transactionCheckInterval=1000", "traceTo
 """A broker waits a minute before it asks about a transaction; a demo has less time. The shop's clients write traces."""
 _WINDOW = 1
 _PARTS = 1
+_SPARK = {"spark.sql.shuffle.partitions": str(_PARTS), "spark.log.level": "FATAL"}
 
 
 @contextmanager
@@ -62,7 +66,8 @@ def servers(data: Path) -> Iterator[str]:
 
 def start_spark() -> SparkSession:
     """Start Spark for small streams: a demo has few rows and many of them."""
-    return local_session("pyromq-demo", fast_checkpoints=True, **{"spark.sql.shuffle.partitions": str(_PARTS)})
+    with without_chatter():
+        return local_session("pyromq-demo", fast_checkpoints=True, **_SPARK)
 
 
 def stream(spark: SparkSession, namesrv: str, directory: Path) -> Books:
@@ -132,11 +137,16 @@ def main() -> int:
     demo = Demo(**vars(parser.parse_args()))
     console, began = Console(), time.monotonic()
     session = cache(start_spark)  # in this thread: one that was started in another does not know our format here
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the servers must not outlive us
     try:
-        table, agree = tell(run(demo, session, console))
-    except PyroMQError as error:
-        console.print(f"[red]{one_line(error)}[/]")
+        with one_line_errors():
+            table, agree = tell(run(demo, session, console))
+    except (PyroMQError, OSError) as error:
+        Console(stderr=True).print(f"[red]{escape(str(error))}[/]")
         return 1
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped, and nothing is left behind")
+        return 130
     finally:
         if session.cache_info().currsize:
             session().stop()

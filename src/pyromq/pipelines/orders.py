@@ -7,12 +7,19 @@ topic ──► decode ──► is it an order? ──yes──► seen before?
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from pyromq.pipelines.checkpoints import check_same_stream, last_offsets
+from pyromq.pipelines.cluster import cluster
 from pyromq.pipelines.outcome import Outcome, Progress
+from pyromq.pipelines.reading import are_times, at_least
+from pyromq.pipelines.shared_files import check_shared
 from pyromq.pipelines.streams import LATE, REPEATED, Start, run_all, state_in, writer
+from pyromq.protocol.names import check_topic
+from pyromq.spark.ship import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,6 +51,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Parts that the state is kept in; fixed by the first run."""
     follow: bool = False
     """Go on with what arrives, instead of ending with what is there."""
+    fail_on_data_loss: bool = True
+    """Stop where retention took messages before they were read, or say so in the log and go on."""
 
 
 class Orders(NamedTuple):
@@ -57,16 +66,25 @@ class Orders(NamedTuple):
     """Messages and cents by window and state, as messages."""
 
 
+def check(options: Options) -> None:
+    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    at_least(1, parts=options.parts)
+    are_times(window=options.window, lateness=options.lateness)
+    for name in (options.topic, options.rejects, options.totals):
+        check_topic(name)
+
+
 def build(spark: SparkSession, options: Options) -> Orders:
     """Return the three streams, ready to be written."""
     from pyspark.sql import functions as f
 
     source = (
         spark.readStream.format("pyromq")
-        .option("namesrv", options.namesrv)
+        .options(**cluster(options.namesrv))
         .option("subscribe", options.topic)
         .option("startingOffsets", "earliest")
         .option("columns", _COLUMNS)
+        .option("failOnDataLoss", str(options.fail_on_data_loss).lower())
         .load()
     )
     order = f.from_json(f.col("body").cast("string"), _SCHEMA)
@@ -126,6 +144,11 @@ def as_totals(sums: DataFrame) -> DataFrame:
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     """Write the three streams, and say what became of the messages."""
     out = options.out.rstrip("/")
+    first = f"{out}/checkpoints/{Orders._fields[0]}"
+    check_same_stream(last_offsets(spark, first), first, options.topic, "", None, "--out")
+    check_shared(spark, out)
+    target = {**cluster(options.namesrv), "topic": options.totals, "idColumn": "body"}
+    send_totals = carried(spark, lambda sums, _: send(sums, target))
     with state_in(spark, options.parts):
         orders, rejects, totals = (
             writer(frame, f"{out}/checkpoints/{name}", follow=options.follow)
@@ -133,8 +156,8 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
         )
         starts: dict[str, Start] = {
             "orders": lambda: orders.format("parquet").start(f"{out}/orders"),
-            "rejects": rejects.format("pyromq").options(namesrv=options.namesrv, topic=options.rejects).start,
-            "totals": totals.outputMode("update").foreachBatch(lambda sums, _: send(sums, options)).start,
+            "rejects": rejects.format("pyromq").options(**cluster(options.namesrv), topic=options.rejects).start,
+            "totals": totals.outputMode("update").foreachBatch(send_totals).start,
         }
         tally, stopped = run_all(starts, progress, at_once=options.follow)
     dropped = {reason: tally.rows[reason] for reason in (*REASONS, REPEATED, LATE) if tally.rows[reason]}
@@ -148,7 +171,6 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     )
 
 
-def send(sums: DataFrame, options: Options) -> None:
+def send(sums: DataFrame, target: Mapping[str, str]) -> None:
     """Send the sums that a batch has changed."""
-    target = {"namesrv": options.namesrv, "topic": options.totals, "idColumn": "body"}
     sums.write.format("pyromq").options(**target).mode("append").save()  # a batch again: the same bodies, the same ids

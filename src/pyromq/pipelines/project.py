@@ -1,4 +1,4 @@
-"""Projects of Spark's Declarative Pipelines: a template, and `spark-pipelines` started with what it needs.
+"""Projects of Spark's Declarative Pipelines: a template, and runs that say what is wrong in one line.
 
 The template has only temporary views and sinks: those run again and again without a catalog; tables would need one.
 """
@@ -6,21 +6,38 @@ The template has only temporary views and sinks: those run again and again witho
 from __future__ import annotations
 
 import os
-import shutil
+import re
+import socket
 import sys
-from collections.abc import Sequence
+import traceback
+import warnings
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from string import Template
-from typing import Literal, NoReturn
+from typing import TextIO
 
-from pyromq.errors import ConfigError
-from pyromq.spark.java import prepare_environment
+from pyromq.errors import ConfigError, PyroMQError
+from pyromq.pipelines.hush import without_chatter
+from pyromq.pipelines.run import check_settings
+from pyromq.protocol.names import check_topic
+from pyromq.spark.addresses import check_reachable
+from pyromq.spark.errors import one_line
+from pyromq.spark.session import connect, start
 
 _SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _TEMPLATE = Path(__file__).with_name("project_template")
 _SUFFIX = ".template"
-_SETTINGS = ("spark.ui.enabled=false", "spark.ui.showConsoleProgress=false", "spark.log.level=ERROR")
+_SETTINGS = {
+    "spark.api.mode": "connect",  # pipelines run over Connect, be it with a server inside this process
+    "spark.log.level": "FATAL",  # else an error is a page of Java before it is our line, and so is the end of every run
+    "spark.sql.connect.serverStacktrace.enabled": "false",
+}
+_UNRESOLVED = re.compile(r"Failed to resolve flow: '(?P<flow>[^']*)'\.\s+Error: (?P<why>.*)", re.DOTALL)
+_FOLLOWS = "Failed to read dataset"
+"""What a flow says that reads from one that is wrong."""
 
 
 def is_project(directory: Path) -> bool:
@@ -28,8 +45,17 @@ def is_project(directory: Path) -> bool:
     return any((directory / name).is_file() for name in _SPECS)
 
 
+def no_specification(directory: Path) -> str:
+    """Return what is to be said of a directory that is no project."""
+    return f"{directory} has no {_SPECS[0]}: pyromq pipeline init writes one into a new directory"
+
+
 def write(directory: Path, namesrv: str, topic: str, to: str) -> list[Path]:
     """Write the template into a directory that is new or empty; return the files."""
+    check_topic(topic)
+    check_topic(to)
+    if topic == to:
+        raise ConfigError(f"it would read what it writes to {to!r}: choose another --to")
     if directory.exists() and any(directory.iterdir()):
         raise ConfigError(f"{directory} is not empty: choose a new directory")
     values = {"name": directory.resolve().name, "namesrv": namesrv, "topic": topic, "to": to}
@@ -43,27 +69,86 @@ def write(directory: Path, namesrv: str, topic: str, to: str) -> list[Path]:
     return written
 
 
-def execute(
-    directory: Path, verb: Literal["run", "dry-run"], *, master: str | None, remote: str | None, conf: Sequence[str]
-) -> NoReturn:
-    """Become `spark-pipelines`: its exit code is ours."""
+def execute(directory: Path, *, dry: bool, master: str | None, remote: str | None, conf: Mapping[str, str]) -> None:
+    """Run a project, or only check it, as `spark-pipelines` does; raises PyroMQError, one line, if that fails."""
     if not is_project(directory):
-        raise ConfigError(f"{directory} has no {_SPECS[0]}: pyromq pipeline init {directory} writes one")
-    if any(text.replace(" ", "") == "spark.speculation=true" for text in conf):
-        raise ConfigError("spark.speculation=true runs tasks twice, and a sink would send twice: leave it out")
-    spec = next(directory / name for name in _SPECS if (directory / name).is_file())
-    prepare_environment(local=not (remote or (master or "local").startswith("spark:")))
-    before = [word for setting in (*_SETTINGS, *conf) for word in ("--conf", setting)]
-    before += ["--remote", remote] if remote else ["--master", master] if master else []
-    os.execv(_program(), [_program(), *before, verb, "--spec", str(spec)])  # noqa: S606 - no shell is wanted
+        raise ConfigError(no_specification(directory))
+    check_settings(conf)
+    _need_pipelines()
+    specification = next(directory / name for name in _SPECS if (directory / name).is_file()).resolve()
+    story = _Story(sys.stdout)
+    try:
+        _open_session(directory.resolve().name, master, remote, conf)
+        from pyspark.pipelines.cli import run
+
+        with redirect_stdout(story):
+            run(specification, full_refresh=[], full_refresh_all=False, refresh=[], dry=dry)
+    except PyroMQError:
+        raise
+    except Exception as error:  # Spark's, and whatever the user's definitions raise
+        raise PyroMQError(story.cause or _explained(error, specification.parent)) from error
 
 
-def _program() -> str:
-    """Return Spark's own program: that of this Python, wherever the PATH leads."""
+class _Story(StringIO):
+    """Passes on what Spark's runner tells; the exception at its end does not say which flow is wrong, and why."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__()
+        self.cause = ""
+        self._out = out
+
+    def write(self, text: str) -> int:
+        found = _UNRESOLVED.search(text)
+        if found and not found["why"].startswith(_FOLLOWS):
+            self.cause = f"flow {found['flow']}: {one_line(Exception(found['why']))}"
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+
+def _open_session(name: str, master: str | None, remote: str | None, conf: Mapping[str, str]) -> None:
+    """Start the session that Spark's own runner finds when it asks for one."""
+    if remote:
+        check_reachable(remote)
+        os.environ["SPARK_REMOTE"] = remote
+        connect(remote, conf)
+    else:
+        check_reachable(master or "")
+        conf = _SETTINGS | _meeting_point() | dict(conf)
+        # Spark warns of each setting that its server had to have earlier, and has.
+        with without_chatter(), warnings.catch_warnings(action="ignore"):
+            start(f"pyromq {name}", master or "local[*]", conf)
+
+
+def _meeting_point() -> dict[str, str]:
+    """Have Connect's server and client in this process meet at a free port; that of others, 15002, may be taken."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+    return {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+
+
+def _explained(error: Exception, directory: Path) -> str:
+    """Return what is wrong in one line, with the place if it is in one of the project's files."""
+    line = one_line(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename, directory)}, line {error.lineno}: {error.msg}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if directory in Path(frame.filename).parents]
+    if not frames:
+        return line
+    kind = type(error).__name__
+    text = line if line == kind or type(error).__module__.startswith("pyspark") else f"{kind}: {line}"
+    return f"{_shown(frames[-1].filename, directory)}, line {frames[-1].lineno}: {text}"
+
+
+def _shown(file: str, directory: Path) -> str:
+    path = Path(file)
+    return str(path.relative_to(directory)) if directory in path.parents else file
+
+
+def _need_pipelines() -> None:
     if find_spec("pyspark") is None or find_spec("grpc") is None or find_spec("yaml") is None:
         raise ConfigError("Spark with its pipelines is not installed: pip install 'pyromq[spark]'")
-    beside = Path(sys.executable).with_name("spark-pipelines")
-    found = str(beside) if beside.exists() else shutil.which("spark-pipelines")
-    if found is None:
-        raise ConfigError("spark-pipelines, which comes with PySpark, is not on the PATH")
-    return found

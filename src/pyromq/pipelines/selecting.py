@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from pyromq.errors import ConfigError
+from pyromq.pipelines.cluster import cluster
 from pyromq.pipelines.reading import ARCHIVE_SCHEMA, KEPT_COLUMNS
 from pyromq.protocol import properties as names
 from pyromq.protocol.names import DLQ_PREFIX
+from pyromq.spark.errors import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -81,12 +85,24 @@ class Chosen(Struct, frozen=True):
         return Counts(read, read - sum(dropped.values()), dropped, topics)
 
 
+def check_wish(wish: Wish) -> None:
+    """Raise ConfigError for options that cannot be meant."""
+    if bool(wish.archive) == bool(wish.dead_letters):
+        raise ConfigError("say from where: --archive DIR or --dead-letters GROUP")
+    if wish.dead_letters and wish.topics:
+        raise ConfigError("--topics chooses among those of an archive: leave it out with --dead-letters")
+    time_option("--since", wish.since)
+    time_option("--until", wish.until)
+
+
 def choose(spark: SparkSession, wish: Wish) -> Chosen:
     """Read what is in question and judge each message."""
     from pyspark.sql.functions import col, expr, lit, when
 
+    check_wish(wish)
     messages = _in_time(_candidates(spark, wish), wish)
-    reason = when(col("body").isNull() | (col("body") == b""), "the body is empty, and brokers take no such message")
+    is_empty = expr("body is null or length(body) = 0")
+    reason = when(is_empty, "the body is empty, and brokers take no such message")
     if not wish.to:
         reason = reason.when(first_topic().isNull(), "nothing says which topic it was sent to: --to would")
     judged = messages.withColumn(_VERDICT, reason)
@@ -94,6 +110,7 @@ def choose(spark: SparkSession, wish: Wish) -> Chosen:
         fits = expr(f"coalesce(({wish.where}), false)")
         if _OF_BODY.search(wish.where):
             return Chosen(_judge_by_fields(spark, judged, wish, fits), wish.to)
+        _check_condition(judged, wish.where)
         judged = judged.withColumn(_VERDICT, when(~fits, lit("not what --where asks for")).otherwise(col(_VERDICT)))
     return Chosen(judged, wish.to)
 
@@ -107,14 +124,10 @@ def first_topic() -> Column:
 
 
 def _candidates(spark: SparkSession, wish: Wish) -> DataFrame:
-    if bool(wish.archive) == bool(wish.dead_letters):
-        raise ConfigError("say from where: --archive DIR or --dead-letters GROUP")
-    if wish.dead_letters and wish.topics:
-        raise ConfigError("--topics chooses among those of an archive: leave it out with --dead-letters")
     if wish.dead_letters:
         return (
             spark.read.format("pyromq")
-            .option("namesrv", wish.namesrv)
+            .options(**cluster(wish.namesrv))
             .option("subscribe", f"{DLQ_PREFIX}{wish.dead_letters}")
             .option("columns", ",".join(KEPT_COLUMNS))
             .load()
@@ -127,7 +140,7 @@ def _candidates(spark: SparkSession, wish: Wish) -> DataFrame:
 def _in_time(messages: DataFrame, wish: Wish) -> DataFrame:
     from pyspark.sql.functions import col, lit
 
-    since, until = _time("--since", wish.since), _time("--until", wish.until)
+    since, until = time_option("--since", wish.since), time_option("--until", wish.until)
     has_days = "day" in messages.columns  # then only the directories of those days are opened
     if since:
         messages = messages.where(col("store_timestamp") >= lit(since))
@@ -138,7 +151,8 @@ def _in_time(messages: DataFrame, wish: Wish) -> DataFrame:
     return messages.drop("day")
 
 
-def _time(option: str, text: str) -> datetime | None:
+def time_option(option: str, text: str) -> datetime | None:
+    """Return the time that an option names, None if it is empty; raise ConfigError if it is no time."""
     if not text:
         return None
     try:
@@ -154,17 +168,29 @@ def _judge_by_fields(spark: SparkSession, judged: DataFrame, wish: Wish, fits: C
 
     text = col("body").cast("string")
     schema = wish.body_schema or spark.read.json(judged.select(text.alias("value")).limit(_SAMPLE)).schema
-    is_json = try_parse_json(text).isNotNull()
+    whole = judged.withColumn("is_json", try_parse_json(text).isNotNull()).withColumn("bytes", col("body"))
+    with _blamed("--body-schema", wish.body_schema):
+        decoded = whole.withColumn("body", from_json(text, schema))
+    _check_condition(decoded, wish.where)
     verdict = (
         when(col(_VERDICT).isNotNull(), col(_VERDICT))
         .when(~col("is_json"), "the body is no JSON")
         .when(~fits, "not what --where asks for")
     )
-    return (
-        judged.withColumn("is_json", is_json)
-        .withColumn("bytes", col("body"))
-        .withColumn("body", from_json(text, schema))
-        .withColumn(_VERDICT, verdict)
-        .drop("body", "is_json")
-        .withColumnRenamed("bytes", "body")
-    )
+    return decoded.withColumn(_VERDICT, verdict).drop("body", "is_json").withColumnRenamed("bytes", "body")
+
+
+def _check_condition(messages: DataFrame, where: str) -> None:
+    with _blamed("--where", where):
+        _ = messages.where(where).schema  # asked for, or a Connect session would not look at it yet
+
+
+@contextmanager
+def _blamed(option: str, text: str) -> Iterator[None]:
+    """Name the option whose text Spark does not understand."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        raise ConfigError(f"{option} {text!r}: {one_line(error)}") from error

@@ -96,7 +96,7 @@ class Day:
         ended = len(self.shop.timeouts_cancelled) + len(self.shop.timeouts_delivered)
         return [
             Scene("unpaid orders, cancelled by a delayed message", unpaid, cancelled),
-            Scene("delayed messages, delivered or cancelled in time", len(self._orders), ended),
+            Scene("delayed messages, delivered or cancelled by a payment", len(self._orders), ended),
         ]
 
     def _payments(self) -> list[Scene]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from pyromq.cli.pipeline_commands import pipeline_command, project_command
+from pyromq.cli.pipeline_commands import assignments, pipeline_command, project_command
 from pyromq.cli.settings import namesrv_addresses
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG
@@ -34,6 +34,8 @@ class Pipelines(TyperGroup):
             return pipeline_command(cmd_name)
         if project.is_project(Path(cmd_name)):
             return project_command(Path(cmd_name))
+        if Path(cmd_name).is_dir():
+            raise typer.BadParameter(project.no_specification(Path(cmd_name)))
         near = get_close_matches(cmd_name, CATALOG, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(CATALOG)}, or give a project's directory"
         raise typer.BadParameter(f"there is no pipeline {cmd_name!r}; {hint}")
@@ -76,4 +78,4 @@ def dry_run(
     conf: Annotated[list[str] | None, typer.Option(help="A setting of Spark, key=value; may be repeated.")] = None,
 ) -> None:
     """Check a project without running it: its graph, its sources and their columns."""
-    project.execute(directory, "dry-run", master=None, remote=remote, conf=conf or [])
+    project.execute(directory, dry=True, master=None, remote=remote, conf=assignments(conf))
