@@ -133,7 +133,7 @@ def test_the_format_is_found_in_sql_without_registration(
         (
             {"subscribe": "batch", "secretKey": "hunter2"},
             None,
-            "option secretKey: signed requests, not in this version",
+            "options accessKey and secretKey are one account: set both, or none",
         ),
         ({"subscribe": "batch"}, "body string", "column 'body' has type binary, not string: convert it after reading"),
     ],
@@ -231,7 +231,8 @@ def test_partitions_follow_the_options(cluster: LocalCluster, sent: Sent) -> Non
     assert len(reader.partitions()) >= 20
     reader = BatchReader(read_options(given | {"maxRecordsPerPartition": "10"}, streaming=False))
     sizes = [sum(part.stop - part.start for part in partition.value) for partition in reader.partitions()]
-    assert (sum(sizes), max(sizes)) == (len(sent), 10)
+    assert sum(sizes) == len(sent)
+    assert 5 < max(sizes) <= 10
 
 
 def test_a_topic_that_does_not_exist_is_named_with_what_was_looked_at(cluster: LocalCluster) -> None:

@@ -101,6 +101,22 @@ def test_what_spark_says_in_its_own_words_gets_our_advice(spark: SparkSession, s
     assert _line(lambda: spark.read.parquet("/no/such/place")) == "Path does not exist: file:/no/such/place."
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "An error occurred while calling o5.start.\n: java.io.IOException: mkdir of file:/proc/a failed\n\tat x",
+            "mkdir of file:/proc/a failed: may this user write there, and is there room?",
+        ),
+        ("[FIELD_NOT_FOUND] No such field `x`. SQLSTATE: 42704; line 1 pos 10;\n'Project", "No such field `x`."),
+        ("\n[PARSE_SYNTAX_ERROR] Syntax error at end. SQLSTATE: 42601 (line 1, pos 7)\n", "Syntax error at end."),
+        ("Python worker failed to connect back.", "a Python process of Spark took more than 10 s to start"),
+    ],
+)
+def test_the_words_that_spark_puts_around_a_line_are_left_out(text: str, line: str) -> None:
+    assert one_line(Exception(text)).startswith(line)
+
+
 def test_a_users_own_error_in_a_task_is_its_last_line(spark: SparkSession) -> None:
     broken = spark.range(1).rdd.map(lambda row: 1 // 0)
     assert _line(broken.collect) == "ZeroDivisionError: integer division or modulo by zero"

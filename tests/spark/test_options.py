@@ -13,7 +13,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyromq.errors import ConfigError, NotSupported, PyroMQError
+from pyromq.errors import ConfigError, PyroMQError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.options import AtTime, ReadOptions, read_options, schema_options
 from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
@@ -100,6 +101,12 @@ def test_a_time_wins_over_offsets_and_is_utc_unless_it_says_otherwise(text: str)
     assert _stream(startingTimestamp=text, startingOffsets="earliest").start == AtTime(1_700_000_000_000)
 
 
+def test_a_time_between_two_milliseconds_is_the_later_one() -> None:
+    times = {text: _batch(startingTimestamp=f"2023-11-14T22:13:20.{text}Z").start for text in ("001", "000001", "2")}
+    assert times == {"001": AtTime(1_700_000_000_001), "000001": times["001"], "2": AtTime(1_700_000_000_200)}
+    assert _batch(startingTimestamp="1969-12-31").start == AtTime(0)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -133,6 +140,9 @@ def test_a_time_wins_over_offsets_and_is_utc_unless_it_says_otherwise(text: str)
         ({"propertiesAs": "json"}, "option propertiesAs: expected map or string"),
         ({"readFrom": "any"}, "option readFrom: expected master, slave or suggested, not 'any'"),
         ({"sql": "a >"}, "option sql: "),
+        ({"startingTimestamp": "9" * 20}, "option startingTimestamp: expected milliseconds since 1970"),
+        ({"minPartitions": "9" * 20}, "option minPartitions: expected a number up to 2147483647"),
+        ({"kafka.bootstrap.servers": "a:1"}, "unknown option 'kafka.bootstrap.servers'; did you mean 'namesrv'?"),
         ({"maxTriggerDelay": "1m"}, "option maxTriggerDelay is for streams; leave it out of a batch read"),
     ],
 )
@@ -150,8 +160,17 @@ def test_a_pattern_is_checked() -> None:
 
 
 def test_the_name_server_must_be_named() -> None:
-    with pytest.raises(ConfigError, match="option namesrv is missing"):
+    with pytest.raises(ConfigError, match="option namesrv is missing: host:port"):
         read_options({"subscribe": "orders"}, streaming=False)
+
+
+def test_a_table_which_spark_gives_no_options_is_told_what_to_do() -> None:
+    for call in (
+        lambda: read_options({}, streaming=False),
+        lambda: schema_options({"provider": "pyromq", "owner": "me"}),
+    ):
+        with pytest.raises(ConfigError, match="make a temporary view"):
+            call()
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp"])
@@ -167,13 +186,23 @@ def test_a_batch_that_waits_for_more_than_it_may_have_is_refused() -> None:
         _stream(minOffsetsPerTrigger="11", maxOffsetsPerTrigger="10")
 
 
-@pytest.mark.parametrize("name", ["accessKey", "secretKey"])
-def test_an_option_whose_part_comes_later_says_so_and_keeps_its_value_to_itself(name: str) -> None:
-    with pytest.raises(NotSupported) as caught:
-        _batch(**{name: "hunter2"})
-    assert str(caught.value).startswith(f"option {name}: ")
-    assert str(caught.value).endswith("not in this version")
-    assert "hunter2" not in str(caught.value)
+def test_an_account_is_two_options_which_travel_and_do_not_show() -> None:
+    options = _stream(accesskey="shop-app", SecretKey=" hunter2 ")
+    assert options.credentials == Credentials("shop-app", "hunter2")
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert "hunter2" not in repr(options)
+
+
+@pytest.mark.parametrize("half", [{"accessKey": "hunter2"}, {"secretKey": "hunter2", "accessKey": ""}])
+def test_half_an_account_is_refused(half: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="options accessKey and secretKey are one account: set both, or none"):
+        _batch(**half)
+
+
+def test_files_need_no_account() -> None:
+    files = {"store": "/data", "subscribe": "orders", "accessKey": "shop-app", "secretKey": "hunter2"}
+    with pytest.raises(ConfigError, match="option accessKey is for reads through brokers"):
+        read_options(files, streaming=False)
 
 
 def test_an_error_never_shows_a_secret() -> None:

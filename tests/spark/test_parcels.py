@@ -33,7 +33,7 @@ TYPES = {
     "delay_ms": pa.int64(),
     "delay_level": pa.int32(),
     "deliver_at": pa.timestamp("us", "UTC"),
-    "flag": pa.int32(),
+    "flag": pa.int64(),
     "number": pa.int64(),
 }
 Row = dict[str, Any]
@@ -164,6 +164,15 @@ def test_batches_are_cut_by_rows_and_by_bytes() -> None:
     assert [parcel.count for parcel in _parcels([{"body": bytes(600_000)}] * 3)] == [1, 1, 1]
 
 
+def test_a_body_of_the_full_size_travels_alone_in_its_place() -> None:
+    bodies = [b"a", bytes(4 << 20), b"b"]
+    sent = _sent([{"body": body, "order_key": "k", "flag": 7} for body in bodies])
+    assert [body for _, body, _ in sent] == bodies
+    assert [parcel.properties is None for parcel, _, _ in sent] == [True, False, True]
+    assert [properties["PYROMQ_ROW"] for _, _, properties in sent] == ["0", "1", "2"]
+    assert sent[1][0].flag == 7
+
+
 def test_a_batch_of_large_bodies_is_cut_before_it_is_copied() -> None:
     batch = _batch([{"body": bytes(4 << 20)}] * 20 + [{"body": b"x"}])
     parts = list(slices(batch, write_options({"namesrv": "a:1", "topic": "t"}, from_arrow_schema(batch.schema))))
@@ -184,13 +193,14 @@ def test_columns_with_long_offsets_are_read(large: pa.DataType) -> None:
     [
         ({"body": None}, "row 8 of partition 3 is no message: the body is null or empty"),
         ({"body": b""}, "the body is null or empty"),
-        ({"body": bytes((4 << 20) + 1)}, "the body has more than the 4194304 bytes"),
+        ({"body": bytes((4 << 20) + 1)}, "the body has 4194305 bytes, and a broker takes 4194304"),
         ({"body": b"x", "order_key": " "}, "the order key is blank"),
         ({"body": b"x", "tags": "a\x02b"}, "the column tags holds U+0002"),
-        ({"body": b"x", "keys": ["a b"]}, "a key holds ' '"),
-        ({"body": b"x", "properties": {"a\x01": "b"}}, "the name of a property holds"),
-        ({"body": b"x", "properties": {"a": "\x02"}}, "a property holds U+0002"),
+        ({"body": b"x", "keys": ["a b"]}, "row 8 of partition 3 is no message: a key holds ' '"),
+        ({"body": b"x", "properties": {"a\x01": "b"}}, "row 8 of partition 3 is no message: the name of a"),
+        ({"body": b"x", "properties": {"a": "\x02"}}, "row 8 of partition 3 is no message: a property holds"),
         ({"body": b"x", "properties": {"a": "b" * 40_000}}, "its properties have more than 32767 bytes"),
+        ({"body": b"x", "flag": 1 << 31}, "row 8 of partition 3 is no message: the flag does not fit 32 bits"),
         ({"body": b"x", "delay_ms": 1, "delay_level": 1}, "more than one of delay_ms, deliver_at, delay_level"),
         ({"body": b"x", "broker_name": "broker-b", "queue_id": 0}, "'orders' has no queue 0 on broker 'broker-b'"),
     ],

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import operator
 import pickle
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql.datasource import (
@@ -23,9 +27,13 @@ from pyspark.sql.datasource import (
 )
 
 from pyromq import Message, blocking
+from pyromq.protocol.filter import parse_tags
+from pyromq.protocol.message import MessageQueue
 from pyromq.spark.batch import BatchReader, PushingBatchReader
+from pyromq.spark.offsets import Offsets
 from pyromq.spark.options import read_options
 from pyromq.spark.partitions import Slices
+from pyromq.spark.positions import bounds
 from pyromq.spark.progress import QueueLag, lag
 from pyromq.spark.pushdown import as_expression, is_pushing
 from pyromq.testing import LocalCluster
@@ -75,6 +83,82 @@ def test_times_are_bounded_generously(cluster: LocalCluster, sent: Sent) -> None
     within = GreaterThan(("store_timestamp",), NOW - day), LessThan(("store_timestamp",), NOW + day)
     assert _ranges(cluster, *within) == everything
     assert _ranges(cluster, GreaterThan(("store_timestamp",), NOW + timedelta(seconds=30))) == everything
+
+
+_HOLDS: dict[type[Filter], Callable[[Any, Any], bool]] = {
+    EqualTo: operator.eq,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    In: lambda found, wanted: found in wanted,
+}
+_VALUES: dict[str, list[Any]] = {
+    "topic": ["pushed", "pushed-too", "elsewhere"],
+    "queue_id": [-1, 0, 1, 2],
+    "queue_offset": [-(1 << 63), *range(1, 13), (1 << 63) - 1],
+    "tags": ["a", "b", "*", "", " a", "a || b"],
+    "store_timestamp": [NOW + timedelta(seconds=seconds) for seconds in range(-100, 400, 7)],
+}
+
+
+def _filter(chooser: random.Random) -> Any:
+    name, kind = chooser.choice(sorted(_VALUES)), chooser.choice(list(_HOLDS))
+    values = chooser.choices(_VALUES[name], k=3)
+    make: Any = kind
+    return make((name,), tuple(values) if kind is In else values[0])
+
+
+class _Queues:
+    """Queues in memory, from offset 3 on; each clock goes back now and then, by less than a minute."""
+
+    def __init__(self, times: Sequence[int]) -> None:
+        names = [MessageQueue(topic, "broker-a", number) for topic in ("pushed", "pushed-too") for number in range(2)]
+        self.times = {queue: times[number:] for number, queue in enumerate(names)}
+
+    def topics(self, names: Sequence[str], pattern: str | None) -> Sequence[str]:
+        return names
+
+    def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
+        return list(self.times)
+
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
+        return dict.fromkeys(queues, 3)
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
+        return {queue: 3 + len(self.times[queue]) for queue in queues}
+
+    def offsets_since(self, queues: Iterable[MessageQueue], timestamp_ms: int, group: str | None) -> Offsets:
+        return {queue: 3 + bisect_left(self.times[queue], timestamp_ms) for queue in queues}
+
+    def rows(self) -> Iterable[dict[str, Any]]:
+        for queue, times in self.times.items():
+            for number, time_ms in enumerate(times):
+                time = datetime.fromtimestamp(time_ms / 1000, UTC)
+                row = {"topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": 3 + number}
+                yield row | {"store_timestamp": time, "tags": ("a", "b", "*", " a")[number % 4]}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_filter_costs_a_row(seed: int) -> None:
+    chooser = random.Random(seed)
+    for _ in range(100):
+        filters = [_filter(chooser) for _ in range(chooser.randint(1, 3))]
+        _check_that_no_row_is_lost(filters, [chooser.randrange(100_000) for _ in range(9)])
+
+
+def _check_that_no_row_is_lost(filters: list[Any], steps: list[int]) -> None:
+    start = int(NOW.timestamp() * 1000)
+    source = _Queues([start + sum(steps[:number]) - step // 2 for number, step in enumerate(steps)])
+    reader = PushingBatchReader(read_options({"namesrv": "a:1", "subscribe": "pushed,pushed-too"}, streaming=False))
+    list(reader.pushFilters(filters))
+    left = bounds(cast(Any, source), reader._options, reader._narrowing)
+    tags = parse_tags(reader._options.tags)
+    for row in source.rows():
+        if all(_HOLDS[type(one)](row[one.attribute[0]], one.value) for one in filters):
+            queue = MessageQueue(row["topic"], "broker-a", row["queue_id"])
+            assert [part for part in left if part.queue == queue and part.start <= row["queue_offset"] < part.stop]
+            assert tags.everything or row["tags"] in tags.tags
 
 
 def test_tags_go_to_the_broker_unless_it_has_a_filter(cluster: LocalCluster, sent: Sent) -> None:

@@ -22,7 +22,7 @@ from pyromq.protocol.filter import tag_code
 from pyromq.protocol.message import MessageExt, MessageQueue
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
-from pyromq.spark import store_plan
+from pyromq.spark import store_files, store_plan
 from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.options import read_options
 from pyromq.spark.store_plan import LogRange
@@ -138,6 +138,19 @@ def test_log_ranges_divide_every_queue_without_gap_or_overlap(root: Path, monkey
     assert max(sizes) < 2 * min(sizes)
 
 
+def test_no_task_has_more_records_than_it_may_however_small_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_plan, "SMALL", 0)
+    with small_store(tmp_path / "store") as store:
+        for number in range(60):
+            _put(store, _record(number, body=b"x" if number < 50 else bytes(3000)))
+    reader = _reader(tmp_path, maxRecordsPerPartition="12")
+    sizes = [sum(part.stop - part.start for part in partition.value) for partition in reader.partitions()]
+    assert max(sizes) <= 12 < sum(sizes) == 60
+    assert _offsets(_rows(reader)) == {queue_id: list(range(20)) for queue_id in range(QUEUES)}
+
+
 def test_a_topic_that_fills_little_of_the_log_is_read_by_queues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +160,33 @@ def test_a_topic_that_fills_little_of_the_log_is_read_by_queues(
             _put(store, _record(number, body=b"x"), _record(number, "others", body=bytes(2000)))
     partitions = _reader(tmp_path, minPartitions="3").partitions()
     assert [isinstance(partition, LogRange) for partition in partitions] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "ahead"),
+    [
+        (40_000, {}, False),
+        (40_000, {"checkCrc": "true"}, True),
+        (40_000, {"columns": "body"}, True),
+        (1_000, {}, True),
+    ],
+)
+def test_large_bodies_that_nobody_asks_for_are_not_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, options: dict[str, str], ahead: bool
+) -> None:
+    with small_store(tmp_path / "store", commit_log_file_size=1 << 20) as store:
+        for number in range(5):
+            _put(store, _record(number, body=bytes(size)))
+    asked = []
+    map_file = store_files._map
+
+    def noted(path: str, *, ahead: bool) -> memoryview | None:
+        asked.append(ahead)
+        return map_file(path, ahead=ahead)
+
+    monkeypatch.setattr(store_files, "_map", noted)
+    assert len(_read(tmp_path, **options)) == 5
+    assert set(asked) == {ahead}
 
 
 def test_all_topics_are_read_by_pattern_without_rocketmqs_own(root: Path, store: MessageStore) -> None:
@@ -206,12 +246,15 @@ def _overwrite(root: Path, position: int, data: bytes) -> None:
 def test_a_damaged_record_is_skipped_and_told(
     root: Path, caplog: pytest.LogCaptureFixture, at: int, data: bytes
 ) -> None:
-    _overwrite(root, _plain(root)[1, 20].physical_offset + at, data)
+    position = _plain(root)[1, 20].physical_offset
+    _overwrite(root, position + at, data)
     with caplog.at_level(logging.WARNING):
         offsets = _offsets(_read(root))
     assert offsets[1] == [*range(20), *range(21, 67)]
     assert len(offsets[0]) + len(offsets[2]) == COUNT - 67
-    assert [text for text in caplog.messages if "queue orders/store/1: offsets 20 to 20 are damaged, skipped" in text]
+    file, place = root / "commitlog" / f"{position // LOG_FILE_SIZE * LOG_FILE_SIZE:020}", position % LOG_FILE_SIZE
+    text = f"queue orders/store/1: offsets 20 to 20 are damaged ({file} at byte {place}), skipped"
+    assert [line for line in caplog.messages if text in line]
     with pytest.raises(CorruptRecord, match="orders/store/1: offsets 20 to 20 are damaged"):
         _read(root, failOnDataLoss="true")
 
@@ -222,7 +265,7 @@ def test_a_record_of_another_topic_is_not_taken_for_one_of_this(root: Path) -> N
     assert _offsets(_read(root))[1] == [*range(20), *range(21, 67)]
 
 
-def test_damaged_entries_and_a_missing_log_file_are_skipped(root: Path) -> None:
+def test_damaged_entries_and_a_missing_log_file_are_skipped(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (root / "consumequeue" / "orders" / "0" / f"{0:020}").open("r+b") as file:
         file.seek(3 * 20)
         file.write(bytes(20))
@@ -230,7 +273,10 @@ def test_damaged_entries_and_a_missing_log_file_are_skipped(root: Path) -> None:
     plain = _plain(root)
     gone.unlink()
     kept = {place for place, message in plain.items() if message.physical_offset // LOG_FILE_SIZE != 5}
-    assert {(row["queue_id"], row["queue_offset"]) for row in _read(root)} == kept - {(0, 3)}
+    with caplog.at_level(logging.WARNING):
+        assert {(row["queue_id"], row["queue_offset"]) for row in _read(root)} == kept - {(0, 3)}
+    assert f"(…/consumequeue/orders/0/{0:020} at byte 60)" in " ".join(caplog.messages).replace(str(root), "…")
+    assert "commitlog, whose file is missing" in " ".join(caplog.messages)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -382,6 +428,8 @@ def test_options_of_stores_need_one() -> None:
 def test_a_directory_without_a_store_says_what_is_missing(root: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no store in .*: neither commitlog/ nor store/commitlog/ is there"):
         _read(tmp_path / "nothing")
+    with pytest.raises(StoreError, match=r"no store in .*: Not a directory"):
+        _read(root / "checkpoint")
     reader = _reader(root)
     partitions = reader.partitions()
     away = StoreBatchReader(read_options({"store": str(tmp_path / "x"), "subscribe": "orders"}, streaming=False))

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyromq.errors import OffsetOutOfRange, PyroMQError
+from pyromq.spark.brokers import Brokers
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import Slices
 from pyromq.spark.stream import StreamReader
@@ -145,6 +146,26 @@ def test_a_broker_out_of_reach_keeps_its_offsets_and_the_stream_goes_on(
         assert reader.latestOffset(_at(10), EVERYTHING) == _at(10)
     assert time.monotonic() - began > 0.8, "nor may it spin while its broker is away"
     assert caplog.text.count("queue orders/fake/0 is out of reach") == 1
+
+
+def test_a_queue_whose_first_message_nobody_tells_now_waits_for_the_next_batch(
+    options: ReadOptions, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = StreamReader(options)
+    with monkeypatch.context() as patch:
+        patch.setattr(Brokers, "reachable_min_offsets", lambda *_: {})
+        for begin in (_at(8), _at(12), {}):
+            assert reader.latestOffset(begin, EVERYTHING) == begin, "neither unchecked nor below its start"
+    assert reader.latestOffset({}, EVERYTHING) == _at(10)
+
+
+def test_a_bounded_run_reads_every_queue_that_it_set_out_to_read(
+    options: ReadOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = StreamReader(options)
+    reader.prepareForTriggerAvailableNow()
+    monkeypatch.setattr(Brokers, "reachable_min_offsets", lambda *_: {})
+    assert reader.latestOffset({}, EVERYTHING) == _at(10), "its broker may come back while the task waits"
 
 
 def test_a_queue_that_is_new_begins_at_its_first_message(options: ReadOptions, broker: FakeBroker) -> None:

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyromq import Message, blocking
+from pyromq.client.api import BrokerApi
 from pyromq.client.portal import Portal
 from pyromq.clock import SystemClock
 from pyromq.errors import PyroMQError
-from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.codes import PERM_WRITE, RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.protocol.headers.routes import DeleteTopicInNamesrvRequestHeader
 from pyromq.remoting.client import RemotingClient
 from pyromq.spark.batch import BatchReader
+from pyromq.spark.marks import Mark
 from pyromq.spark.options import read_options
 from pyromq.spark.stream import StreamReader
+from pyromq.spark.write_options import write_options
+from pyromq.spark.writer import write_rows
 from pyromq.testing import LocalCluster
+from tests.pipelines.conftest import make_topic
 from tests.spark.conftest import send
 
 EVERYTHING = ReadAllAvailable()
@@ -49,6 +56,18 @@ def test_a_missing_topic(cluster: LocalCluster) -> None:
         text = _text(call)
         assert "no broker has the topic 'nowhere'" in text
         assert "create the topic" in text
+
+
+def test_a_topic_that_may_not_be_read(cluster: LocalCluster) -> None:
+    portal = Portal.shared()
+    api = portal.call(BrokerApi.connect(cluster.namesrv))
+    for broker in cluster.brokers:
+        portal.call(api.create_topic(broker.address, "write-only", perm=PERM_WRITE))
+    for call in (lambda: _rows(cluster.namesrv, "write-only"), _stream(cluster.namesrv, "write-only").initialOffset):
+        assert _text(call) == (
+            "no queue of the topic 'write-only' may be read: give it the permission 6 at its brokers"
+        ), "no rows would say that it is empty"
+    portal.call(api.close())
 
 
 async def _delete(cluster: LocalCluster, topic: str) -> None:
@@ -82,3 +101,31 @@ def test_a_broker_that_is_down() -> None:
         cluster.stop_broker()
         for call in (lambda: _rows(cluster.namesrv, "orders"), _stream(cluster.namesrv, "orders").initialOffset):
             assert "no broker has the topic 'orders'" in _text(call)
+
+
+def test_dead_letters_of_a_group_that_has_none(cluster: LocalCluster) -> None:
+    text = _text(lambda: _rows(cluster.namesrv, "%DLQ%nobody"))
+    assert text.endswith("(a broker makes it with the group's first dead letter: is the group's name right?)")
+
+
+def _send(namesrv: str, topic: str) -> None:
+    rows = pa.record_batch({"body": [b"x"]})
+    given = {"namesrv": namesrv, "topic": topic, "retryTimeout": "1s"}
+    write_rows(iter([rows]), write_options(given, from_arrow_schema(rows.schema)), Mark(f"{topic}-0-0", 0, 0))
+
+
+def test_a_sink_whose_topic_is_missing_or_was_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    with LocalCluster(settings={"autoCreateTopicEnable": False}) as strict:
+        assert "create the topic" in _text(lambda: _send(strict.namesrv, "nowhere"))
+        assert sum("nowhere, again for" in text for text in caplog.messages) == 1, "said once, not at every attempt"
+        make_topic(strict, "short-lived", 4)
+        _send(strict.namesrv, "short-lived")
+        Portal.shared().call(_delete(strict, "short-lived"))
+        assert "create" in _text(lambda: _send(strict.namesrv, "short-lived"))
+
+
+def test_a_name_server_that_never_answered_is_told_by_the_error_alone(caplog: pytest.LogCaptureFixture) -> None:
+    text = _text(lambda: _rows("127.0.0.1:1", "orders"))
+    assert text.startswith("no name server answers: 127.0.0.1:1")
+    assert text.endswith("is one running there?")
+    assert not caplog.messages

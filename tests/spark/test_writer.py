@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyromq.blocking import Portal
 from pyromq.client.api import BrokerApi
 from pyromq.client.publish import queue_for_key
-from pyromq.errors import ConfigError, InvalidMessage, NoRoute, PyroMQError
+from pyromq.errors import ConfigError, InvalidMessage, NoRoute, PyroMQError, TaskRepeated
 from pyromq.protocol.codes import PERM_READ
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark import dedupe
@@ -40,16 +40,27 @@ def _rows(start: int, count: int) -> pa.RecordBatch:
     )
 
 
-def _write(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], namesrv: str, topic: str, **more: str) -> Written:
+def _write(
+    batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], namesrv: str, topic: str, attempt: int = 0, **more: str
+) -> Written:
     schema = from_arrow_schema(_rows(0, 1).schema)
     options = write_options({"namesrv": namesrv, "topic": topic, **more}, schema)
-    return write_rows(iter(batches), options, Mark(f"{topic}-0-0", 0))
+    return write_rows(iter(batches), options, Mark(f"{topic}-0-0", 0, attempt))
 
 
 def _read(namesrv: str, topic: str) -> list[dict[str, Any]]:
     given = {"namesrv": namesrv, "subscribe": topic}
     reader = BatchReader(read_options(given, streaming=False))
     return [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+def test_a_task_that_runs_again_sends_again_or_fails_as_it_was_told(cluster: LocalCluster) -> None:
+    assert _write([_rows(0, 5)], cluster.namesrv, "once", sendAgain="false").rows == 5
+    with pytest.raises(TaskRepeated, match="partition 0 was begun before"):
+        _write([_rows(0, 5)], cluster.namesrv, "once", attempt=1, sendAgain="false")
+    assert len(_read(cluster.namesrv, "once")) == 5
+    _write([_rows(0, 5)], cluster.namesrv, "once", attempt=1)
+    assert len(_read(cluster.namesrv, "once")) == 10
 
 
 def test_a_task_ends_when_every_row_is_stored_and_its_ids_are_found(cluster: LocalCluster) -> None:
@@ -104,6 +115,12 @@ def test_a_topic_that_nobody_may_write_to_ends_the_task(cluster: LocalCluster) -
         _write([_rows(0, 1)], cluster.namesrv, "SCHEDULE_TOPIC_XXXX")
 
 
+def test_a_body_of_the_full_size_is_stored(cluster: LocalCluster) -> None:
+    large = pa.record_batch({"body": [bytes(4 << 20), b"x"], "order_key": ["k", "k"]})
+    assert _write([large], cluster.namesrv, "large").rows == 2
+    assert [len(row["body"]) for row in _read(cluster.namesrv, "large")] == [4 << 20, 1]
+
+
 def test_a_rate_is_kept(cluster: LocalCluster) -> None:
     started = time.monotonic()
     _write([_rows(0, 40)], cluster.namesrv, "slowly", ratePerSecond="100")
@@ -135,6 +152,15 @@ def test_a_frame_is_written_with_keys_tags_and_properties(spark: SparkSession, c
         number = int(row.body)
         assert (row.topic, row.tags) == (f"frame-{'ba'[number % 3 == 0]}", None if number % 2 else "even")
         assert (row.keys, row.properties["n"]) == ([f"k{number}"], str(number))
+
+
+@pytest.mark.spark
+def test_sql_writes_through_a_temporary_view(spark: SparkSession, cluster: LocalCluster) -> None:
+    given = f"using pyromq options (namesrv '{cluster.namesrv}', topic 'by-sql')"
+    spark.sql(f"create or replace temporary view by_sql (body string, keys string, tags string) {given}")
+    spark.sql("insert into by_sql values ('one', 'k1 k2', 'a'), ('two', null, null)")
+    rows = sorted((bytes(row["body"]), row["keys"], row["tags"]) for row in _read(cluster.namesrv, "by-sql"))
+    assert rows == [(b"one", ["k1", "k2"], "a"), (b"two", None, None)]
 
 
 @pytest.mark.spark

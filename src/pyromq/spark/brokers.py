@@ -18,7 +18,8 @@ from pyromq.client.publish import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.client.routes import Routes, read_queues
 from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION, first_offset_since
-from pyromq.errors import NoRoute, PyroMQError
+from pyromq.errors import AccessDenied, NoRoute, PyroMQError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.filter import EVERYTHING, TAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.message import MessageQueue
@@ -69,23 +70,23 @@ class Pull(NamedTuple):
         )
 
 
-_connected: dict[tuple[int, str], Brokers] = {}
+_connected: dict[tuple[int, str, Credentials | None], Brokers] = {}
 
 
-def connect(namesrv: str) -> Brokers:
+def connect(namesrv: str, credentials: Credentials | None = None) -> Brokers:
     """Return this process's connections to a cluster: workers serve many tasks, so they are kept."""
-    key = os.getpid(), namesrv  # a forked process must not use its parent's
+    key = os.getpid(), namesrv, credentials  # a forked process must not use its parent's
     if key not in _connected:
-        _connected[key] = Brokers(namesrv)
+        _connected[key] = Brokers(namesrv, credentials)
     return _connected[key]
 
 
 class Brokers:
     """The brokers behind some name servers; every call raises PyroMQError where it gets no answer."""
 
-    def __init__(self, namesrv: str) -> None:
+    def __init__(self, namesrv: str, credentials: Credentials | None = None) -> None:
         self._portal = Portal.shared()
-        self._api = self._portal.call(BrokerApi.connect(namesrv))
+        self._api = self._portal.call(BrokerApi.connect(namesrv, credentials=credentials))
         self._routes = Routes(self._api, self._explain)
         self._out_of_reach: set[MessageQueue] = set()
 
@@ -115,10 +116,16 @@ class Brokers:
 
     def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
         """Return the queues of these topics as the name servers have them now; raise NoRoute for one without any."""
-        return self._portal.call(self._find_queues(topics))
+        return self._portal.call(self._find_queues(list(topics)))
 
-    async def _find_queues(self, topics: Iterable[str]) -> list[MessageQueue]:
+    async def _find_queues(self, topics: Sequence[str]) -> list[MessageQueue]:
         found = await asyncio.gather(*map(self._queues_of, topics))
+        closed = [topic for topic, queues in zip(topics, found, strict=True) if not queues]
+        if closed:  # dead letters of an old broker, for example
+            text = f"no queue of the topic {closed[0]!r} may be read: give it the permission 6 at its brokers"
+            if len(closed) == len(topics):
+                raise NoRoute(text)
+            logger.warning("%s", text)
         return sorted(queue for queues in found for queue in queues)
 
     async def _queues_of(self, topic: str) -> list[MessageQueue]:
@@ -142,11 +149,11 @@ class Brokers:
         return _certain(self._ask(queues, self._max_offset))
 
     def reachable_min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the first offset of the queues whose broker answers; warn of the others."""
+        """Return the first offset of the queues whose broker answers; warn of the others, raise AccessDenied."""
         return self._reachable(self._ask(queues, self._min_offset))
 
     def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the next offset of the queues whose broker answers; warn of the others."""
+        """Return the next offset of the queues whose broker answers; warn of the others, raise AccessDenied."""
         return self._reachable(self._ask(queues, self._max_offset))
 
     def _min_offset(self, address: str, queue: MessageQueue) -> Awaitable[int]:
@@ -157,6 +164,8 @@ class Brokers:
 
     def _reachable(self, answers: Answers) -> Offsets:
         for queue, answer in answers.items():
+            if isinstance(answer, AccessDenied):
+                raise answer
             if isinstance(answer, int):
                 self._out_of_reach.discard(queue)
             elif queue not in self._out_of_reach:  # said once, not twice a second

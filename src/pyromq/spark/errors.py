@@ -20,17 +20,24 @@ _WRAPPERS = re.compile(
     r"|(?:[a-z]\w*\.)+[A-Z][\w$]*: "  # the class, elsewhere
     r"|\[[A-Z][A-Z0-9_.]*\] )"
 )
-_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
+_STATE = re.compile(r"\s*SQLSTATE: \w+(?:;? \(?line \d+,? pos \d+\)?)?;?\s*$")
+_CALL = "An error occurred while calling "  # what Py4J puts before the exception of the JVM
 _SHIP = "install PyroMQ on the cluster, or call pyromq.spark.register(spark, ship=True)"
 _ADVICE = {
     "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": "messages are only ever added to a topic: write with mode('append')",
     "No module named 'pyromq'": f"an executor or the planner has no PyroMQ: {_SHIP}",
     "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_SHIP}",
+    "Python worker failed to connect back": (
+        "a Python process of Spark took more than 10 s to start, as on a busy machine: run it again"
+    ),
     "JAVA_GATEWAY_EXITED": "Spark's Java did not start: its own lines above say why",
 }
 """What to do about what Spark says in words of its own."""
-
-
+_HINTS = {
+    "mkdir of ": ": may this user write there, and is there room?",
+    "Parent path is not a directory": ": choose another place",
+}
+"""What to do about what Spark says well enough."""
 _LACKING = re.compile(r"No module named '(?P<name>msgspec|numpy|pyarrow|lz4|zstandard)'")
 
 
@@ -62,8 +69,9 @@ def _gist(text: str) -> str:
     line = _first_line(text)
     while shorter := _WRAPPERS.match(line):
         line = line[shorter.end() :]
-    return _STATE.sub("", line)
+    return _STATE.sub("", line) + next((hint for sign, hint in _HINTS.items() if sign in line), "")
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    lines = (line.strip().removeprefix(": ") for line in text.splitlines() if line.strip())
+    return next((line for line in lines if not line.startswith(_CALL)), "")

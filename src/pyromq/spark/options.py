@@ -8,21 +8,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from pyromq.errors import ConfigError, PyroMQError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.filter import EVERYTHING, parse_tags
 from pyromq.protocol.names import check_topic
 from pyromq.protocol.sql92.filter import compile_sql
 from pyromq.spark import option_values
 from pyromq.spark.offsets import Offsets, from_json
-from pyromq.spark.option_values import Parsers, known, parse_all
+from pyromq.spark.option_values import ACCOUNT, Parsers, known, parse_all
 from pyromq.spark.schema import DEFAULT_COLUMNS, check_columns
 from pyromq.spark.store_options import STORE_PARSERS, check_way, in_store
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST_PULL_BYTES = 8 << 20
 """What a PyroMQ broker gives for one pull at most."""
 
@@ -42,6 +44,8 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
 
     namesrv: str = ""
     """Addresses of name servers, `host:port;host:port`; empty where files are read."""
+    credentials: Credentials | None = None
+    """The account that signs all requests."""
     store: str = ""
     """A store's directory, read instead of asking brokers."""
     broker_name: str | None = None
@@ -87,7 +91,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a read; raise ConfigError or NotSupported, with one line that says what to do."""
     texts = _known(given)
     check_way(texts)
-    values = parse_all(texts, _PARSERS)
+    values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
     values |= {"fail_on_damage": "failOnDataLoss" in texts and values["fail_on_data_loss"]}
     values |= {"start": _position(texts, "starting", "latest" if streaming else "earliest")}
     if not streaming and (name := next((name for name in _OF_STREAMS if name in texts), None)):
@@ -124,9 +128,9 @@ def _check_together(options: ReadOptions) -> None:
 
 
 def _known(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options under their own names; raise for one that is unknown or whose part is not there yet."""
+    """Return the options under their own names; raise for one that is unknown."""
     texts: dict[str, str] = {}
-    for name, text in known(given, _NAMES, _LATER):
+    for name, text in known(given, _NAMES):
         if name in texts:
             raise ConfigError("options subscribe and topic mean the same: set one")
         texts[name] = text
@@ -159,7 +163,7 @@ def _offsets(text: str) -> Position:
 
 
 def _time(text: str) -> AtTime:
-    if re.fullmatch(r"\d+", text):
+    if re.fullmatch(r"[0-9]+", text) and int(text) <= option_values.MOST_OFFSETS:
         return AtTime(int(text))
     try:
         time = datetime.fromisoformat(text)
@@ -168,7 +172,8 @@ def _time(text: str) -> AtTime:
             f"expected milliseconds since 1970 or a time such as 2026-01-31T08:00:00Z, not {text!r}"
         ) from None
     # Where a job runs should not decide what it reads, so a time without a zone is not the local one.
-    return AtTime(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    return AtTime(max(0, -(-since // timedelta(milliseconds=1))))  # rounded up: at that time, or after it
 
 
 def _topics(text: str) -> tuple[str, ...]:
@@ -231,8 +236,8 @@ _PARSERS: Parsers = {
     "namesrv": ("namesrv", option_values.name_servers),
     "subscribe": ("topics", _topics),
     "subscribePattern": ("pattern", _pattern),
-    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", option_values.count),
-    "minOffsetsPerTrigger": ("min_offsets_per_trigger", option_values.count),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", option_values.offset_count),
+    "minOffsetsPerTrigger": ("min_offsets_per_trigger", option_values.offset_count),
     "maxTriggerDelay": ("max_trigger_delay", option_values.seconds),
     "minPartitions": ("min_partitions", option_values.count),
     "maxRecordsPerPartition": ("max_records_per_partition", option_values.count),
@@ -252,11 +257,7 @@ _PARSERS: Parsers = {
 
 _ENDINGS = ("endingOffsets", "endingTimestamp")
 _OF_STREAMS = ("minOffsetsPerTrigger", "maxTriggerDelay")
-_LATER = {
-    "accessKey": "signed requests",
-    "secretKey": "signed requests",
-}
-_NAMES = {name.lower(): name for name in (*_PARSERS, *_LATER, *_ENDINGS, "startingOffsets", "startingTimestamp")} | {
+_NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT, *_ENDINGS, "startingOffsets", "startingTimestamp")} | {
     "topic": "subscribe",
     "path": "",  # load(path) and tables add it
 }

@@ -1,4 +1,4 @@
-"""Parcels: rows that go to one queue together, as the body of a batch send; delayed ones travel alone.
+"""Parcels: rows that go to one queue together, as the body of a batch send; delayed and huge ones travel alone.
 
 A batch is written by columns too: heads, bodies and properties are joined row by row in Arrow, and since an Arrow array
 keeps its values one after the other, any run of them is a batch already.
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from pyromq.client.config import MAX_MESSAGE_SIZE
 from pyromq.errors import InvalidMessage
 from pyromq.protocol.batch import element_size
 from pyromq.protocol.message import MessageQueue
@@ -86,12 +87,19 @@ def _named_places(rows: Rows, mine: Int64s, queues: Sequence[MessageQueue]) -> I
 def _pack_queue(rows: Rows, mine: Int64s, topic: str, queue: MessageQueue | None, most_rows: int) -> Iterator[Parcel]:
     delayed = rows.is_delayed[mine]
     for row in mine[delayed].tolist():
-        body, properties = rows.bodies[row].as_py(), rows.properties[row].as_py().decode()
-        yield Parcel(topic, queue, body, 1, properties, int(rows.flags[row]), bool(rows.is_timed[row]))
+        yield _alone(rows, row, topic, queue)
     if not delayed.all():
-        elements = _elements(rows, mine[~delayed])
-        for body, count in _batches(elements, most_rows):
-            yield Parcel(topic, queue, body, count)
+        at_once = mine[~delayed]
+        sent = 0
+        for body, count in _batches(_elements(rows, at_once), most_rows):
+            is_too_large = len(body) > MAX_MESSAGE_SIZE  # by its head and its properties: the body alone is not
+            yield _alone(rows, int(at_once[sent]), topic, queue) if is_too_large else Parcel(topic, queue, body, count)
+            sent += count
+
+
+def _alone(rows: Rows, row: int, topic: str, queue: MessageQueue | None) -> Parcel:
+    body, properties = rows.bodies[row].as_py(), rows.properties[row].as_py().decode()
+    return Parcel(topic, queue, body, 1, properties, int(rows.flags[row]), bool(rows.is_timed[row]))
 
 
 def _elements(rows: Rows, mine: Int64s) -> pa.Array:

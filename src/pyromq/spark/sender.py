@@ -47,7 +47,7 @@ class Sender:
         self._warned = False
 
     async def __aenter__(self) -> Self:
-        config = ClientConfig(namesrv=self._options.namesrv)
+        config = ClientConfig(namesrv=self._options.namesrv, credentials=self._options.credentials)
         self._instance = borrow_instance(config, self._clock)
         self._instance.add_producer(self._options.producer_group)
         self._instance.start()
@@ -133,7 +133,8 @@ class Sender:
             except PyroMQError as error:
                 if not error.retriable or self._failure is not None or self._clock.now() + pause >= deadline:
                     raise
-                logger.warning("%s, again: %s", name, error)
+                if pause == _FIRST_PAUSE:  # said once: the same trouble, or its end, follows
+                    logger.warning("%s, again for %.0f s at most: %s", name, patience, error)
             await self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -112,20 +112,33 @@ class StoreFiles:
             np.full(len(stored), owner),
         )
 
-    def mapped(self, segment: Segment) -> memoryview | None:
-        """Return the bytes of a file of the log; None if it has gone."""
+    def place(self, queue: MessageQueue, offset: int) -> str:
+        """Return file and position of the message that a queue's entry names, or of the entry if that names none."""
+        entries = self.entries(QueueSlice(queue, offset, offset + 1), 0)
+        named = entries.physical_offsets[entries.sizes > 0]
+        files, position = (self.log, int(named[0])) if len(named) else (self._queue_files(queue), offset * ENTRY_SIZE)
+        for segment in files.segments:
+            if segment.base <= position < segment.end:
+                return f"{segment.path} at byte {position - segment.base}"
+        return f"byte {position} of {files.directory}, whose file is missing"
+
+    def mapped(self, segment: Segment, *, ahead: bool = True) -> memoryview | None:
+        """Return the bytes of a file of the log; None if it has gone. `ahead`: most of them will be looked at."""
         if self._mapped is None or self._mapped[0] != segment:
             self._mapped = None
-            data = _map(segment.path)
+            data = _map(segment.path, ahead=ahead)
             if data is None:
                 return None
             self._mapped = segment, data
         return self._mapped[1]
 
 
-def _map(path: str) -> memoryview | None:
+def _map(path: str, *, ahead: bool) -> memoryview | None:
     try:
         with open(path, "rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (FileNotFoundError, ValueError):  # an empty file cannot be mapped
         return None
+    if not ahead:
+        data.madvise(mmap.MADV_RANDOM)  # else the system reads megabytes around each page that is touched
+    return memoryview(data)

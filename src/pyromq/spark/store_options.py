@@ -15,14 +15,14 @@ from pyromq.spark.option_values import Parsers
 STORE = "store"
 """What stands for the broker's name in offsets of a store whose broker nobody has named."""
 
-_OF_BROKERS = ("readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
+_OF_BROKERS = (*option_values.ACCOUNT, "readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
 
 
 def check_way(texts: Mapping[str, str]) -> None:
     """Raise unless the options mean one way to read, through brokers or from files, and no options of the other."""
     if ("namesrv" in texts) == ("store" in texts):
         raise ConfigError(
-            "option namesrv is missing: host:port of a name server, several separated by ';'; or set store, a directory"
+            f"{option_values.without_name_server(texts)}; or set store, a directory"
             if "store" not in texts
             else "set one of the options namesrv (read through brokers) and store (read its files)"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -47,14 +47,16 @@ def plan_store(entries: Entries, slices: Sequence[QueueSlice], options: ReadOpti
     if rows > SMALL:
         span = _measure(entries, slices)
         if span.wanted >= _MUCH_OF_THE_LOG * (span.stop - span.start):
-            return _log_ranges(entries, slices, span, _task_count(rows, options))
+            ranges = _log_ranges(entries, slices, span, _task_count(rows, options))
+            return [part for pieces in ranges for part in _tasks(pieces, options.max_records_per_partition)]
     return plan(slices, options.min_partitions, options.max_records_per_partition)
 
 
 def _task_count(rows: int, options: ReadOptions) -> int:
     """Return into how many tasks to cut: a few large ones, one for each core of this machine if there is enough."""
     usual = min(os.cpu_count() or 1, rows // _ENOUGH_ROWS)
-    return max(1, options.min_partitions or usual, -(-rows // options.max_records_per_partition))
+    most = options.max_records_per_partition
+    return max(1, options.min_partitions or usual, -(-rows // (most - most // 8)))  # ranges never hold equally many
 
 
 def _measure(entries: Entries, slices: Sequence[QueueSlice]) -> _Span:
@@ -71,12 +73,18 @@ def _measure(entries: Entries, slices: Sequence[QueueSlice]) -> _Span:
     return _Span(start, stop, wanted)
 
 
-def _log_ranges(entries: Entries, slices: Sequence[QueueSlice], span: _Span, count: int) -> list[Slices]:
+def _tasks(pieces: Sequence[QueueSlice], most: int) -> list[Slices]:
+    """Return what lies together in the log as one task, as several where its messages are small and too many."""
+    parts = plan(pieces, None, most) if sum(part.stop - part.start for part in pieces) > most else [Slices(pieces)]
+    return [LogRange(part.slices) for part in parts]
+
+
+def _log_ranges(entries: Entries, slices: Sequence[QueueSlice], span: _Span, count: int) -> Iterator[list[QueueSlice]]:
     size = span.stop - span.start
     edges = [span.start + size * index // count for index in range(1, count)]
     cut = [_cut(entries, part, edges) for part in slices]
     ranges = ([part for part in pieces if part.start < part.stop] for pieces in zip(*cut, strict=True))
-    return [LogRange(pieces) for pieces in ranges if pieces]
+    return (pieces for pieces in ranges if pieces)
 
 
 def _cut(entries: Entries, part: QueueSlice, edges: Sequence[int]) -> list[QueueSlice]:

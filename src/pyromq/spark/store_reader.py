@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_ENTRIES = 1_000_000
 _FILLER_SIZE = 0x7FFFFFFF
+_LARGE_RECORD = 32 << 10
+"""Bytes from which reading a message's head and tail alone is less work than reading all of it."""
 
 
 def read_store(slices: Sequence[QueueSlice], options: ReadOptions, *, by_log: bool) -> Iterator[pa.RecordBatch]:
@@ -61,13 +63,17 @@ class RangeReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the ranges as Arrow batches of about the size that the options ask for."""
         for segment, entries in self._pieces(self._entries()):
-            data = self._files.mapped(segment)
+            data = self._files.mapped(segment, ahead=self._looks_at_most(entries))
             if data is None:
                 self._each_queue(entries, self._lost)
                 continue
             records, sound = self._check.records(data, segment.base, entries)
             self._without(entries, ~sound, self._damaged)
             yield from record_batches(self._filter.wanted(records), self._options.broker_name, self._options)
+
+    def _looks_at_most(self, entries: Entries) -> bool:
+        """Tell whether most pages of these messages are looked at: without bodies, one or two of each."""
+        return self._has_bodies or self._options.check_crc or float(entries.sizes.mean()) < _LARGE_RECORD
 
     # --- entries
 
@@ -128,7 +134,8 @@ class RangeReader:
         lost(self._options, part.queue, part.start, part.stop)
 
     def _damaged(self, part: QueueSlice) -> None:
-        text = f"queue {queue_name(part.queue)}: offsets {part.start} to {part.stop - 1} are damaged"
+        place = self._files.place(part.queue, part.start)
+        text = f"queue {queue_name(part.queue)}: offsets {part.start} to {part.stop - 1} are damaged ({place})"
         if self._options.fail_on_damage:
             raise CorruptRecord(f"{text}; without failOnDataLoss=true they are skipped")
         logger.warning("%s, skipped; pyromq store verify %s tells more", text, self._options.store)

@@ -47,17 +47,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Offsets | None = None
         self._batch_begun = False
         self._target: Offsets | None = None
+        self._first: Offsets = {}
         self._latest: Offsets | None = None
         self._committed: Offsets = {}
         self._queues: list[MessageQueue] = []
         self._queues_found_at = float("-inf")
+        self._without_news = False
         self._last_batch = float("-inf")
 
     @property
     def _source(self) -> Queues:
         from pyromq.spark.brokers import connect  # a stream of files starts faster without
 
-        return connect(self._options.namesrv)  # not kept: this object is pickled
+        return connect(self._options.namesrv, self._options.credentials)  # not kept: this object is pickled
 
     def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
         return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
@@ -65,7 +67,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- what Spark asks for, in the order in which it does --------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._latest = self._source.max_offsets(self._find_queues())
+        queues = self._find_queues()
+        self._first = self._source.min_offsets(queues)
+        self._target = self._latest = self._source.max_offsets(queues)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_offsets_per_trigger
@@ -86,7 +90,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._show_progress(begin)
         end = self._next_end(begin)
         first = self._first_offsets(begin, end)
-        end = {queue: offset for queue, offset in end.items() if queue in begin or queue in first}
+        # What cannot be asked for its first message now waits for the next batch.
+        end = {queue: offset for queue, offset in end.items() if queue in first or offset == begin.get(queue)}
         if not self._is_worth_a_batch(begin | first, end):
             return start
         if isinstance(limit, ReadMaxRows):
@@ -132,7 +137,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except PyroMQError as error:
                 if not (self._queues and error.retriable):
                     raise
-                logger.warning("no news of the topics: %s", error)
+                logger.log(logging.DEBUG if self._without_news else logging.WARNING, "no news of the topics: %s", error)
+                self._without_news = True
+            else:
+                self._without_news = False
             self._queues_found_at = time.monotonic()
         return self._queues
 
@@ -167,7 +175,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _first_offsets(self, begin: Offsets, end: Offsets) -> Offsets:
         """Return where reading can begin in the queues that have news, having checked that nothing is lost."""
         news = [queue for queue, offset in end.items() if offset != begin.get(queue)]
-        first = self._source.reachable_min_offsets(news)
+        # A bounded run goes to its end: where a broker does not answer now, its tasks wait for it.
+        known = {queue: self._first[queue] for queue in news if queue in self._first}
+        first = known | self._source.reachable_min_offsets(news)
         for queue in first.keys() & begin.keys():
             if end[queue] < begin[queue]:
                 cut(self._options, queue, begin[queue], end[queue])

@@ -127,9 +127,9 @@ class Rows:
         bodies = self._columns["body"].cast(BINARY)
         sizes = pc.binary_length(bodies).fill_null(0).to_numpy()
         self._refuse(sizes == 0, "the body is null or empty, and brokers take no such message; filter such rows out")
-        self._refuse(
-            sizes > MAX_MESSAGE_SIZE, f"the body has more than the {MAX_MESSAGE_SIZE} bytes that a broker takes"
-        )
+        too_large = sizes > MAX_MESSAGE_SIZE
+        size = int(sizes[too_large.argmax()]) if len(sizes) else 0
+        self._refuse(too_large, f"the body has {size} bytes, and a broker takes {MAX_MESSAGE_SIZE}")
         return bodies
 
     @cached_property
@@ -137,6 +137,7 @@ class Rows:
         if "flag" not in self._columns:
             return np.zeros(self._count, np.int64)
         flags: Int64s = self._columns["flag"].fill_null(0).to_numpy().astype(np.int64)
+        self._refuse(flags != flags.astype(np.int32), "the flag does not fit 32 bits")
         return flags
 
     @cached_property
@@ -187,8 +188,9 @@ class Rows:
         kept = pc.and_not(kept, pc.is_in(maps.keys, pa.array(sorted(dropped))))
         own, values = maps.keys.filter(kept), maps.items.filter(kept)
         for text in (names.NAME_VALUE_SEPARATOR, names.PROPERTY_SEPARATOR):
-            self._refuse(holds(own, text), f"the name of a property holds {text!r}", rowwise=False)
-        self._refuse(holds(values, names.PROPERTY_SEPARATOR), "a property holds U+0002, which ends it", rowwise=False)
+            self._refuse_in(maps.offsets, kept, holds(own, text), f"the name of a property holds {text!r}")
+        wrong = holds(values, names.PROPERTY_SEPARATOR)
+        self._refuse_in(maps.offsets, kept, wrong, "a property holds U+0002, which ends it")
         pairs = pc.binary_join_element_wise(own.cast(BINARY), values.cast(BINARY), NAME_END)
         return join_lists(pairs, maps.offsets, kept, VALUE_END)
 
@@ -199,7 +201,7 @@ class Rows:
         kept = is_filled(keys.values)
         words = keys.values.filter(kept)
         for text in (" ", names.PROPERTY_SEPARATOR):
-            self._refuse(holds(words, text), f"a key holds {text!r}, which separates keys", rowwise=False)
+            self._refuse_in(keys.offsets, kept, holds(words, text), f"a key holds {text!r}, which separates keys")
         return join_lists(words.cast(BINARY), keys.offsets, kept, pa.scalar(b" ", BINARY))
 
     @cached_property
@@ -245,7 +247,14 @@ class Rows:
     def _numbers(self) -> Int64s:
         return np.arange(self._first, self._first + self._count)
 
-    def _refuse(self, wrong: NDArray[np.bool_], why: str, *, rowwise: bool = True) -> None:
+    def _refuse_in(self, bounds: pa.Array, kept: pa.Array, wrong: NDArray[np.bool_], why: str) -> None:
+        """Refuse a row for one of the values that are kept of its list."""
         if wrong.any():
-            place = f"row {self._first + int(wrong.argmax())}" if rowwise else f"a row from {self._first} on"
-            raise InvalidMessage(f"{place} of partition {self._mark.partition} is no message: {why}")
+            values = np.flatnonzero(true(kept))[wrong]
+            rows = np.searchsorted(bounds.to_numpy(), values, "right") - 1
+            self._refuse(np.isin(np.arange(self._count), rows), why)
+
+    def _refuse(self, wrong: NDArray[np.bool_], why: str) -> None:
+        if wrong.any():
+            row = self._first + int(wrong.argmax())
+            raise InvalidMessage(f"row {row} of partition {self._mark.partition} is no message: {why}")

@@ -9,9 +9,10 @@ from msgspec import Struct
 from pyspark.sql.types import StructType
 
 from pyromq.errors import ConfigError
+from pyromq.protocol.acl import Credentials
 from pyromq.protocol.names import check_topic
 from pyromq.spark import option_values
-from pyromq.spark.option_values import Parsers, known, parse_all
+from pyromq.spark.option_values import ACCOUNT, Parsers, known, parse_all
 from pyromq.spark.schema import COLUMN_TYPES
 
 _TEXT = ("string",)
@@ -41,6 +42,8 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     """The options of one write, checked; plain values, since they travel to the executors."""
 
     namesrv: str
+    credentials: Credentials | None = None
+    """The account that signs all requests."""
     topic: str | None = None
     """Where all rows go; without it, the column of that name says it."""
     producer_group: str = "pyromq-spark"
@@ -55,15 +58,18 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     """Batches that a task has under way at most."""
     rate_per_second: int | None = None
     """Messages a second of each task at most."""
+    send_again: bool = True
+    """Whether a task that Spark runs again sends its rows again, or fails: for jobs that look first what is stored."""
     columns: Mapping[str, str] = {}
     """The columns that are used: what they are for -> what the frame calls them."""
 
 
 def write_options(given: Mapping[str, str], schema: StructType) -> WriteOptions:
     """Check the options and columns of a write; raise ConfigError or NotSupported, one line that says what to do."""
-    values = parse_all(dict(known(given, _NAMES, _LATER)), _PARSERS)
+    texts = dict(known(given, _NAMES))
+    values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
     if "namesrv" not in values:
-        raise ConfigError("option namesrv is missing: host:port of a name server, several separated by ';'")
+        raise ConfigError(option_values.without_name_server(texts))
     options = WriteOptions(**values)
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     return WriteOptions(**values, columns=_columns(types, options))
@@ -122,9 +128,9 @@ _PARSERS: Parsers = {
     "retryTimeout": ("retry_timeout", option_values.seconds),
     "inFlight": ("in_flight", option_values.count),
     "ratePerSecond": ("rate_per_second", option_values.count),
+    "sendAgain": ("send_again", option_values.truth),
 }
-_LATER = {"accessKey": "signed requests", "secretKey": "signed requests"}
-_NAMES = {name.lower(): name for name in (*_PARSERS, *_LATER)} | {
+_NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT)} | {
     "path": "",  # save(path) and tables add it
     "checkpointlocation": "",  # this one and the next are for Spark itself, which hands over all that it gets
     "queryname": "",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyromq.client.portal import Portal
-from pyromq.errors import InvalidMessage, LocalProtocolError
+from pyromq.errors import InvalidMessage, LocalProtocolError, TaskRepeated
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic
 from pyromq.spark.decoding import freeze
@@ -82,13 +82,15 @@ def _log_commit(messages: Sequence[WriterCommitMessage | None]) -> None:
 
 def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
     failed = sum(message is None for message in messages)
-    logger.warning(
+    logger.info(
         "failed tasks=%d of %d; what they sent stays, and comes again under the same ids", failed, len(messages)
     )
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, mark: Mark) -> Written:
     """Send the rows of one task and return when every one of them is acknowledged."""
+    if mark.attempt and not options.send_again:
+        raise TaskRepeated(f"partition {mark.partition} was begun before and failed: the log of its executor says why")
     freeze()
     portal = Portal.shared()
     sender = portal.call(Sender(options).__aenter__())

@@ -45,7 +45,11 @@ class Segment(NamedTuple):
 def find_root(directory: str, files: OsFiles) -> str:
     """Return the directory that holds `commitlog/`: the one given, or `store` in it; raises StoreError if none does."""
     for root in (directory, os.path.join(directory, "store")):
-        if any(name in (LOG_NAME, QUEUES_NAME) for name in files.subdirectories(root)):
+        try:
+            names = files.subdirectories(root)
+        except OSError as error:
+            raise StoreError(f"no store in {directory}: {error.strerror}") from error
+        if any(name in (LOG_NAME, QUEUES_NAME) for name in names):
             return os.path.abspath(root)
     raise StoreError(f"no store in {directory}: neither {LOG_NAME}/ nor store/{LOG_NAME}/ is there")
 

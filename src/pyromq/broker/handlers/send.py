@@ -218,7 +218,7 @@ class SendHandler:
             return topic
         if header.topic.startswith(RETRY_PREFIX):
             return self._topics.ensure(header.topic, 1, "for retries")
-        raise TopicNotFound(f"topic {header.topic} does not exist, and a send may not create it")
+        raise TopicNotFound(f"topic {header.topic} does not exist, and a send may not create it: create it first")
 
     def _retry_target(
         self, header: SendMessageRequestHeader, request: RemotingCommand, topic: Topic, queue_id: int
