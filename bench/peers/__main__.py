@@ -107,8 +107,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--stream-rows", type=int, default=10_000_000)
     parser.add_argument("--body-size", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=5, help="of the batches and starts")
-    parser.add_argument("--stream-rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=150.0, help="no further round of a kind is begun after these")
+    parser.add_argument("--stream-rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=300.0, help="no further round of a kind is begun after these")
     parser.add_argument("--quick", action="store_true", help="the stream has as many rows as a batch; three rounds")
     parser.add_argument(
         "--conf", action="append", default=[], type=_setting, metavar="KEY=VALUE", help="a setting of Spark"
