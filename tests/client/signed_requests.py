@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from threading import local
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -11,6 +13,7 @@ from pyromq import Credentials
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.command import RemotingCommand, decode
 from pyromq.remoting import connection as connection_module
+from pyromq.remoting.connection import Connection
 from tests.protocol.test_acl import plainly_signed
 
 SHOP = Credentials("shop-app", "shop-secret")
@@ -19,15 +22,34 @@ _SECRETS = {account.access_key: account.secret_key for account in (SHOP, OTHER)}
 
 
 class Requests:
-    """What servers get from clients, as it came, with the fields that they have no use for."""
+    """What servers get over connections that are made from now on, as it came, with the fields that they do not need.
+
+    Clients of other tests may live in this process, and beat: theirs were made before.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._seen: list[RemotingCommand] = []
+        self._new: WeakSet[Connection] = WeakSet()
+        self._reading = local()
+        """The connection that this thread reads from."""
+        made, take = Connection.connection_made, Connection._take
+
+        def connection_made(connection: Connection, transport: Any) -> None:
+            self._new.add(connection)
+            made(connection, transport)
+
+        def take_from(connection: Connection, frames: list[bytes]) -> None:
+            self._reading.connection = connection
+            take(connection, frames)
+
+        monkeypatch.setattr(Connection, "connection_made", connection_made)
+        monkeypatch.setattr(Connection, "_take", take_from)
         monkeypatch.setattr(connection_module, "decode", self._decode)
 
     def _decode(self, frame: bytes, **options: Any) -> RemotingCommand:
         whole = decode(frame, typed=False, max_header=options["max_header"])
-        if not whole.is_response and whole.language is LanguageCode.PYTHON:  # brokers say that they are Java
+        is_from_client = not whole.is_response and whole.language is LanguageCode.PYTHON  # brokers say they are Java
+        if is_from_client and self._reading.connection in self._new:
             self._seen.append(whole)
         return decode(frame, **options)
 
