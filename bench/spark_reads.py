@@ -136,10 +136,11 @@ def jobs(spark: SparkSession, store: Path, namesrv: str, columns: str, messages:
     files = spark.read.format("pyromq").option("store", str(store)).option("subscribe", TOPIC)
     brokers = spark.read.format("pyromq").option("namesrv", namesrv).option("subscribe", TOPIC)
     memory = spark.read.format("ceiling").options(store=str(store), columns=columns, rows=str(messages))
+    whole = {"minPartitions": "1", "maxRecordsPerPartition": str(2 * messages)}
     return {
         "ceiling, 2 tasks": memory.option("tasks", "2").load(),
         "store, 2 tasks": files.option("columns", columns).option("minPartitions", "2").load(),
-        "store, 1 task": files.option("columns", columns).option("minPartitions", "1").load(),
+        "store, 1 task": files.option("columns", columns).options(**whole).load(),
         "broker, by queues": brokers.option("columns", columns).load(),
     }
 
