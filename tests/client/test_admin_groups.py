@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -21,19 +21,6 @@ from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, MemoryOffsets, eventually, register_broker
 
 COUNT = 16
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[LocalCluster]:
-    """Two brokers."""
-    with LocalCluster(brokers=2) as running:
-        yield running
-
-
-@pytest.fixture
-async def admin(pair: LocalCluster) -> AsyncIterator[AdminClient]:
-    async with AdminClient(pair.namesrv, clock=pair.clock) as opened:
-        yield opened
 
 
 async def fill(cluster: LocalCluster, topic: str, count: int = COUNT, *, queues: int = 4) -> None:

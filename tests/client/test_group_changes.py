@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -16,19 +16,6 @@ from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, MemoryOffsets, committed, register_broker
 
 COUNT = 5
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[LocalCluster]:
-    """Two brokers."""
-    with LocalCluster(brokers=2) as running:
-        yield running
-
-
-@pytest.fixture
-async def admin(pair: LocalCluster) -> AsyncIterator[AdminClient]:
-    async with AdminClient(pair.namesrv, clock=pair.clock) as opened:
-        yield opened
 
 
 @pytest.fixture
