@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyromq.namesrv.routes import Master, Registration, RouteTable
+from pyromq.namesrv.routes import BrokerRegistration, MasterAddress, RouteTable
 from pyromq.protocol.bodies import DataVersion, TopicConfig
 
 A = "10.0.0.1:10911"
@@ -30,8 +30,8 @@ def broker(
     version: DataVersion = V1,
     topics: Mapping[str, TopicConfig] = ORDERS,
     filters: list[str] | None = None,
-) -> Registration:
-    return Registration(
+) -> BrokerRegistration:
+    return BrokerRegistration(
         cluster=cluster,
         broker_name=name,
         broker_id=broker_id,
@@ -43,7 +43,7 @@ def broker(
     )
 
 
-def table(*brokers: Registration, now: float = 0.0) -> RouteTable:
+def table(*brokers: BrokerRegistration, now: float = 0.0) -> RouteTable:
     """Return a table where these brokers registered, each over a connection that is its address."""
     routes = RouteTable()
     for registration in brokers:
@@ -86,7 +86,7 @@ class TestRegistration:
 
     def test_a_slave_learns_where_its_master_is(self) -> None:
         routes = table(broker())
-        assert routes.register(broker(B, broker_id=1), B, 0) == Master(A, "10.0.0.1:10912")
+        assert routes.register(broker(B, broker_id=1), B, 0) == MasterAddress(A, "10.0.0.1:10912")
 
     def test_a_slave_without_a_master_and_a_master_learn_nothing(self) -> None:
         routes = RouteTable()

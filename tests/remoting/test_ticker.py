@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.remoting.deadlines import TICK, Deadlines
+from pyromq.remoting.outstanding import TICK, Deadlines
 from pyromq.remoting.ticker import Ticker
 
 from .helpers import FakeClock

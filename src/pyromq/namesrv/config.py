@@ -30,7 +30,7 @@ class NameServerConfig(Struct, frozen=True, kw_only=True):
     """Seconds between two looks for silent brokers."""
 
 
-class Settings:
+class NameServerSettings:
     """The configuration in force: what was given at start, and over it what was changed over the wire.
 
     `fixed` gives those that can only be seen. What can be changed is an allow-list: Apache's list of forbidden keys was

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pyromq.errors import QueryNotFound, TopicNotFound
-from pyromq.namesrv.config import Settings
+from pyromq.namesrv.broker_registration import read_registration
+from pyromq.namesrv.config import NameServerSettings
 from pyromq.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
-from pyromq.namesrv.registration import read_registration
 from pyromq.namesrv.routes import UNIT_FLAG, UNIT_SUBSCRIPTION_FLAG, RouteTable
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import DataVersion, KVTable, TopicList
@@ -23,7 +23,9 @@ STANDARD_JSON_VERSION: Final = 401  # 4.9.4: clients from then on read routes wi
 class NameServerHandlers:
     """Answers for each request code; `now` counts seconds from anywhere, and only forward."""
 
-    def __init__(self, routes: RouteTable, kv: KVConfig, settings: Settings, now: Callable[[], float]) -> None:
+    def __init__(
+        self, routes: RouteTable, kv: KVConfig, settings: NameServerSettings, now: Callable[[], float]
+    ) -> None:
         self._routes = routes
         self._kv = kv
         self._settings = settings

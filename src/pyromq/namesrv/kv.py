@@ -19,7 +19,7 @@ ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "b
 Tables = dict[str, dict[str, str]]
 
 
-class _File(Body):
+class _KVFile(Body):
     config_table: Tables
 
 
@@ -34,7 +34,7 @@ class KVConfig:
     def load(self) -> None:
         """Read what was kept; raise ConfigError if it is there and unreadable."""
         if self._file is not None:
-            kept = self._file.load(lambda text: decode(_File, text))
+            kept = self._file.load(lambda text: decode(_KVFile, text))
             self._tables = kept.config_table if kept else {}
 
     def get(self, namespace: str, key: str) -> str | None:
@@ -61,5 +61,5 @@ class KVConfig:
     async def _replace(self, namespace: str, table: dict[str, str]) -> None:
         tables = {**self._tables, namespace: table}
         if self._file is not None:
-            await asyncio.to_thread(self._file.save, encode(_File(tables)))
+            await asyncio.to_thread(self._file.save, encode(_KVFile(tables)))
         self._tables = tables

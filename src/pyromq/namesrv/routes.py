@@ -23,7 +23,7 @@ UNIT_FLAG: Final = 1
 UNIT_SUBSCRIPTION_FLAG: Final = 2
 
 
-class Registration(Struct, frozen=True, kw_only=True):
+class BrokerRegistration(Struct, frozen=True, kw_only=True):
     """What a broker says of itself; `filter_servers` None leaves those known before."""
 
     cluster: str
@@ -36,7 +36,7 @@ class Registration(Struct, frozen=True, kw_only=True):
     filter_servers: list[str] | None = None
 
 
-class Master(NamedTuple):
+class MasterAddress(NamedTuple):
     """Where a slave finds its master."""
 
     address: str
@@ -82,7 +82,7 @@ class RouteTable:
 
     # --- brokers come and go ---------------------------------------------------------------------------------------
 
-    def register(self, broker: Registration, connection: object, now: float) -> Master | None:
+    def register(self, broker: BrokerRegistration, connection: object, now: float) -> MasterAddress | None:
         """Take in a broker and, from a master, its topics; return where its master is if it is a slave of one alive."""
         group = self._groups.setdefault(broker.broker_name, _BrokerGroup(broker.cluster))
         self._clusters.setdefault(broker.cluster, {})[broker.broker_name] = None
@@ -182,7 +182,7 @@ class RouteTable:
 
     # --- the tables --------------------------------------------------------------------------------------------------
 
-    def _merge_topics(self, broker: Registration, changed: bool, deleted: set[str]) -> None:
+    def _merge_topics(self, broker: BrokerRegistration, changed: bool, deleted: set[str]) -> None:
         """Add and change topics, never remove: a registration may carry a single topic.
 
         An unchanged version adds what is missing here. Apache's name server ignores it whole, so that after its restart
@@ -194,17 +194,17 @@ class RouteTable:
             if changed or not (known or topic in deleted):
                 self._queues.setdefault(topic, {})[name] = _queue_data(name, config)
 
-    def _set_filter_servers(self, broker: Registration) -> None:
+    def _set_filter_servers(self, broker: BrokerRegistration) -> None:
         if broker.filter_servers:
             self._filter_servers[broker.address] = broker.filter_servers
         elif broker.filter_servers is not None:
             self._filter_servers.pop(broker.address, None)
 
-    def _master_of(self, group: _BrokerGroup) -> Master | None:
+    def _master_of(self, group: _BrokerGroup) -> MasterAddress | None:
         address = group.addresses.get(MASTER_ID)
         if address is None or address not in self._live:
             return None
-        return Master(address, self._live[address].ha_address)
+        return MasterAddress(address, self._live[address].ha_address)
 
     def _forget(self, address: str, reason: str) -> None:
         self._live.pop(address, None)
@@ -242,7 +242,7 @@ class RouteTable:
         return len(touched)
 
 
-def _place(group: _BrokerGroup, broker: Registration) -> bool:
+def _place(group: _BrokerGroup, broker: BrokerRegistration) -> bool:
     """Put a broker under its id, taking it from any other it had; tell whether nobody had that id."""
     known = group.addresses.items()
     for other in [other for other, address in known if address == broker.address and other != broker.broker_id]:
@@ -252,7 +252,7 @@ def _place(group: _BrokerGroup, broker: Registration) -> bool:
     return first
 
 
-def _identity(broker: Registration) -> tuple[str, int, str]:
+def _identity(broker: BrokerRegistration) -> tuple[str, int, str]:
     return broker.broker_name, broker.broker_id, broker.address
 
 

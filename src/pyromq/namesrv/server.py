@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.clock import Clock
-from pyromq.namesrv.config import NameServerConfig, Settings
+from pyromq.namesrv.config import NameServerConfig, NameServerSettings
 from pyromq.namesrv.handlers import NameServerHandlers
 from pyromq.namesrv.kv import KVConfig
 from pyromq.namesrv.routes import RouteTable
@@ -39,7 +39,7 @@ class NameServer:
         self._data_dir = data_dir
         self._scans = Ticker(clock, config.scan_interval, self._scan)
         self._kv = KVConfig(data_dir and data_dir / KV_FILE)
-        self._settings = Settings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
+        self._settings = NameServerSettings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
         handlers = NameServerHandlers(self.routes, self._kv, self._settings, self._now)
         self._server = RemotingServer(
             handlers.table(), host=host, port=port, clock=clock, on_disconnect=self.routes.connection_lost

@@ -18,9 +18,9 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import CLIENT_LIMITS, Limits
 from pyromq.remoting.round import Round
-from pyromq.remoting.watch import Watch
 
 NO_HANDLERS: Mapping[int, Handler] = MappingProxyType({})
 IDLE_TIMEOUT = 110.0  # a little before a server's 120 s, so that no request meets a connection being closed
@@ -125,7 +125,7 @@ class RemotingClient:
             clock=self._clock,
             round=self._round or Round(asyncio.get_running_loop()),
             dispatcher=Dispatcher(self.handlers),
-            watch=Watch(self._clock, self._idle_timeout, FRAME_TIMEOUT),
+            watch=IdleWatch(self._clock, self._idle_timeout, FRAME_TIMEOUT),
             limits=self._limits,
             throttles=False,
             max_connections=sys.maxsize,

@@ -16,9 +16,8 @@ from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, name_account, signed
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
-from pyromq.remoting.deadlines import Deadlines
 from pyromq.remoting.limits import Limits
-from pyromq.remoting.outstanding import Outstanding
+from pyromq.remoting.outstanding import Deadlines, Outstanding
 from pyromq.remoting.round import Round
 
 logger = logging.getLogger(__name__)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.deadlines import Deadlines
 from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import Limits
+from pyromq.remoting.outstanding import Deadlines
 from pyromq.remoting.round import Round
-from pyromq.remoting.watch import Watch
 
 ConnectionCallback = Callable[[Connection], None]
 
@@ -27,7 +27,7 @@ class Endpoint:
         clock: Clock,
         round: Round,
         dispatcher: Dispatcher,
-        watch: Watch,
+        watch: IdleWatch,
         limits: Limits,
         throttles: bool,
         max_connections: int,

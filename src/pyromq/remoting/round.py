@@ -15,7 +15,7 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 
-class Member(Protocol):
+class Flushable(Protocol):
     """Something that holds bytes until its round ends."""
 
     def flush(self) -> None:
@@ -31,7 +31,7 @@ class Round:
         """When the round began that ends, for its hooks, by perf_counter()."""
         self._scheduled_at = 0.0
         self._loop = loop
-        self._members: list[Member] = []
+        self._members: list[Flushable] = []
         self._scheduled = False
         self._in_hooks = False
 
@@ -42,7 +42,7 @@ class Round:
             self._scheduled_at = perf_counter()
             self._loop.call_soon(self.finish)
 
-    def add(self, member: Member) -> None:
+    def add(self, member: Flushable) -> None:
         """Flush `member` when the round ends; what joins from inside a hook still leaves with this round."""
         self._members.append(member)
         if not self._in_hooks:

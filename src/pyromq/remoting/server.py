@@ -13,9 +13,9 @@ from pyromq.errors import RemotingError
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import DEFAULT_LIMITS, Limits
 from pyromq.remoting.round import Round
-from pyromq.remoting.watch import Watch
 
 BACKLOG = 1024
 
@@ -89,7 +89,7 @@ class RemotingServer:
             clock=self._clock,
             round=self._round or Round(asyncio.get_running_loop()),
             dispatcher=Dispatcher(self.handlers, answer_unknown=self._answer_unknown),
-            watch=Watch(self._clock, self._idle_timeout, self._frame_timeout),
+            watch=IdleWatch(self._clock, self._idle_timeout, self._frame_timeout),
             limits=self._limits,
             throttles=True,
             max_connections=self._max_connections,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyromq.errors import BrokerError
-from pyromq.namesrv.routes import Registration
+from pyromq.namesrv.routes import BrokerRegistration
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
 from pyromq.protocol.command import RemotingCommand
@@ -15,13 +15,13 @@ from pyromq.protocol.record import body_crc
 WHOLE_BODY_VERSION: Final = 37  # 3.0.11; brokers before it sent their topic table alone
 
 
-def read_registration(request: RemotingCommand) -> Registration:
+def read_registration(request: RemotingCommand) -> BrokerRegistration:
     """Return who registers with which topics; raise BrokerError if the body is not what was sent."""
     header = request.header(RegisterBrokerRequestHeader)
     if header.body_crc32 != 0 and header.body_crc32 != body_crc(request.body):
         raise BrokerError("the body does not match its CRC32")
     body = _read_body(request, header.compressed)
-    return Registration(
+    return BrokerRegistration(
         cluster=header.cluster_name,
         broker_name=header.broker_name,
         broker_id=header.broker_id,

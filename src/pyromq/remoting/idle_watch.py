@@ -10,7 +10,7 @@ from pyromq.clock import Clock
 from pyromq.remoting.ticker import Ticker
 
 
-class Watched(Protocol):
+class WatchedConnection(Protocol):
     """A connection as the watch sees it."""
 
     silent_ticks: int
@@ -23,7 +23,7 @@ class Watched(Protocol):
         """Drop the connection, with one line in the log."""
 
 
-class Watch:
+class IdleWatch:
     """Close connections without traffic (120 s, as RocketMQ does) and those that drip a frame too slowly."""
 
     def __init__(self, clock: Clock, idle_timeout: float, frame_timeout: float) -> None:
@@ -32,15 +32,15 @@ class Watch:
         self._frame_timeout = frame_timeout
         self._idle_ticks = math.ceil(idle_timeout / interval)
         self._frame_ticks = math.ceil(frame_timeout / interval)
-        self._connections: set[Watched] = set()
+        self._connections: set[WatchedConnection] = set()
         self._ticker = Ticker(clock, interval, self._sweep)
 
-    def add(self, connection: Watched) -> None:
+    def add(self, connection: WatchedConnection) -> None:
         """Watch `connection` from now on."""
         self._connections.add(connection)
         self._ticker.start()
 
-    def remove(self, connection: Watched) -> None:
+    def remove(self, connection: WatchedConnection) -> None:
         """Watch `connection` no longer."""
         self._connections.discard(connection)
 
