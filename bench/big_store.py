@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, encode_host, record_size
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, encode_host, record_size
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 

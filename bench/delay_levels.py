@@ -19,9 +19,9 @@ from pyromq.broker.config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.clock import SystemClock
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.record import decode_messages
 from pyromq.remoting.loop import run
 from pyromq.store.message_store import MessageStore
 

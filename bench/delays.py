@@ -33,9 +33,9 @@ from pyromq import Message, Producer
 from pyromq.admin import AdminClient
 from pyromq.broker.timer_records import let_wait
 from pyromq.client.results import SendResult
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import Record, decode_messages, encode_host
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.record import Record, decode_messages, encode_host
 from pyromq.remoting.loop import run
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore

@@ -30,9 +30,9 @@ from pyspark.sql.types import StructType
 
 from pyromq.broker.topics import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, encode_host
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, encode_host
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.spark.options import read_options
 from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
 from pyromq.spark.session import local_session

@@ -10,7 +10,7 @@ from pyromq import Message, MessageExt, Producer
 from pyromq.client.api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.client.start_from import plain_pull
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 
 READER = "TOOLS_CONSUMER"  # a group that every broker has
 _BATCH = 50

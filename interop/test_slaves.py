@@ -11,8 +11,8 @@ from interop.servers import HOST, Broker, Kind, NameServer, free_port
 from interop.toolkit import Toolkit
 from pyromq import Message, Producer
 from pyromq.client.api import BrokerApi
-from pyromq.protocol.bodies_routes import KVTable
-from pyromq.protocol.body_codec import decode
+from pyromq.protocol.bodies.codec import decode
+from pyromq.protocol.bodies.routes import KVTable
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request as make_request
 from pyromq.spark.batch import BatchReader

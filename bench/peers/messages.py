@@ -16,9 +16,9 @@ from pyspark.sql import functions as f
 
 from pyromq.broker.topics import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, encode_host
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, encode_host
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 

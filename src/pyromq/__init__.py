@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from pyromq.errors import RequestTimeout as RequestTimeout
     from pyromq.protocol.acl import Credentials as Credentials
     from pyromq.protocol.headers.transactions import TransactionState as TransactionState
-    from pyromq.protocol.message import Message as Message
-    from pyromq.protocol.message import MessageExt as MessageExt
-    from pyromq.protocol.message import MessageQueue as MessageQueue
+    from pyromq.protocol.messages.message import Message as Message
+    from pyromq.protocol.messages.message import MessageExt as MessageExt
+    from pyromq.protocol.messages.message import MessageQueue as MessageQueue
 
 _HOMES = {
     "Ack": "client.outcomes",
@@ -79,9 +79,9 @@ _HOMES = {
     "Function": "client.subscriptions",
     "LitePullConsumer": "client.pull_consumer",
     "LocalOffsets": "client.local_offsets",
-    "Message": "protocol.message",
-    "MessageExt": "protocol.message",
-    "MessageQueue": "protocol.message",
+    "Message": "protocol.messages.message",
+    "MessageExt": "protocol.messages.message",
+    "MessageQueue": "protocol.messages.message",
     "Producer": "client.producer",
     "PushConsumer": "client.push_consumer",
     "RetryLater": "client.outcomes",

@@ -27,7 +27,7 @@ from pyromq.client.local_transactions import Judge
 from pyromq.client.portal import Portal, on_the_loop, waits
 from pyromq.client.subscriptions import Expression
 from pyromq.client.trace_dispatcher import TraceCounts
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from pyromq.client.admin_blocking import AdminClient

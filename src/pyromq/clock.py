@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Timer(Protocol):
+class TimerHandle(Protocol):
     """A callback that has not run yet."""
 
     def cancel(self) -> None: ...
@@ -28,7 +28,7 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait."""
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Run `callback(*args)` on the calling loop after `seconds`."""
 
 
@@ -44,7 +44,7 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         return asyncio.get_running_loop().call_later(seconds, callback, *args)
 
 

@@ -10,12 +10,12 @@ from pyromq.clock import Clock
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData, encode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
-from pyromq.protocol.filter import parse_tags
 from pyromq.protocol.headers import Header
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.tag_filter import parse_tags
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
 

@@ -22,7 +22,7 @@ from pyromq.protocol.bodies import (
     encode,
 )
 from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer
 

@@ -7,8 +7,8 @@ import pytest
 from pyromq.broker.clients import Client, ClientRegistry, QueueLocks, subscription
 from pyromq.protocol.bodies import ConsumerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.filter import java_hash
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.remoting.connection import Connection
 
 

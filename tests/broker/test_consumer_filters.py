@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.broker.consumer_filters import ConsumerFilters, encode_filters
 from pyromq.protocol.bodies import SubscriptionData
-from pyromq.protocol.fastjson import loads
+from pyromq.protocol.bodies.fastjson import loads
 from pyromq.store.json_file import JsonFile
 
 NOW_MS = 1_700_000_000_000

@@ -17,8 +17,8 @@ from pyromq.broker.server import Broker
 from pyromq.errors import ConfigError
 from pyromq.protocol.bodies import CheckClientRequestBody, ConsumerData, HeartbeatData, SubscriptionData, encode
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, encode_record
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
 

@@ -7,7 +7,7 @@ import pytest
 from pyromq.broker.server import Broker
 from pyromq.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, SubscriptionGroupConfig, decode, encode
 from pyromq.protocol.codes import VERSION, RequestCode, ResponseCode
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually

@@ -12,7 +12,7 @@ from pyromq.broker.topics import topic_config
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually, pull_header

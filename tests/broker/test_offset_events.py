@@ -8,7 +8,7 @@ from pyromq.broker.offset_events import MOST_EVENTS
 from pyromq.broker.server import Broker
 from pyromq.protocol.bodies import OffsetMovedEvent, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer, eventually, pull_header
 

@@ -7,8 +7,8 @@ import pytest
 from pyromq.broker.server import Broker
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.message_id import decode_offset_id
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer, eventually
 

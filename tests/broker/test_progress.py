@@ -12,8 +12,8 @@ from pyromq.protocol.bodies import (
     decode,
 )
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.filter import java_hash
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, heartbeat

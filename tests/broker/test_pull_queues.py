@@ -9,7 +9,7 @@ import pytest
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.pull import PullQueuesRequestHeader, PullQueuesResponseHeader
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
 

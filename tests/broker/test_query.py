@@ -7,7 +7,7 @@ import pytest
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, send_header

@@ -14,7 +14,7 @@ from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies import ClusterInfo, RegisterBrokerBody, TopicRouteData, decode
 from pyromq.protocol.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request, response
-from pyromq.protocol.record import body_crc
+from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.server import RemotingServer

@@ -11,7 +11,7 @@ from pyromq.broker.server import Broker
 from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.send import SendMessageResponseHeader
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.connection import Connection
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect

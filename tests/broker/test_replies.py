@@ -16,7 +16,7 @@ from pyromq.protocol.headers.send import (
     SendMessageRequestHeader,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.messages.properties import decode_properties
 from pyromq.remoting.connection import Connection
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker

@@ -23,7 +23,7 @@ from pyromq.protocol.headers.clients import (
     GetConsumerStatusFromClientRequestHeader,
     ResetConsumerClientOffsetRequestHeader,
 )
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect

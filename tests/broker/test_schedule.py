@@ -19,10 +19,10 @@ from pyromq.broker.topics import topic_config
 from pyromq.errors import DiskFull
 from pyromq.protocol.bodies import KVTable, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, decode_messages
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.message_store import MessageStore
 from pyromq.testing import TestClock

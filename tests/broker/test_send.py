@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from pyromq.broker.server import Broker
-from pyromq.protocol.batch import BatchElement, encode_batch
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import SerializeType, request
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2, SendMessageResponseHeader
-from pyromq.protocol.message_id import decode_offset_id
+from pyromq.protocol.messages.batch import BatchElement, encode_batch
+from pyromq.protocol.messages.message_id import decode_offset_id
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually, send_header
 

@@ -12,9 +12,9 @@ from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually

@@ -8,8 +8,8 @@ import pytest
 
 from pyromq.broker.server import Broker
 from pyromq.broker.topics import topic_config
-from pyromq.protocol.batch import BatchElement, encode_batch
 from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.messages.batch import BatchElement, encode_batch
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, send_header

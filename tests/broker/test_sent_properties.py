@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pyromq.broker.placing import has_level, is_prepared, is_timed
 from pyromq.broker.sent_properties import PropertyWriter, stored_in_batch
 from pyromq.errors import MessageIllegal
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.properties import decode_properties, encode_properties
+from pyromq.protocol.messages.properties import decode_properties, encode_properties
+from pyromq.protocol.tag_filter import tag_code
 
 WRITER = PropertyWriter("DefaultCluster")
 

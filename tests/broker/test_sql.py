@@ -20,8 +20,8 @@ from pyromq.protocol.bodies import (
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually, pull_header

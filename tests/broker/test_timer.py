@@ -13,17 +13,17 @@ import pytest
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
-from pyromq.protocol.headers.timer import (
+from pyromq.protocol.headers.timed_messages import (
     ListTimedMessagesRequestHeader,
     ListTimedMessagesResponseHeader,
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
 )
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import RecallHandle, encode_handle
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.recall_handle import RecallHandle, encode_handle
-from pyromq.protocol.record import decode_messages
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually

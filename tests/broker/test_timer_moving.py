@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.names import TIMER_TOPIC
 from tests.broker.timer_rig import TimerRig
 from tests.store.helpers import read_queue

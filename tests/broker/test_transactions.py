@@ -9,8 +9,8 @@ import pytest
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.transactions import TransactionState
+from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.protocol.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.protocol.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.testing import TestClock
 from tests.broker.conftest import Join, StartBroker
 from tests.broker.helpers import eventually

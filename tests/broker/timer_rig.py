@@ -14,10 +14,10 @@ from pyromq.broker.acknowledgements import Acknowledgements
 from pyromq.broker.placing import Placing
 from pyromq.broker.timer_service import TimerService
 from pyromq.broker.topics import TopicTable
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, decode_messages
 from pyromq.remoting.round import Round
 from pyromq.store.json_file import JsonFile
 from pyromq.store.message_store import MessageStore

@@ -14,11 +14,11 @@ from pyromq.protocol.headers.transactions import (
     ListTransactionsRequestHeader,
     TransactionState,
 )
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.message_id import decode_offset_id
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 from pyromq.testing import TestClock

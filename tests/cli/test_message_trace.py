@@ -6,7 +6,7 @@ import json
 import threading
 
 from pyromq import Message, blocking
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 from tests.cli.conftest import Servers, one_line_error, pyromq_here
 
 

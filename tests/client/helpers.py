@@ -19,9 +19,9 @@ from pyromq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.properties import UNIQ_KEY, find_property
 from pyromq.protocol.names import RETRY_PREFIX
-from pyromq.protocol.properties import UNIQ_KEY, find_property
 from pyromq.remoting.connection import Answer, Connection, Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster

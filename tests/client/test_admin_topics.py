@@ -11,7 +11,7 @@ from pyromq.admin import AdminClient, TopicConsumer
 from pyromq.client.api import BrokerApi
 from pyromq.errors import NoRoute
 from pyromq.protocol.codes import PERM_READ
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import register_broker
 

@@ -20,7 +20,7 @@ from pyromq.client.allocation import (
     allocate_sticky,
 )
 from pyromq.errors import ClientError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 counts = st.tuples(st.integers(0, 40), st.integers(1, 12))
 

@@ -31,7 +31,7 @@ from pyromq.protocol.headers.clients import (
     GetConsumerStatusFromClientRequestHeader,
     ResetConsumerClientOffsetRequestHeader,
 )
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, committed, eventually, fill
 

@@ -7,7 +7,7 @@ import asyncio
 from pyromq.client.commits import Commits
 from pyromq.client.push_queue import PushQueue
 from pyromq.errors import ConnectFailed
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 
 class Store:

@@ -11,8 +11,8 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.errors import ClientError, NoPermission, NoRoute, TopicNotFound
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
 from pyromq.testing import LocalCluster
 from tests.client.helpers import read
 

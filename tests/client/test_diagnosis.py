@@ -16,7 +16,7 @@ from pyromq.client.push_consumer import PushConsumer
 from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, ConnectFailed, NoRoute, PyroMQError, RequestTimeout
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, eventually, register_broker
 

@@ -13,7 +13,7 @@ from pyromq.client.results import SendStatus
 from pyromq.errors import BrokerError, ConnectionLost, InvalidMessage
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.test_retries import TOPIC, scripted
 

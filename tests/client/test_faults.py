@@ -11,7 +11,7 @@ from pyromq.client.faults import Faults
 from pyromq.client.producer import Producer
 from pyromq.client.publish import PublishInfo
 from pyromq.clock import SystemClock
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.testing import LocalCluster
 
 

@@ -10,8 +10,8 @@ import pytest
 from pyromq.client.producer import Producer
 from pyromq.errors import BrokerError, NoRoute, RequestTimeout
 from pyromq.protocol.command import RemotingCommand
-from pyromq.protocol.message import Message
-from pyromq.protocol.message_id import UniqueIds, near_time_ms
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.messages.message_id import UniqueIds, near_time_ms
 from pyromq.remoting.connection import Connection
 from pyromq.testing import LocalCluster
 

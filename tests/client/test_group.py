@@ -7,7 +7,7 @@ import time
 
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, fill, read
 

@@ -16,7 +16,7 @@ from pyromq.client.admin_groups_sight import Sight
 from pyromq.client.blocked import BLOCKED_PROPERTY
 from pyromq.client.heads import HEADS_PROPERTY
 from pyromq.protocol.bodies import ConsumerRunningInfo, ProcessQueueInfo, SubscriptionData
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 NOW = 1_700_000_000.0
 QUEUE = MessageQueue("orders", "broker-a", 3)

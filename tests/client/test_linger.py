@@ -12,7 +12,7 @@ from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.results import SendStatus
 from pyromq.errors import BrokerError, InvalidMessage
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import read
 

@@ -11,7 +11,7 @@ import pytest
 from pyromq.client.listener import Listener, bind, is_async, takes_batches
 from pyromq.client.threads import ListenerThreads
 from pyromq.errors import ClientError
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 ONE = MessageExt(topic="T", stored_body=b"one")
 TWO = MessageExt(topic="T", stored_body=b"two")

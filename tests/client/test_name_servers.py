@@ -13,7 +13,7 @@ from pyromq.client.address import discovery_url
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually
 

@@ -17,7 +17,7 @@ from pyromq.client.outcomes import (
     cause_of,
     judge,
 )
-from pyromq.protocol.properties import decode_properties, encode_properties
+from pyromq.protocol.messages.properties import decode_properties, encode_properties
 
 
 @pytest.mark.parametrize("returned", [None, COMMIT, True, False, "RECONSUME_LATER", 0, object(), Ack(3), Ack(7)])

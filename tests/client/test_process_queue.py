@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pyromq.client.process_queue import ProcessQueue
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 
 def messages(*offsets: int) -> list[MessageExt]:

@@ -10,7 +10,7 @@ from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.results import SendStatus
 from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, fill, read, stored_count
 

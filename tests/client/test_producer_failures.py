@@ -11,7 +11,7 @@ from pyromq.client.results import SendStatus
 from pyromq.clock import SystemClock
 from pyromq.errors import ConnectFailed, ConnectionLost, NoRoute, RequestTimeout
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, register_broker
 

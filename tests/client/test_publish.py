@@ -5,7 +5,7 @@ import pytest
 from pyromq.client.publish import PublishInfo, queue_by_choice, queue_for_key, write_queues
 from pyromq.errors import ClientError, InvalidMessage
 from pyromq.protocol.bodies import BrokerData, QueueData, TopicRouteData
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
 
 
 def route(**brokers: tuple[int, int]) -> TopicRouteData:

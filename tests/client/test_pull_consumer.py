@@ -10,7 +10,7 @@ from pyromq.client.config import FlowControl
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.errors import ClientError, ConnectFailed, LocalProtocolError, NoRoute
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster
 from tests.client.helpers import MemoryOffsets, bodies_by_queue, eventually, fill, in_queue_order, read, stored_count
 

@@ -12,7 +12,7 @@ from pyromq.client.outcomes import DeadLetter
 from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
 from pyromq.errors import ClientError
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, SendBacks, eventually, fill, in_queue_order
 

@@ -17,7 +17,7 @@ from pyromq.client.hooks import ConsumeContext, ConsumeHook
 from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
 from pyromq.errors import ClientError, ConnectFailed
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, MemoryOffsets, committed, eventually, fill, stored_count
 

@@ -12,7 +12,7 @@ from pyromq.client.allocation import allocate_by_circle, allocate_sticky
 from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, eventually, fill
 

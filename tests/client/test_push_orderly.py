@@ -13,9 +13,9 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.outcomes import COMMIT, ROLLBACK, Ack, DeadLetter, RetryLater, Suspend
 from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import dlq_topic
-from pyromq.protocol.record import decode_messages
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, SendBacks, committed, eventually, in_queue_order
 

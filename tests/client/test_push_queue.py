@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pyromq.client.config import FlowControl
 from pyromq.client.push_queue import PushQueue
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 

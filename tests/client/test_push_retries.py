@@ -17,9 +17,9 @@ from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
 from pyromq.client.send_back import delay_level
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import TBW102, retry_topic
-from pyromq.protocol.properties import encode_properties
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, SendBacks, committed, eventually, fill
 

@@ -14,7 +14,7 @@ from pyromq.client.push_consumer import PushConsumer
 from pyromq.client.replies import pushed_reply
 from pyromq.errors import ClientError, RequestTimeout
 from pyromq.protocol.headers.send import PushReplyMessageToClientRequestHeader
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, read
 

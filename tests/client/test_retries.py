@@ -13,7 +13,7 @@ from pyromq.client.results import SendStatus
 from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, SystemBusy
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from tests.client.helpers import ScriptedBroker, register_broker
 
 TOPIC = "orders"

@@ -5,7 +5,7 @@ import pytest
 from pyromq.client.hooks import SendContext, SendHook
 from pyromq.client.producer import Producer
 from pyromq.errors import BrokerError
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually
 

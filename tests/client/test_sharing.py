@@ -8,7 +8,7 @@ from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.push_consumer import PushConsumer
 from pyromq.errors import ClientError
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, eventually
 

@@ -17,7 +17,7 @@ from pyromq.client.subscriptions import Expression, Sql
 from pyromq.errors import BrokerError, ClientError, LocalProtocolError, NotSupported
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster

@@ -8,7 +8,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.client.start_from import first_offset_since
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, fill, read
 

@@ -18,8 +18,8 @@ from pyromq.client.push_consumer import PushConsumer
 from pyromq.clock import SystemClock
 from pyromq.errors import ClientError, InvalidMessage, MessageIllegal, NotSupported
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.message import Message, MessageExt
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, ScriptedBroker, eventually, register_broker
 

@@ -9,8 +9,8 @@ import pytest
 from pyromq.client import trace_dispatcher
 from pyromq.client.trace_dispatcher import TraceCounts, TraceDispatcher
 from pyromq.errors import NoRoute
-from pyromq.protocol.message import Message
-from pyromq.protocol.trace import Pub, SubBefore, decode_records
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.trace_records import Pub, SubBefore, decode_trace_records
 from pyromq.testing import TestClock
 from tests.client.helpers import eventually
 
@@ -52,7 +52,7 @@ async def test_records_wait_half_a_second_for_others(clock: TestClock) -> None:
     await eventually(lambda: len(sent.messages) == 1)
     message = sent.messages[0]
     assert (message.topic, message.keys) == ("traces", ("id-1", "k-1", "k-2", "id-2", "k-3"))
-    assert list(decode_records(message.body)) == [record(1, "k-1 k-2"), record(2), record(1, "k-1 k-3")]
+    assert list(decode_trace_records(message.body)) == [record(1, "k-1 k-2"), record(2), record(1, "k-1 k-3")]
     assert dispatcher.counts == TraceCounts(written=3)
 
 
@@ -64,7 +64,7 @@ async def test_a_large_trace_message_goes_at_once_and_no_record_is_cut(clock: Te
     await eventually(lambda: len(sent.messages) == 1)
     assert 118_000 <= len(sent.messages[0].body) < 140_000
     await dispatcher.close()
-    assert sum(len(list(decode_records(message.body))) for message in sent.messages) == 10
+    assert sum(len(list(decode_trace_records(message.body))) for message in sent.messages) == 10
 
 
 async def test_the_keys_of_a_trace_message_never_outgrow_a_messages_properties(clock: TestClock) -> None:

@@ -20,7 +20,7 @@ from pyromq.client.transaction_producer import TransactionProducer
 from pyromq.errors import BrokerError, InvalidMessage
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.headers.transactions import TransactionState
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, eventually
 

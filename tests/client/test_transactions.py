@@ -16,7 +16,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader, TransactionState
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import ScriptedBroker, eventually, register_broker, stored_count
 

@@ -33,10 +33,10 @@ from pyromq.protocol.bodies import (
     TopicConfigSerializeWrapper,
     TopicOffset,
 )
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.fastjson import dumps_pretty
-from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.record import body_crc
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.record import body_crc
 
 QUEUE_0 = MessageQueue("TopicTest", "broker-a", 0)
 QUEUE_1 = MessageQueue("TopicTest", "broker-a", 1)

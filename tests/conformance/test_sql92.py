@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.sql92.filter import compile_sql
+from pyromq.protocol.sql92.sql_filter import compile_sql
 from pyromq.protocol.sql92.values import Incomparable
 
 CASES = Path(__file__).with_name("sql92.jsonl")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import struct
 
 from pyromq.protocol import ha
-from pyromq.protocol.batch import BatchElement, decode_batch, encode_batch
-from pyromq.protocol.filter import java_hash, subscription_data, tag_code
-from pyromq.protocol.hosts import encode_host
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.message_id import decode_offset_id, encode_offset_id
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import (
+from pyromq.protocol.messages.batch import BatchElement, decode_batch, encode_batch
+from pyromq.protocol.messages.hosts import encode_host
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import decode_offset_id, encode_offset_id
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import (
     Record,
     RecordStatus,
     blank_record,
@@ -21,6 +20,7 @@ from pyromq.protocol.record import (
     encode_record,
     record_size,
 )
+from pyromq.protocol.tag_filter import java_hash, subscription_data, tag_code
 
 WIRE_RECORD = bytes.fromhex(
     """

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from pyromq.broker.topics import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
-from pyromq.protocol.filter import java_hash, tag_code
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, encode_host
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, encode_host
+from pyromq.protocol.tag_filter import java_hash, tag_code
 from pyromq.spark.options import read_options
 from pyromq.spark.store_source import StoreBatchReader
 from pyromq.store.config import StoreConfig

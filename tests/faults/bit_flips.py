@@ -28,9 +28,9 @@ from pyromq.errors import MalformedHeader
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.store.files import OsFiles
 from tests.broker.helpers import PATIENCE, Peer, pull_header
 from tests.faults.crash_images import scratch_directory

@@ -22,8 +22,8 @@ from pyromq.client.results import PullStatus
 from pyromq.client.start_from import plain_pull
 from pyromq.errors import NoRoute
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
-from pyromq.protocol.record import decode_messages
 
 # As eatmydata does it, for machines without it: every way to make bytes durable returns at once.
 LYING = """

@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.store.config import StoreConfig
 from pyromq.store.json_file import JsonFile
 from pyromq.store.message_store import GetStatus, MessageStore

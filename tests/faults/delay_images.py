@@ -24,8 +24,8 @@ from msgspec import Struct, field
 
 from pyromq.broker.config import broker_config
 from pyromq.broker.server import Broker
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.store.files import OsFiles
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer, eventually

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.results import PullStatus
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from tests.faults.campaign import Server, pull_header
 from tests.faults.spark_campaign import Driver, Row, Sent, disordered, produce, read_parquet, wait_until
 from tests.faults.spark_driver import Job

@@ -18,7 +18,7 @@ from pyromq.clock import SystemClock
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.send import SendMessageResponseHeader
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 from tests.broker.helpers import pull_header, send_header
 from tests.faults.power_cut import Disk, unavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyromq import InvalidMessage, LitePullConsumer, Message, Producer
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 from pyromq.store.config import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from pyromq.testing import LocalCluster
 

@@ -25,8 +25,8 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 from pyromq.testing import LocalCluster
 from tests.store.helpers import message, small_store

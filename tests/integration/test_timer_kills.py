@@ -12,8 +12,8 @@ from pathlib import Path
 from pyromq import Message, Producer
 from pyromq.admin import AdminClient
 from pyromq.errors import PyroMQError
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.store.reader import StoreReader
 from tests.cli.conftest import Servers, start_up, stop
 from tests.client.helpers import eventually

@@ -20,7 +20,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers import Header
 from pyromq.protocol.headers.routes import GetRouteInfoByTopicRequestHeader, RegisterBrokerRequestHeader
-from pyromq.protocol.record import body_crc
+from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 from pyromq.testing import TestClock
 

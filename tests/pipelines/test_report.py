@@ -21,7 +21,7 @@ from pyromq.pipelines.outcome import Silent
 from pyromq.pipelines.report_frames import rounded
 from pyromq.pipelines.report_headlines import headlines
 from pyromq.pipelines.report_profile import Profile, Timing, TopicProfile
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.testing import LocalCluster
 

@@ -23,7 +23,7 @@ from pyromq.pipelines.report_profile import (
 )
 from pyromq.pipelines.report_survey import GroupProgress
 from pyromq.pipelines.report_topic import merged
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 from .pages import Html
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyromq import Message, blocking
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import LocalCluster
 
 

@@ -13,8 +13,8 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.offsets import GetMaxOffsetResponseHeader, GetMinOffsetResponseHeader
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.record import Record, encode_record
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.server import RemotingServer
 

@@ -13,7 +13,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.errors import ConfigError, NoRoute, OffsetOutOfRange, PyroMQError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark import register
 from pyromq.spark.batch import BatchReader
 from pyromq.spark.brokers import connect

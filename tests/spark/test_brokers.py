@@ -6,7 +6,7 @@ import time
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyromq import Message, blocking
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.brokers import Brokers, connect
 from pyromq.spark.options import read_options
 from pyromq.spark.stream import StreamReader

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.errors import CorruptRecord
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import Record, decode_messages, encode_host, encode_record
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import Record, decode_messages, encode_host, encode_record
 from pyromq.spark import arrow
 from pyromq.spark.columns import Columns
 from pyromq.spark.property_columns import Properties

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.options import AtTime, ReadOptions, read_options, schema_options
 from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
 from pyromq.spark.source import with_schema

@@ -13,10 +13,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyromq.client.publish import queue_for_key
 from pyromq.errors import InvalidMessage
-from pyromq.protocol.batch import decode_batch
-from pyromq.protocol.filter import java_hash
-from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.messages.batch import decode_batch
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.properties import decode_properties
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.spark.java_hashes import java_hashes
 from pyromq.spark.marks import Mark
 from pyromq.spark.parcels import Parcel, pack

@@ -27,8 +27,8 @@ from pyspark.sql.datasource import (
 )
 
 from pyromq import Message, blocking
-from pyromq.protocol.filter import parse_tags
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.batch import BatchReader, PushingBatchReader
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.options import read_options

@@ -9,7 +9,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.errors import BrokerError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.batch import BatchReader
 from pyromq.spark.line import Line
 from pyromq.spark.options import read_options

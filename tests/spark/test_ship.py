@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from pyromq.protocol.filter import java_hash
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.spark.ship import carried, carried_source, pack, ship
 from tests.spark.spark_servers import environment_without_pyromq
 

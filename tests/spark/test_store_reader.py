@@ -17,11 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyromq import Message, blocking
 from pyromq.errors import ConfigError, CorruptRecord, OffsetOutOfRange, PyroMQError, StoreError
-from pyromq.protocol.compression import COMPRESSED_FLAG
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.message import MessageExt, MessageQueue
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.spark import store_files, store_plan
 from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.options import read_options

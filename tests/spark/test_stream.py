@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyromq import Message, blocking
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.brokers import connect
 from pyromq.spark.progress import lag
 from pyromq.testing import LocalCluster

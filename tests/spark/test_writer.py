@@ -17,7 +17,7 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.publish import queue_for_key
 from pyromq.errors import ConfigError, InvalidMessage, NoRoute, PyroMQError, TaskRepeated
 from pyromq.protocol.codes import PERM_READ
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark import dedupe
 from pyromq.spark.batch import BatchReader
 from pyromq.spark.marks import Mark

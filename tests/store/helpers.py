@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, decode_messages, encode_host
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, decode_messages, encode_host
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore

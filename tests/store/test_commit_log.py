@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import DiskFull, MessageTooLarge
-from pyromq.protocol.record import Record, blank_record, encode_host, encode_record
+from pyromq.protocol.messages.record import Record, blank_record, encode_host, encode_record
 from pyromq.store.message_store import MessageStore
 from tests.store.helpers import (
     HOST,

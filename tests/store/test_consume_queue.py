@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import DiskFull, StoreError
-from pyromq.protocol.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, ConsumeQueue
 from pyromq.store.files import OsFiles
 from pyromq.store.queue_table import ConsumeQueues

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pyromq.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, encode_properties
+from pyromq.protocol.messages.record import Record
 from pyromq.store.consume_queue import ENTRY
 from tests.store.helpers import HOST, bodies, message, queue_files, small_store
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.store import message_index
 from pyromq.store.message_store import MessageStore
 from pyromq.store.reader import StoreReader

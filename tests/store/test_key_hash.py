@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyromq.protocol.filter import java_hash
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.store import key_batch
 from pyromq.store.key_batch import hash_keys
 from pyromq.store.key_hash import StoredKeys, key_hash, keys_of

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import QueueRange
 from tests.store.helpers import QuickFiles, log_files, message, read_queue, small_store

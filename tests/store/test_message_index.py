@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from pyromq.errors import DiskFull, StoreError
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Record, decode_messages
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Record, decode_messages
 from pyromq.store import message_index
 from pyromq.store.index_file import HEADER
 from pyromq.store.key_hash import key_hash

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import ConfigError, LocalProtocolError, MessageTooLarge, StoreError
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.record import Record
 from pyromq.store.config import StoreConfig, parse_delay_levels
 from pyromq.store.message_store import Arrival, MessageStore, PutStatus
 from tests.store.helpers import HOST, FakeTime, bodies, log_files, message, queue_files, small_config, small_store

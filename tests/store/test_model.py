@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.record import Record, decode_messages
+from pyromq.protocol.messages.record import Record, decode_messages
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.message_store import Arrival, GetStatus, MessageStore, PutResult
 from tests.store.helpers import FakeTime, QuickFiles, message, small_config
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, decode_messages
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.reader import StoreReader

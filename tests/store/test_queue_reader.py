@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import StoreClosed
-from pyromq.protocol.filter import java_hash, tag_code
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.tag_filter import java_hash, tag_code
 from pyromq.store.consume_queue import ENTRY, PRE_BLANK
 from pyromq.store.message_store import GetStatus, MessageStore
 from pyromq.store.queue_reader import matching_entries

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.errors import OffsetOutOfRange, StoreError
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.record import Record, decode_messages, encode_record, read_head
+from pyromq.protocol.messages.record import Record, decode_messages, encode_record, read_head
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK
 from pyromq.store.message_store import GetResult, GetStatus, MessageStore
 from pyromq.store.reader import StoreReader

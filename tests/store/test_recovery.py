@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.record import Record, blank_record, encode_record
+from pyromq.protocol.messages.record import Record, blank_record, encode_record
 from pyromq.store.checkpoint import POSITION_NAME, Checkpoint, CheckpointFiles, Position
 from pyromq.store.consume_queue import ENTRY, PRE_BLANK
 from pyromq.store.files import OsFiles

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.errors import StoreError
-from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.messages.properties import encode_properties
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY_SIZE
 from pyromq.store.findings import Finding, Severity

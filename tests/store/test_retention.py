@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pyromq.errors import DiskFull
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record, decode_messages
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.store.files import DiskUsage
 from pyromq.store.message_store import GetStatus, MessageStore
 from pyromq.store.retention import used_percent

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.record import Record
 from pyromq.store import message_index
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK
 from pyromq.store.files import OsFiles

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from pyromq.broker.clients import TAG_TYPES, Client, ConsumerGroup, subscription
 from pyromq.protocol.bodies import SubscriptionData
-from pyromq.protocol.filter import TAG
 from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.tag_filter import TAG
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)

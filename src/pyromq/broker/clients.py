@@ -10,8 +10,8 @@ from msgspec import Struct
 from pyromq.errors import LocalProtocolError
 from pyromq.protocol.bodies import ConsumerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.filter import TAG, parse_tags
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import TAG, parse_tags
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)

@@ -17,13 +17,13 @@ from pyromq.broker.property_filters import MOST_SCANNED, Filters, Scan
 from pyromq.broker.saver import Saver
 from pyromq.errors import BrokerError, ConfigError
 from pyromq.protocol.bodies import SubscriptionData, decode
-from pyromq.protocol.bodies_filters import (
+from pyromq.protocol.bodies.clients import (
     BloomFilterData,
     ConsumerFilterData,
     ConsumerFilterWrapper,
     FilterDataMapByTopic,
 )
-from pyromq.protocol.fastjson import dumps_pretty
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.store.json_file import JsonFile
 
 logger = logging.getLogger(__name__)

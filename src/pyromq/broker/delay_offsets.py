@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pyromq.broker.saver import Saver
-from pyromq.protocol.fastjson import dumps_pretty, loads
+from pyromq.protocol.bodies.fastjson import dumps_pretty, loads
 from pyromq.store.json_file import JsonFile
 
 

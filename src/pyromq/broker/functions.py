@@ -17,8 +17,8 @@ from time import perf_counter
 from typing import Final
 
 from pyromq.errors import ConfigError, PyroMQError
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 
 logger = logging.getLogger(__name__)
 

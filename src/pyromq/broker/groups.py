@@ -11,7 +11,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.saver import Saver
 from pyromq.errors import GroupNotFound, LocalProtocolError
 from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper, decode
-from pyromq.protocol.fastjson import dumps_pretty
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
 from pyromq.store.json_file import JsonFile
 

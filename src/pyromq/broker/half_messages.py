@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.properties import (
     CHECK_IMMUNITY_TIME_IN_SECONDS,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
@@ -28,7 +26,7 @@ from pyromq.protocol.properties import (
     decode_properties,
     encode_properties,
 )
-from pyromq.protocol.record import (
+from pyromq.protocol.messages.record import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     Record,
@@ -37,6 +35,8 @@ from pyromq.protocol.record import (
     read_head,
     read_tail,
 )
+from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.results import PutResult
 
 QUEUE: Final = 0  # half messages, op messages and given-up ones have one queue each

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from pyromq.clock import Clock, Timer
+from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
@@ -51,7 +51,7 @@ class LongPolling:
         self._by_queue: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._by_connection: dict[Connection, set[HeldPull]] = {}
         self._count = 0
-        self._timer: Timer | None = None
+        self._timer: TimerHandle | None = None
         self._closed = False
 
     def __len__(self) -> int:

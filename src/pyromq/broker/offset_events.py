@@ -13,13 +13,13 @@ from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import StoreError
 from pyromq.protocol.bodies import OffsetMovedEvent, encode
-from pyromq.protocol.filter import tag_code
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.properties import KEYS, TAGS, encode_properties
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import OFFSET_MOVED_TOPIC
-from pyromq.protocol.properties import KEYS, TAGS, encode_properties
-from pyromq.protocol.record import Record
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import GetResult
 

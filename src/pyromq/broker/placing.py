@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pyromq.errors import MessageIllegal, NoPermission
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.properties import (
     DELAY,
     START_DELIVER_TIME,
     TIMER_DELAY_MS,
@@ -18,7 +18,7 @@ from pyromq.protocol.properties import (
     TIMER_OUT_MS,
     TRANSACTION_PREPARED,
 )
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.record import Record
 
 Place = Callable[[Record, dict[str, str]], None]
 """Changes a record, given its properties taken apart; raises BrokerError to refuse it."""

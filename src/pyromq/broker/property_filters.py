@@ -8,10 +8,10 @@ from typing import Final
 from pyromq.broker.functions import FilterFunctions, FunctionScan
 from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.filter import FUNCTION, SQL92
-from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import read_properties
-from pyromq.protocol.sql92.filter import SqlFilter, compile_sql
+from pyromq.protocol.messages.properties import decode_properties
+from pyromq.protocol.messages.record import read_properties
+from pyromq.protocol.sql92.sql_filter import SqlFilter, compile_sql
+from pyromq.protocol.tag_filter import FUNCTION, SQL92
 from pyromq.store.readable import PropertyFilter
 
 MOST_SCANNED: Final = 800  # as RocketMQ

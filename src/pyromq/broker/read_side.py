@@ -29,7 +29,7 @@ from pyromq.broker.tables import Tables
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH, encode_host
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.round import Round

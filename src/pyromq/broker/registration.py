@@ -23,7 +23,7 @@ from pyromq.protocol.bodies import (
 from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
-from pyromq.protocol.record import body_crc
+from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 
 logger = logging.getLogger(__name__)

@@ -6,10 +6,8 @@ from msgspec.structs import replace
 
 from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import SubscriptionGroupConfig
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.message_id import encode_offset_id
-from pyromq.protocol.names import SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.message_id import encode_offset_id
+from pyromq.protocol.messages.properties import (
     CAUSE,
     DELAY,
     MAX_PROPERTIES_LENGTH,
@@ -21,7 +19,9 @@ from pyromq.protocol.properties import (
     decode_properties,
     encode_properties,
 )
-from pyromq.protocol.record import Record, RecordHead, read_head, read_tail
+from pyromq.protocol.messages.record import Record, RecordHead, read_head, read_tail
+from pyromq.protocol.names import SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from pyromq.protocol.tag_filter import tag_code
 
 MAX_CAUSE = 1000
 """Characters of a cause that are kept: it comes from a peer, and properties have a limit."""

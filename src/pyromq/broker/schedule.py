@@ -21,9 +21,9 @@ from pyromq.broker.schedule_recovery import find_delivered
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, StoreError
+from pyromq.protocol.messages.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, encode_properties
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, encode_properties
-from pyromq.protocol.record import Record
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore
 

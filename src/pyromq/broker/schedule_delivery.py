@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from pyromq.broker.topics import TopicTable
 from pyromq.errors import LocalProtocolError, MessageTooLarge
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TAGS
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import TRANSACTION_HALF_TOPIC, check_topic
-from pyromq.protocol.properties import REAL_QUEUE_ID, REAL_TOPIC, TAGS
-from pyromq.protocol.record import Record
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.message_store import MessageStore, PutResult
 
 logger = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 from pyromq.broker.acknowledgements import Acknowledgements
 from pyromq.broker.schedule_delivery import Deliveries
 from pyromq.broker.schedule_queue import ScheduleQueue
-from pyromq.clock import Clock, Timer
+from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import CorruptRecord, MalformedHeader, StoreError
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import read_head
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import read_head
 from pyromq.store.consume_queue import ConsumeQueueEntry
 from pyromq.store.message_store import MessageStore, PutResult
 
@@ -72,7 +72,7 @@ class DelayLevel:
         self._clock = clock
         self._next = 0  # to be put; up to `offset` all is stored
         self._delivered: frozenset[int] = frozenset()  # further on in the queue, before a restart
-        self._timer: Timer | None = None
+        self._timer: TimerHandle | None = None
         self._batches: deque[_Batch] = deque()
         self._is_sync = store.config.flush_disk_type == "SYNC_FLUSH"
         self._most_pending = _MOST_PENDING if self._is_sync else 1

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Final
 
 from pyromq.errors import OffsetOutOfRange
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.record import decode_messages
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
 from pyromq.store.message_store import MessageStore
 

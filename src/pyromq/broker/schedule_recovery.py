@@ -15,9 +15,9 @@ from typing import Final
 
 from pyromq.broker.delay_offsets import Progress
 from pyromq.broker.schedule_queue import ScheduleQueue
+from pyromq.protocol.messages.properties import DELAY, REAL_TOPIC, UNIQ_KEY, find_property
+from pyromq.protocol.messages.record import read_head, read_properties
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import DELAY, REAL_TOPIC, UNIQ_KEY, find_property
-from pyromq.protocol.record import read_head, read_properties
 from pyromq.store.message_store import MessageStore
 
 logger = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from pyromq.broker.property_filters import Filters, accepts_record
 from pyromq.errors import BrokerError, LocalProtocolError, NoPermission
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.filter import FUNCTION, parse_tags
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
+from pyromq.protocol.messages.record import read_properties
 from pyromq.protocol.names import RETRY_PREFIX
-from pyromq.protocol.properties import RETRY_TOPIC, find_property
-from pyromq.protocol.record import read_properties
+from pyromq.protocol.tag_filter import FUNCTION, parse_tags
 from pyromq.store.readable import PropertyFilter
 
 SUBSCRIPTION_FLAG = 4

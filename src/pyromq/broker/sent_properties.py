@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pyromq.broker.placing import has_level, is_prepared, is_timed, may_be_special
 from pyromq.errors import MessageIllegal
-from pyromq.protocol.filter import tag_code
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.properties import (
     CLUSTER,
     TAGS,
     WAIT,
@@ -19,6 +18,7 @@ from pyromq.protocol.properties import (
     find_property,
     join_properties,
 )
+from pyromq.protocol.tag_filter import tag_code
 
 Stored = tuple[bytes, int, dict[str, str] | None]
 """The text to store, the hash of the tag, and the properties one by one where the message may be a special one."""

@@ -30,7 +30,7 @@ from pyromq.broker.timer_service import TimerService
 from pyromq.broker.transaction_service import TransactionService
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
-from pyromq.protocol.hosts import encode_host
+from pyromq.protocol.messages.hosts import encode_host
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.config import StoreConfig
 from pyromq.store.json_file import JsonFile

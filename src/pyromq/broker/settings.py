@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pyromq.broker.config import BrokerConfig, parse_properties, settings_of
 from pyromq.broker.config_keys import BROKER_KEYS, STORE_KEYS
 from pyromq.errors import BrokerError, ConfigError, NoPermission, ServiceNotAvailable
-from pyromq.protocol.body_codec import Body, decode, encode
+from pyromq.protocol.bodies.codec import Body, decode, encode
 from pyromq.store.json_file import JsonFile
 
 logger = logging.getLogger(__name__)

@@ -26,9 +26,9 @@ from pyromq.broker.timer_window import Window
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import CorruptRecord, ServiceNotAvailable, StoreError, SystemBusy
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.record import Record
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore
 from pyromq.store.pending_table import Pending, PendingTable, Progress

@@ -12,7 +12,7 @@ from pyromq.broker.schedule_delivery import Deliveries
 from pyromq.broker.timer_ledger import Ledger
 from pyromq.broker.timer_records import delivered, due_of, read_waiting
 from pyromq.broker.timer_window import Window
-from pyromq.clock import Clock, Timer
+from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import StoreError
 from pyromq.store.message_store import MessageStore
 from pyromq.store.pending_table import Pending
@@ -48,7 +48,7 @@ class TimerDelivery:
         self._acknowledgements = acknowledgements
         self._clock = clock
         self._under_way: dict[int, Pending] = {}
-        self._alarm: Timer | None = None
+        self._alarm: TimerHandle | None = None
         self._started_ms: int | None = None
         self._is_failing = False
 

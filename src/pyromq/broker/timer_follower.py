@@ -13,8 +13,8 @@ from typing import Final
 
 from pyromq.broker.timer_ledger import Ledger
 from pyromq.broker.timer_records import TIMER_QUEUE, delivered_origin, due_of, is_delivery, meaning, read_waiting
+from pyromq.protocol.messages.record import decode_messages, read_head, read_properties
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.record import decode_messages, read_head, read_properties
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.log_walk import Walked
 from pyromq.store.message_store import MessageStore

@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 
 from pyromq.broker.schedule_delivery import stored_again
 from pyromq.errors import MessageIllegal, ProtocolError
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import (
     KEYS,
     MAX_PROPERTIES_LENGTH,
     PRODUCER_GROUP,
@@ -37,7 +36,8 @@ from pyromq.protocol.properties import (
     encode_properties,
     find_property,
 )
-from pyromq.protocol.record import Record, decode_messages
+from pyromq.protocol.messages.record import Record, decode_messages
+from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.store.pending_table import Pending
 
 TIMER_QUEUE: Final = 0

@@ -12,8 +12,9 @@ from pyromq.broker.figures import Series
 from pyromq.broker.saver import Saver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
-from pyromq.protocol.fastjson import dumps_pretty
+from pyromq.protocol.messages.record import MULTI_TAGS_FLAG
 from pyromq.protocol.names import (
     BENCHMARK_TOPIC,
     NO_SEND_TOPICS,
@@ -26,7 +27,6 @@ from pyromq.protocol.names import (
     is_system_topic,
     reply_topic,
 )
-from pyromq.protocol.record import MULTI_TAGS_FLAG
 from pyromq.store.json_file import JsonFile
 
 logger = logging.getLogger(__name__)

@@ -35,9 +35,9 @@ from pyromq.errors import ConnectionLost, StoreError
 from pyromq.protocol.codes import LanguageCode, RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.transactions import CheckTransactionStateRequestHeader
-from pyromq.protocol.message_id import encode_offset_id
+from pyromq.protocol.messages.message_id import encode_offset_id
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
-from pyromq.protocol.record import Record
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from pyromq.broker.half_messages import Half, Identity, read_half
 from pyromq.broker.placing import has_level, is_timed
+from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
-from pyromq.protocol.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.store.message_store import MessageStore
 
 _MOST: Final = 64  # copies of one half message: it is asked about 15 times

@@ -16,8 +16,8 @@ from typing import Final
 
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.broker.half_messages import QUEUE
+from pyromq.protocol.messages.record import body_crc, decode_messages
 from pyromq.protocol.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.protocol.record import body_crc, decode_messages
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import GetStatus
 

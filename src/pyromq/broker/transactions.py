@@ -26,10 +26,10 @@ from pyromq.broker.topics import TopicTable
 from pyromq.broker.transaction_ledger import Ledger
 from pyromq.errors import BrokerError, MessageIllegal, NoPermission, StoreError, TopicNotFound
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader, TransactionState
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
+from pyromq.protocol.messages.record import Record, read_head
 from pyromq.protocol.names import TRANSACTION_HALF_TOPIC
-from pyromq.protocol.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
-from pyromq.protocol.record import Record, read_head
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import GetStatus
 

@@ -18,7 +18,7 @@ from pyromq.client.environment import environment_credentials
 from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.errors import PyroMQError
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 
 _DUE = struct.Struct(">d")

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 
 def iso_time(timestamp_ms: int) -> str:

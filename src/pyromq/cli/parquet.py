@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyromq.errors import NotSupported
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 _ROWS_A_GROUP = 5000
 

@@ -20,7 +20,7 @@ from pyromq.client.topic_reader import TopicReader
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 ADMIN_GROUP = "pyromq-admin"
 

@@ -18,9 +18,9 @@ from pyromq.clock import Clock
 from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, dlq_topic
-from pyromq.protocol.sql92.filter import SqlFilter, compile_sql
+from pyromq.protocol.sql92.sql_filter import SqlFilter, compile_sql
 
 __all__ = ["EVERY", "DeadLetterTopic", "DeadLetters", "Letter", "Wanted"]
 

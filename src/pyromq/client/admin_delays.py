@@ -9,8 +9,8 @@ from msgspec import Struct
 from pyromq.client.api import BrokerApi
 from pyromq.client.timer_calls import Waiting, cancel_waiting, list_waiting
 from pyromq.errors import NotSupported, NotSupportedByServer
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
 
 Masters = Callable[[], Awaitable[Mapping[str, str]]]
 """Gives the address of every broker's master, by name."""

@@ -16,7 +16,7 @@ from pyromq.client.admin_groups_results import GroupDescription, GroupListing, G
 from pyromq.client.admin_groups_sight import Sight, look
 from pyromq.errors import GroupNotFound
 from pyromq.protocol.bodies import ConsumerConnection, OffsetWrapper, SubscriptionGroupConfig
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
 
 WATCH = 1.0

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from pyromq.client.heads import Head, away_since_ms, blocked_of, heads_of
 from pyromq.protocol.bodies import ConsumerRunningInfo, ConsumeType, ProcessQueueInfo
-from pyromq.protocol.filter import EVERYTHING
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import EVERYTHING
 
 PULL_SILENCE = 60.0
 """Seconds without a pull after which an owner does not want messages; a long poll takes 30 at most."""

@@ -27,7 +27,7 @@ from pyromq.protocol.headers.admin import (
     InvokeBrokerToResetOffsetRequestHeader,
 )
 from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 STATS_TIMEOUT = 15.0
 """For a broker to read the times of many queues."""

@@ -10,8 +10,8 @@ from msgspec import Struct
 from pyromq.client.admin_groups_results import Member, Opinion, TopicSubscription
 from pyromq.errors import LocalProtocolError
 from pyromq.protocol.bodies import Connection, ConsumerConnection, ConsumerRunningInfo, SubscriptionData
-from pyromq.protocol.filter import TAG, parse_tags
 from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.tag_filter import TAG, parse_tags
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_RELEASE = 213  # 4.0.0; a minor release has twenty numbers, a snapshot and a release for each patch

@@ -20,7 +20,7 @@ from pyromq.client.routes import read_queues
 from pyromq.client.start_from import first_offset_since, to_ms
 from pyromq.errors import ClientError, GroupNotFound
 from pyromq.protocol.bodies import ConsumeType, MessageModel
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX, TOOLS_CONSUMER_GROUP
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.routes import read_queues
 from pyromq.client.start_from import plain_pull
 from pyromq.errors import NoRoute, PyroMQError
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import RETRY_PREFIX, TOOLS_CONSUMER_GROUP
-from pyromq.protocol.record import decode_messages
 
 PULL_TIMEOUT = 5.0
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from pyromq.protocol.bodies import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionGroupConfig
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import BUILT_IN_GROUPS, RETRY_PREFIX, is_system_group
 
 

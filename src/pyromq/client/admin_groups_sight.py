@@ -20,7 +20,7 @@ from pyromq.protocol.bodies import (
     SubscriptionData,
     SubscriptionGroupConfig,
 )
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 
 class BrokerView(NamedTuple):

@@ -25,7 +25,7 @@ from pyromq.protocol.bodies import (
 )
 from pyromq.protocol.codes import PERM_READ, PERM_WRITE, RequestCode
 from pyromq.protocol.headers.admin import QueryTopicConsumeByWhoRequestHeader
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 
 

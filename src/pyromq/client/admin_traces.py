@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.publish import MASTER_ID
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.names import TRACE_TOPIC
-from pyromq.protocol.trace import (
+from pyromq.protocol.trace_records import (
     ConsumeCode,
     EndTransaction,
     MessageType,
@@ -20,7 +20,7 @@ from pyromq.protocol.trace import (
     SubAfter,
     SubBefore,
     TraceRecord,
-    decode_records,
+    decode_trace_records,
     record_keys,
 )
 
@@ -142,7 +142,7 @@ class _Written(Struct, frozen=True):
 
 def _written(messages: Iterable[MessageExt]) -> list[_Written]:
     """Return the records of trace messages; what came twice, for a trace message was sent again, counts once."""
-    found = {record: _Written(record, one.born_host) for one in messages for record in decode_records(one.body)}
+    found = {record: _Written(record, one.born_host) for one in messages for record in decode_trace_records(one.body)}
     return list(found.values())
 
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 from pyromq.client.api import BrokerApi
 from pyromq.client.calls import CALL_TIMEOUT, broker_error
 from pyromq.errors import NotSupported
-from pyromq.protocol import properties as names
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers import Header
@@ -18,8 +17,9 @@ from pyromq.protocol.headers.transactions import (
     ListTransactionsResponseHeader,
     ResumeCheckHalfMessageRequestHeader,
 )
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 
 _AT_A_TIME = 100
 

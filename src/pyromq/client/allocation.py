@@ -12,7 +12,7 @@ from hashlib import md5
 from typing import TypeVar
 
 from pyromq.errors import ClientError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 _T = TypeVar("_T")
 _WORD = 2**64 - 1

@@ -45,9 +45,9 @@ from pyromq.protocol.headers.send import (
     SendMessageResponseHeader,
     read_place,
 )
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TBW102
-from pyromq.protocol.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 
 QUERY_TIMEOUT = 18.0

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from pyromq.client.process_queue import HeldQueue
 from pyromq.client.pull_loop import PullLoop
 from pyromq.errors import ClientError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 Q = TypeVar("Q", bound=HeldQueue)
 

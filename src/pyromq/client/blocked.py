@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 logger = logging.getLogger(__name__)
 

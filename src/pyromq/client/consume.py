@@ -19,7 +19,7 @@ from pyromq.client.push_queue import PushQueue
 from pyromq.client.send_back import SendBack
 from pyromq.client.workers import Job
 from pyromq.clock import Clock
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
 

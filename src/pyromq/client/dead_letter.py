@@ -10,8 +10,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pyromq.errors import ClientError
-from pyromq.protocol import properties as names
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.names import DLQ_PREFIX
 
 # Brokers and clients write these, though Java's clients would not refuse them to a user.

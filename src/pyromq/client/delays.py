@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from pyromq.errors import InvalidMessage
-from pyromq.protocol.message import Message
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.messages.properties import (
     DELAY,
     START_DELIVER_TIME,
     TIMER_DELAY_MS,

@@ -27,9 +27,9 @@ from pyromq.errors import (
 )
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.protocol.messages.record import TRANSACTION_PREPARED
 from pyromq.protocol.names import TBW102, with_namespace, without_namespace
-from pyromq.protocol.record import TRANSACTION_PREPARED
 
 # Answers that another broker may not give. SYSTEM_BUSY is not among them: more sends would not help.
 RETRY_CODES = frozenset(

@@ -20,11 +20,11 @@ from pyromq.client.window import Window
 from pyromq.clock import Clock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.command import RemotingCommand
+from pyromq.protocol.frame_templates import SendFrames, SignedSendFrames
 from pyromq.protocol.headers import encode_json
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.protocol.messages.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from pyromq.protocol.names import TBW102
-from pyromq.protocol.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from pyromq.protocol.send_frames import SendFrames, SignedSendFrames
 
 _MAX_KINDS = 1000
 _LONGEST_KEYS = 1000  # these, and tags, stay far below what a record can hold: no need to count bytes

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pyromq.client.publish import PublishInfo
 from pyromq.clock import Clock
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 # Who took at least so many milliseconds is not available for so many seconds.
 _LATENCIES_MS = (50, 100, 550, 1000, 2000, 3000, 15_000)

@@ -18,10 +18,10 @@ from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.client.subscriptions import Subscription
 from pyromq.errors import ClientError
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import RETRY_PREFIX, without_namespace
-from pyromq.protocol.properties import RETRY_TOPIC, find_property
-from pyromq.protocol.record import decode_messages
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from pyromq.client.routes import Routes
 from pyromq.client.subscriptions import Subscription
 from pyromq.errors import NoRoute, NotSupported, NotSupportedByServer, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData
-from pyromq.protocol.filter import FUNCTION
+from pyromq.protocol.tag_filter import FUNCTION
 
 OLDEST_VERSION = 232  # RocketMQ 4.1: an older broker would take the expression for tags
 

@@ -30,7 +30,7 @@ from pyromq.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 LOCK_TIMEOUT = 1.0
 

@@ -7,7 +7,7 @@ import asyncio
 from pyromq.client.line import Line
 from pyromq.client.process_queue import ProcessQueue
 from pyromq.errors import AccessDenied
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 
 class HandOut:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pyromq.client.blocked import BLOCKED_PROPERTY, BlockedQueue
 from pyromq.client.workers import Job
 from pyromq.protocol.bodies import ConsumerRunningInfo
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from pyromq.client.results import SendResult
 from pyromq.protocol.headers.transactions import TransactionState
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from pyromq.client.outgoing import Element, Outbox, Outgoing, size_in_batch
 from pyromq.client.results import SendResult
-from pyromq.clock import Clock, Timer
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.clock import Clock, TimerHandle
+from pyromq.protocol.messages.message import Message, MessageQueue
 
 _MOST_BYTES = 256 * 1024
 _MOST_MESSAGES = 1000
@@ -20,7 +20,7 @@ _Key = tuple[str, bool, MessageQueue | None]
 
 class _Batch(Struct, eq=False):
     first: Message
-    timer: Timer
+    timer: TimerHandle
     elements: list[Element] = field(default_factory=list)
     waiting: list[asyncio.Future[SendResult]] = field(default_factory=list)
     size: int = 0

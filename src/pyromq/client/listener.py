@@ -8,7 +8,7 @@ from typing import Any, get_origin, get_type_hints
 
 from pyromq.client.threads import ListenerThreads
 from pyromq.errors import ClientError
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 Listener = Callable[[MessageExt], object] | Callable[[list[MessageExt]], object]
 """Takes a message, or a list of them if it is annotated so; may be a coroutine function."""

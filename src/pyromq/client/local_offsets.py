@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyromq.errors import ClientError, ProtocolError
 from pyromq.protocol.bodies import ResetOffsetBody, decode
-from pyromq.protocol.fastjson import dumps_pretty
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.messages.message import MessageQueue
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from pyromq.client.listener import is_async
 from pyromq.client.outcomes import UNKNOWN, cause_of
 from pyromq.client.threads import ListenerThreads
 from pyromq.protocol.headers.transactions import TransactionState
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import asyncio
 from pyromq.client.api import BrokerApi
 from pyromq.client.routes import Routes
 from pyromq.errors import MalformedHeader
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.message_id import decode_offset_id, near_time_ms
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import decode_offset_id, near_time_ms
 
 _MARGIN_MS = 24 * 3600 * 1000  # clocks and time zones differ
 

@@ -11,7 +11,7 @@ from pyromq.client.periodic import Periodic
 from pyromq.client.rebalance import Rebalance
 from pyromq.client.requests import GroupMember
 from pyromq.errors import NoRoute
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 REBALANCE_INTERVAL = 20.0
 

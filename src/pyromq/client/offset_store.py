@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pyromq.client.api import BrokerApi
 from pyromq.client.routes import Routes
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 
 class OffsetStore(Protocol):

@@ -12,13 +12,13 @@ from msgspec import Struct
 from pyromq.client.address import local_address
 from pyromq.clock import Clock
 from pyromq.errors import InvalidMessage
-from pyromq.protocol import properties as names
-from pyromq.protocol.batch import BatchElement, element_size, encode_batch
-from pyromq.protocol.compression import COMPRESSED_FLAG, compress
-from pyromq.protocol.message import Message
-from pyromq.protocol.message_id import UniqueIds
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.batch import BatchElement, element_size, encode_batch
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG, compress
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.messages.message_id import UniqueIds
+from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
-from pyromq.protocol.properties import encode_properties
 
 _COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
 _MOST_WITH_CARGO = names.MAX_PROPERTIES_LENGTH - 2048  # brokers add properties of their own, with every retry

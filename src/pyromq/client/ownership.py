@@ -18,7 +18,7 @@ from pyromq.client.push_queue import PushQueue
 from pyromq.client.queue_locks import QueueLocks
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import BrokerError, PyroMQError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 logger = logging.getLogger(__name__)
 

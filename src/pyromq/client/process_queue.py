@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from pyromq.client.config import FlowControl
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 
 class HeldQueue(ABC):

@@ -29,7 +29,7 @@ from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
 
 _MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024

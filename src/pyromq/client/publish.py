@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pyromq.errors import ClientError, InvalidMessage
 from pyromq.protocol.bodies import QueueData, TopicRouteData
 from pyromq.protocol.codes import PERM_WRITE
-from pyromq.protocol.filter import java_hash
-from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.protocol.tag_filter import java_hash
 
 MASTER_ID = 0
 

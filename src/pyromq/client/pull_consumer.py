@@ -19,9 +19,9 @@ from pyromq.client.subscriptions import Expression, subscribe_all
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.filter import EVERYTHING
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
+from pyromq.protocol.tag_filter import EVERYTHING
 
 
 class LitePullConsumer:

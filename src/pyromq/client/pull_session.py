@@ -29,7 +29,7 @@ from pyromq.client.subscriptions import Expression, Subscription, subscribe
 from pyromq.clock import Clock
 from pyromq.errors import AccessDenied, BrokerError
 from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from pyromq.client.tracing import Tracing
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
 
 CONSUME_TIMEOUT = timedelta(minutes=15)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import FlowControl
 from pyromq.client.process_queue import HeldQueue
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 
 class PushQueue(HeldQueue):

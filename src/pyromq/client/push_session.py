@@ -47,9 +47,9 @@ from pyromq.protocol.bodies import (
     ConsumeType,
     MessageModel,
 )
-from pyromq.protocol.filter import EVERYTHING
-from pyromq.protocol.message import MessageExt, MessageQueue, reply_channel
+from pyromq.protocol.messages.message import MessageExt, MessageQueue, reply_channel
 from pyromq.protocol.names import retry_topic
+from pyromq.protocol.tag_filter import EVERYTHING
 
 logger = logging.getLogger(__name__)
 

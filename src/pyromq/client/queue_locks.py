@@ -19,7 +19,7 @@ from pyromq.client.push_queue import PushQueue
 from pyromq.client.routes import Routes
 from pyromq.clock import Clock
 from pyromq.errors import PyroMQError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 logger = logging.getLogger(__name__)
 

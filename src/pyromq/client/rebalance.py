@@ -13,7 +13,7 @@ from pyromq.client.heartbeats import Heartbeats
 from pyromq.client.routes import Routes, read_queues
 from pyromq.errors import AccessDenied, BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import TopicRouteData
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX
 
 logger = logging.getLogger(__name__)

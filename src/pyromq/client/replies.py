@@ -6,11 +6,11 @@ import asyncio
 import logging
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol import properties as names
 from pyromq.protocol.headers.send import PushReplyMessageToClientRequestHeader
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH, encode_host
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import encode_properties, join_properties
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import encode_properties, join_properties
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from pyromq.client.outgoing import Outbox
 from pyromq.client.routes import Routes
 from pyromq.clock import Clock
 from pyromq.errors import ClientError
-from pyromq.protocol import properties as names
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import CLIENT_INNER_PRODUCER_GROUP, TBW102, reply_topic
 
 REPLY_TIMEOUT = 10.0  # the broker waits as long for the requester

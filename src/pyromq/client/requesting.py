@@ -9,8 +9,8 @@ from pyromq.client.instance import ClientInstance
 from pyromq.client.results import SendResult
 from pyromq.clock import wait_for
 from pyromq.errors import RequestTimeout
-from pyromq.protocol import properties as names
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import MessageExt
 
 Send = Callable[[Mapping[str, str], float], Awaitable[SendResult]]
 """Sends the request with these properties, within so many seconds."""

@@ -31,9 +31,9 @@ from pyromq.protocol.headers.clients import (
 )
 from pyromq.protocol.headers.send import PushReplyMessageToClientRequestHeader
 from pyromq.protocol.headers.transactions import CheckTransactionStateRequestHeader
-from pyromq.protocol.message import MessageExt, MessageQueue
-from pyromq.protocol.properties import PRODUCER_GROUP
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.properties import PRODUCER_GROUP
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.connection import Connection, Handler
 
 logger = logging.getLogger(__name__)

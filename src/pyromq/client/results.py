@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.transactions import TransactionState
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 
 class SendStatus(StrEnum):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from pyromq.client.api import BrokerApi
 from pyromq.client.publish import PublishInfo
 from pyromq.client.routes import Routes
-from pyromq.protocol import properties as names
-from pyromq.protocol.compression import COMPRESSED_FLAG, COMPRESSION_TYPE_MASK
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG, COMPRESSION_TYPE_MASK
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import CLIENT_INNER_PRODUCER_GROUP, TBW102, retry_topic, with_namespace
-from pyromq.protocol.properties import encode_properties
 
 COPY_TIMEOUT = 5.0
 FIRST_RETRY_LEVEL = 3

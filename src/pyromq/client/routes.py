@@ -12,7 +12,7 @@ from pyromq.client.publish import MASTER_ID, PublishInfo, write_queues
 from pyromq.errors import NoRoute, PyroMQError
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.codes import PERM_READ
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TBW102
 
 logger = logging.getLogger(__name__)

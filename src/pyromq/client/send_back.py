@@ -11,7 +11,7 @@ from pyromq.client.retry_copy import RetryCopies
 from pyromq.client.routes import Routes
 from pyromq.errors import PyroMQError
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.names import with_namespace
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from pyromq.client.api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import ConsumeFromWhere
-from pyromq.protocol.filter import EVERYTHING, TAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.tag_filter import EVERYTHING, TAG
 
 StartFrom = Literal["latest", "earliest", "last", "first"] | datetime
 Start = Literal["latest", "earliest"] | int

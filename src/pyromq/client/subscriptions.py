@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import SubscriptionData
-from pyromq.protocol.filter import FUNCTION, SQL92, TAG, parse_tags
 from pyromq.protocol.names import check_topic, with_namespace
-from pyromq.protocol.sql92.filter import compile_sql
+from pyromq.protocol.sql92.sql_filter import compile_sql
+from pyromq.protocol.tag_filter import FUNCTION, SQL92, TAG, parse_tags
 
 
 class Sql(Struct, frozen=True):

@@ -11,14 +11,14 @@ from pyromq.client.heartbeats import Heartbeats
 from pyromq.errors import NotSupported
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
-from pyromq.protocol.headers.timer import (
+from pyromq.protocol.headers.timed_messages import (
     ListTimedMessagesRequestHeader,
     ListTimedMessagesResponseHeader,
     RecallMessageRequestHeader,
 )
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.recall_handle import RecallHandle, encode_handle
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import RecallHandle, encode_handle
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.client import RemotingClient
 
 _NOT_WAITING = ResponseCode.ILLEGAL_OPERATION

@@ -10,11 +10,11 @@ from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.errors import NoRoute
 from pyromq.protocol.bodies import TopicRouteData
-from pyromq.protocol.filter import EVERYTHING
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
-from pyromq.protocol.record import decode_messages
+from pyromq.protocol.tag_filter import EVERYTHING
 
 PULL_TIMEOUT = 10.0
 _MESSAGES_A_PULL = 1000

@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from pyromq.clock import Clock, Timer, wait_for
+from pyromq.clock import Clock, TimerHandle, wait_for
 from pyromq.errors import PyroMQError
-from pyromq.protocol.message import Message
-from pyromq.protocol.trace import TraceRecord, encode_record, record_keys
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.trace_records import TraceRecord, encode_trace_record, record_keys
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class TraceCounts(Struct, frozen=True):
 class _Segment(Struct, eq=False):
     """One trace message in the making."""
 
-    timer: Timer
+    timer: TimerHandle
     texts: list[bytes] = field(default_factory=list)
     size: int = 0
     keys: dict[str, None] = field(default_factory=dict)  # in the order they came
@@ -77,7 +77,7 @@ class TraceDispatcher:
             self._add(record)
 
     def _add(self, record: TraceRecord) -> None:
-        text = encode_record(record).encode()
+        text = encode_trace_record(record).encode()
         keys = record_keys(record)
         if sum(map(_key_size, keys)) > _MOST_KEY_BYTES:
             keys = keys[:1]

@@ -14,11 +14,11 @@ from pyromq.client.api import DEFAULT_REGION
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, EndContext, SendContext, SendHook
 from pyromq.client.results import SendResult, SendStatus
 from pyromq.clock import Clock
-from pyromq.protocol import properties as names
-from pyromq.protocol.message import Message, MessageExt
-from pyromq.protocol.message_id import UniqueIds
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.message_id import UniqueIds
 from pyromq.protocol.names import without_namespace
-from pyromq.protocol.trace import (
+from pyromq.protocol.trace_records import (
     TRANSACTION_STATES,
     ConsumeCode,
     EndTransaction,

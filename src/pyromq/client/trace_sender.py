@@ -13,7 +13,7 @@ from pyromq.client.results import SendResult
 from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.clock import Clock
 from pyromq.errors import ClientError
-from pyromq.protocol.message import Message
+from pyromq.protocol.messages.message import Message
 from pyromq.protocol.names import MAX_GROUP_LENGTH
 
 _TIMEOUT: Final = 5.0

@@ -26,9 +26,15 @@ from opentelemetry.trace import (
 
 from pyromq.client.hooks import ConsumeContext, ConsumeHook
 from pyromq.client.results import SendResult, TransactionResult
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.properties import (
+    DELAY,
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    RESERVED_NAMES,
+    TIMER_DELIVER_MS,
+)
 from pyromq.protocol.names import without_namespace
-from pyromq.protocol.properties import DELAY, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, RESERVED_NAMES, TIMER_DELIVER_MS
 
 T = TypeVar("T")
 _Value = str | int | Sequence[str]

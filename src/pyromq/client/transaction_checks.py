@@ -13,7 +13,7 @@ from pyromq.errors import ConnectionLost
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)

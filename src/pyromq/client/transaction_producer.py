@@ -26,12 +26,12 @@ from pyromq.client.transaction_checks import CheckAnswers, end_command
 from pyromq.client.window import Window
 from pyromq.clock import wait_for
 from pyromq.errors import ClientError, PyroMQError
-from pyromq.protocol import properties as names
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
-from pyromq.protocol.message_id import decode_offset_id
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.messages.record import TRANSACTION_PREPARED
 from pyromq.protocol.names import SELF_TEST_TOPIC, without_namespace
-from pyromq.protocol.record import TRANSACTION_PREPARED
 
 logger = logging.getLogger(__name__)
 

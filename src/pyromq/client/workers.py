@@ -15,7 +15,7 @@ from pyromq.client.line import Line
 from pyromq.client.pace import Pace
 from pyromq.client.push_queue import PushQueue
 from pyromq.clock import Clock, wait_for
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
 

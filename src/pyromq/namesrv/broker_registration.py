@@ -10,7 +10,7 @@ from pyromq.protocol import bodies
 from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
-from pyromq.protocol.record import body_crc
+from pyromq.protocol.messages.record import body_crc
 
 WHOLE_BODY_VERSION: Final = 37  # 3.0.11; brokers before it sent their topic table alone
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from pyromq.protocol.body_codec import Body, decode, encode
+from pyromq.protocol.bodies.codec import Body, decode, encode
 from pyromq.store.json_file import JsonFile
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "broker-a:8;broker-b:8"

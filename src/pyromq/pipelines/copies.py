@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from pyromq.errors import ClientError, TaskRepeated
 from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.pipelines.outcome import Stopped
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.properties import SHARDING_KEY
 from pyromq.protocol.names import check_group
-from pyromq.protocol.properties import SHARDING_KEY
 from pyromq.spark.errors import one_line
 from pyromq.spark.offsets import Offsets
 

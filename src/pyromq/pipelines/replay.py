@@ -19,7 +19,7 @@ from pyromq.pipelines.outcome import Outcome, Progress, Stopped
 from pyromq.pipelines.reading import at_least
 from pyromq.pipelines.selecting import Wish, check_wish, choose, first_topic
 from pyromq.pipelines.sending import Sending, tasks_for
-from pyromq.protocol import properties as names
+from pyromq.protocol.messages import properties as names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

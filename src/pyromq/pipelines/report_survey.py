@@ -20,7 +20,7 @@ from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC, dlq_topic, is_system_group, retry_topic
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.queues import Queues

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pyromq.errors import ConfigError
 from pyromq.pipelines.cluster import cluster
 from pyromq.pipelines.reading import ARCHIVE_SCHEMA, KEPT_COLUMNS
-from pyromq.protocol import properties as names
+from pyromq.protocol.messages import properties as names
 from pyromq.protocol.names import DLQ_PREFIX
 from pyromq.spark.errors import one_line
 

@@ -21,7 +21,7 @@ from pyromq.client.transaction_producer import TransactionProducer
 from pyromq.pipelines.orders import REASONS, STATES
 from pyromq.pipelines.shop_groups import Seen, Stock
 from pyromq.protocol.headers.transactions import TransactionState
-from pyromq.protocol.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 
 RUBBISH = (
     b"an order for 3 lamps, please",

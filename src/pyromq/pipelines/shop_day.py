@@ -17,7 +17,7 @@ from pyromq.client.transaction_producer import TransactionProducer
 from pyromq.pipelines.shop import Fate, Shop
 from pyromq.pipelines.shop_groups import EXPENSIVE, Logistics, Marketing, Stock, fails_once, has_no_address
 from pyromq.protocol.headers.transactions import TransactionState
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt
 
 LOGISTICS_GROUP = "demo-logistics"
 REPAIRED = "orders-repaired"

@@ -7,8 +7,8 @@ import json
 
 from pyromq.client.outcomes import DeadLetter, RetryLater
 from pyromq.pipelines.orders import STATES
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.properties import RESENDS
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import RESENDS
 
 EXPENSIVE = 25_000
 _RETRY_AFTER = 1.0

@@ -22,7 +22,7 @@ from pyromq.pipelines.outcome import Outcome, Progress
 from pyromq.pipelines.reading import KEPT_COLUMNS, at_least
 from pyromq.pipelines.watching import Watched, start_and_watch
 from pyromq.pipelines.widening import backlog, prepare, welcome
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_group, check_topic
 from pyromq.spark.ship import carried
 

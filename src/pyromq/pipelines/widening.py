@@ -12,7 +12,7 @@ from pyromq.client.publish import MASTER_ID
 from pyromq.client.routes import read_queues
 from pyromq.errors import ConfigError, NoRoute
 from pyromq.pipelines.cluster import brokers_of, cluster
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets
 
 _ROUTE_PATIENCE = 30.0

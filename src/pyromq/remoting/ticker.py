@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from pyromq.clock import Clock, Timer
+from pyromq.clock import Clock, TimerHandle
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class Ticker:
         self._clock = clock
         self._interval = interval
         self._sweep = sweep
-        self._timer: Timer | None = None
+        self._timer: TimerHandle | None = None
 
     def start(self) -> None:
         """Tick from now on, unless it already does."""

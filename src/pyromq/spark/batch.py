@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyromq.protocol.filter import EVERYTHING
+from pyromq.protocol.tag_filter import EVERYTHING
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import Slices, plan
 from pyromq.spark.positions import bounds

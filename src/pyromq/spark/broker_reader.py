@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyromq.errors import CorruptRecord
-from pyromq.protocol.filter import parse_tags
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.brokers import Brokers, connect
 from pyromq.spark.columns import Columns

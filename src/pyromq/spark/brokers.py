@@ -20,10 +20,10 @@ from pyromq.client.routes import Routes, read_queues
 from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION, first_offset_since
 from pyromq.errors import AccessDenied, NoRoute, PyroMQError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.filter import EVERYTHING, TAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import REPLY_SUFFIX, TOOLS_CONSUMER_GROUP
+from pyromq.protocol.tag_filter import EVERYTHING, TAG
 from pyromq.spark.offsets import Offsets, queue_name
 from pyromq.spark.queues import is_for_patterns
 

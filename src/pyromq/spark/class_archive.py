@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyromq.errors import ConfigError
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.record import Record
 from pyromq.spark.java import QUIET_ARCHIVES, archive_path
 from pyromq.spark.session import session
 from pyromq.store.config import StoreConfig

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pyromq.errors import CorruptRecord, ProtocolError
-from pyromq.protocol.compression import COMPRESSED_FLAG, decompress
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host
-from pyromq.protocol.properties import KEYS, TAGS, UNIQ_KEY
-from pyromq.protocol.record import BORN_HOST_V6_FLAG, STORE_HOST_V6_FLAG
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG, decompress
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host
+from pyromq.protocol.messages.properties import KEYS, TAGS, UNIQ_KEY
+from pyromq.protocol.messages.record import BORN_HOST_V6_FLAG, STORE_HOST_V6_FLAG
 from pyromq.spark import arrow
 from pyromq.spark.arrow import Int64s, Octets
 from pyromq.spark.property_columns import Properties

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pyromq.protocol.filter import java_hash
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.spark.arrow import Int64s
 
 _FACTOR = np.uint32(31)

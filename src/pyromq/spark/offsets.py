@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pyromq.errors import ConfigError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 Offsets = dict[MessageQueue, int]
 OffsetsJson = dict[str, dict[str, dict[str, int]]]

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.filter import EVERYTHING, parse_tags
 from pyromq.protocol.names import check_topic
-from pyromq.protocol.sql92.filter import compile_sql
+from pyromq.protocol.sql92.sql_filter import compile_sql
+from pyromq.protocol.tag_filter import EVERYTHING, parse_tags
 from pyromq.spark import option_values
 from pyromq.spark.offsets import Offsets, from_json
 from pyromq.spark.option_values import ACCOUNT, Parsers, known, parse_all

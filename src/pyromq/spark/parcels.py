@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pyromq.client.config import MAX_MESSAGE_SIZE
 from pyromq.errors import InvalidMessage
-from pyromq.protocol.batch import element_size
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.batch import element_size
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.arrow import Int64s, take
 from pyromq.spark.java_hashes import java_hashes
 from pyromq.spark.write_columns import Rows

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import EARLIEST, LATEST, Offsets, QueueSlice, queue_name, slices
 from pyromq.spark.options import AtTime, Position, ReadOptions
 from pyromq.spark.pushdown import Narrowing

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.messages.properties import decode_properties
 from pyromq.spark.arrow import Int64s, Octets, content, merge, take, take_ranges
 from pyromq.spark.uniform_properties import UniformProperties
 

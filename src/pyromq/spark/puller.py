@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pyromq.client.publish import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import CorruptRecord, PyroMQError
-from pyromq.protocol.filter import SQL92, TAG
+from pyromq.protocol.tag_filter import SQL92, TAG
 from pyromq.spark.brokers import Brokers, Pull
 from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options import LARGEST_PULL_BYTES, ReadOptions

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.filter import parse_tags
+from pyromq.protocol.tag_filter import parse_tags
 
 CLOCK_STEP_MS = 60_000
 """Times are searched as if they only rose; a clock that was set back by less than this hides nothing."""

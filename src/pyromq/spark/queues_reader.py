@@ -14,9 +14,9 @@ import numpy as np
 from pyromq.errors import CorruptRecord, PyroMQError, RemotingError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
-from pyromq.protocol.filter import parse_tags
 from pyromq.protocol.headers.pull import PullQueuesRequestHeader, PullQueuesResponseHeader
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
+from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.brokers import Brokers
 from pyromq.spark.columns import Columns
 from pyromq.spark.line import Line, give_back, take_line

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyromq.errors import CorruptRecord
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH
-from pyromq.protocol.record import BORN_HOST_V6_FLAG, MESSAGE_MAGIC, STORE_HOST_V6_FLAG
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH
+from pyromq.protocol.messages.record import BORN_HOST_V6_FLAG, MESSAGE_MAGIC, STORE_HOST_V6_FLAG
 from pyromq.spark.arrow import Int64s
 from pyromq.store.gather import Buffer, gather
 

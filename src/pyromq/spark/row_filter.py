@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyromq.protocol.filter import parse_tags
-from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.sql92.filter import compile_sql
+from pyromq.protocol.messages.properties import decode_properties
+from pyromq.protocol.sql92.sql_filter import compile_sql
+from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.columns import Columns
 from pyromq.spark.records import Records, Rows

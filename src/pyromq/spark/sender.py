@@ -17,8 +17,8 @@ from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.window import Window
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import PyroMQError
-from pyromq.protocol.message import Message, MessageQueue
-from pyromq.protocol.properties import WAIT, encode_properties
+from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.protocol.messages.properties import WAIT, encode_properties
 from pyromq.spark.parcels import Parcel
 from pyromq.spark.write_options import WriteOptions
 

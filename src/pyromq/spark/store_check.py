@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from pyromq.errors import CorruptRecord
-from pyromq.protocol.compression import COMPRESSED_FLAG
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.records import SMALLEST_RECORD, Heads, Records, Rows
 from pyromq.spark.store_files import Entries

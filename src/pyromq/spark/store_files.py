@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from pyromq.errors import StoreError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.records import Rows

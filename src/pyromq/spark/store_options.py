@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from pyromq.errors import ConfigError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark import option_values
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.option_values import Parsers

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import SMALL, Slices, plan

@@ -11,7 +11,7 @@ from typing import Self
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.queues import is_for_patterns
 from pyromq.spark.store_options import STORE

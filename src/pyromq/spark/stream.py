@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyromq.errors import PyroMQError
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
 from pyromq.spark.options import ReadOptions
 from pyromq.spark.partitions import Slices, plan

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pyromq.protocol.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from pyromq.protocol.messages.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 
 BINARY = pa.binary()
 NAME_END = pa.scalar(NAME_VALUE_SEPARATOR.encode(), BINARY)

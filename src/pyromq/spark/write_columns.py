@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pyromq.client.config import MAX_MESSAGE_SIZE
 from pyromq.errors import InvalidMessage
-from pyromq.protocol import properties as names
+from pyromq.protocol.messages import properties as names
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.marks import Mark, row_ids, value_ids
 from pyromq.spark.text_columns import (

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from pyromq.client.portal import Portal
 from pyromq.errors import InvalidMessage, LocalProtocolError, TaskRepeated
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic
 from pyromq.spark.decoding import freeze
 from pyromq.spark.marks import Mark, new_job, of_this_task

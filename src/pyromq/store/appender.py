@@ -7,9 +7,9 @@ from itertools import accumulate
 from typing import Final
 
 from pyromq.errors import MessageTooLarge, StoreError
+from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
+from pyromq.protocol.messages.record import Record, record_parts, record_size
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import MAX_PROPERTIES_LENGTH
-from pyromq.protocol.record import Record, record_parts, record_size
 from pyromq.store.commit_log import BLANK_SIZE, CommitLog
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.dispatch import Group, is_indexed, is_queued, stored_tags_code

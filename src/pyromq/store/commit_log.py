@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pyromq.errors import MalformedHeader, StoreError
-from pyromq.protocol.record import RecordCheck, RecordStatus, blank_record, check_record, read_head
+from pyromq.protocol.messages.record import RecordCheck, RecordStatus, blank_record, check_record, read_head
 from pyromq.store.files import OsFiles, disk_usage, store_error, write_all
 from pyromq.store.segments import SegmentedFile
 

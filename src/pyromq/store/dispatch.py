@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.protocol.filter import tag_code
+from pyromq.protocol.messages.properties import DELAY, TAGS, find_property
+from pyromq.protocol.messages.record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import DELAY, TAGS, find_property
-from pyromq.protocol.record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.consume_queue import ENTRY, ConsumeQueue
 from pyromq.store.key_hash import StoredKeys
 from pyromq.store.results import Arrival

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from pyromq.protocol.record import read_head
+from pyromq.protocol.messages.record import read_head
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
 from pyromq.store.queue_table import ConsumeQueues

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pyromq.protocol.record import read_head
+from pyromq.protocol.messages.record import read_head
 from pyromq.store.files import OsFiles
 from pyromq.store.index_file import Geometry, IndexFile, read_slot, walk_chain
 

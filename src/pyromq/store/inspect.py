@@ -13,8 +13,8 @@ from pyromq.protocol.bodies import (
     TopicConfigSerializeWrapper,
     decode,
 )
+from pyromq.protocol.messages.record import read_head
 from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
-from pyromq.protocol.record import read_head
 from pyromq.store.checkpoint import Checkpoint, CheckpointFiles
 from pyromq.store.directory import ABORT_NAME
 from pyromq.store.fences import Fences

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pyromq.protocol.filter import java_hash
+from pyromq.protocol.tag_filter import java_hash
 from pyromq.store.key_hash import COLUMNS, StoredKeys, key_hash, prefix
 
 Ints = NDArray[np.int64]

@@ -5,8 +5,8 @@ This is the plain version: one key at a time, for queries and as the measure of 
 
 from __future__ import annotations
 
-from pyromq.protocol.filter import java_hash
-from pyromq.protocol.properties import KEYS, UNIQ_KEY, find_property
+from pyromq.protocol.messages.properties import KEYS, UNIQ_KEY, find_property
+from pyromq.protocol.tag_filter import java_hash
 
 KEY_SEPARATOR = " "
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from pyromq.protocol.record import BLANK_MAGIC, MESSAGE_MAGIC, check_record, read_tail
+from pyromq.protocol.messages.record import BLANK_MAGIC, MESSAGE_MAGIC, check_record, read_tail
 from pyromq.store.segments import SegmentedFile
 
 Walked = tuple[int, int, int, int, int, int, bytes, bytes]

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pyromq.errors import StoreClosed, StoreError
-from pyromq.protocol.record import Record
+from pyromq.protocol.messages.record import Record
 from pyromq.store.appender import Appender
 from pyromq.store.cleaner import Cleaner
 from pyromq.store.config import StoreConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pyromq.errors import MalformedHeader
-from pyromq.protocol.record import body_end, read_properties
+from pyromq.protocol.messages.record import body_end, read_properties
 from pyromq.store.readable import PropertyFilter, ReadableLog
 
 _HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, find_property
+from pyromq.protocol.messages.record import RecordHead, read_tail
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import INNER_MULTI_DISPATCH, find_property
-from pyromq.protocol.record import RecordHead, read_tail
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, ConsumeQueueEntry
 from pyromq.store.directory import ABORT_NAME

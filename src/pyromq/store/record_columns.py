@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from pyromq.protocol.record import MESSAGE_MAGIC
+from pyromq.protocol.messages.record import MESSAGE_MAGIC
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.fences import Fences
 from pyromq.store.gather import Buffer, gather, is_text

@@ -6,8 +6,8 @@ import struct
 from typing import Final, Protocol
 from zlib import crc32
 
-from pyromq.protocol.properties import INNER_MULTI_DISPATCH, find_property
-from pyromq.protocol.record import MESSAGE_MAGIC, RecordStatus, check_record, read_tail
+from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, find_property
+from pyromq.protocol.messages.record import MESSAGE_MAGIC, RecordStatus, check_record, read_tail
 from pyromq.store.consume_queue import ConsumeQueue, ConsumeQueueEntry
 
 # total size, magic, body CRC, queue id, queue offset, physical offset, sys flag

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from pyromq.errors import StoreError
-from pyromq.protocol.record import TRANSACTION_MASK
+from pyromq.protocol.messages.record import TRANSACTION_MASK
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from pyromq.store.deletions import Deletions
 from pyromq.store.dispatch import is_indexed, is_queued, stored_tags_code

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, find_property
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, find_property
 from pyromq.store.config import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, ConsumeQueueEntry
 from pyromq.store.dispatch import is_queued, stored_tags_code

@@ -14,7 +14,7 @@ from pyromq.protocol.bodies import (
     TopicConfigSerializeWrapper,
     decode,
 )
-from pyromq.protocol.fastjson import loads
+from pyromq.protocol.bodies.fastjson import loads
 from pyromq.store.checkpoint import CHECKPOINT_NAME, POSITION_NAME, Checkpoint, CheckpointFiles
 from pyromq.store.deletions import DELETIONS_NAME
 from pyromq.store.fences import FENCES_NAME, Fence

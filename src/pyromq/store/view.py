@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, StoreError
+from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
+from pyromq.protocol.messages.record import MESSAGE_MAGIC, RecordCheck, RecordStatus, check_record, read_head
 from pyromq.protocol.names import check_topic
-from pyromq.protocol.properties import MAX_PROPERTIES_LENGTH
-from pyromq.protocol.record import MESSAGE_MAGIC, RecordCheck, RecordStatus, check_record, read_head
 from pyromq.store.files import OsFiles
 from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.protocol.sql92.filter import compile_sql
+from pyromq.protocol.sql92.sql_filter import compile_sql
 from pyromq.protocol.sql92.values import Incomparable
 
 FAILS = "fails"

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 
-from pyromq.protocol.sql92.filter import compile_sql
+from pyromq.protocol.sql92.sql_filter import compile_sql
 from pyromq.protocol.sql92.values import Incomparable
 from tests.protocol.sql92 import oracle
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.sql92.filter import compile_sql
 from pyromq.protocol.sql92.parser import MAX_DEPTH, MAX_LENGTH
+from pyromq.protocol.sql92.sql_filter import compile_sql
 
 
 @pytest.mark.parametrize(

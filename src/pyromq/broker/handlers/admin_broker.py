@@ -14,7 +14,7 @@ from pyromq.protocol.bodies import KVTable, encode
 from pyromq.protocol.codes import VERSION, RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader
-from pyromq.protocol.record import read_head
+from pyromq.protocol.messages.record import read_head
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.files import DiskUsage
 from pyromq.store.readable import ReadableStore

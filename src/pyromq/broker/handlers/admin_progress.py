@@ -26,7 +26,7 @@ from pyromq.protocol.headers.admin import (
     GetConsumeStatsRequestHeader,
     QueryConsumeTimeSpanRequestHeader,
 )
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.readable import ReadableStore
 

@@ -10,9 +10,9 @@ from pyromq.broker.consumer_filters import ConsumerFilters
 from pyromq.broker.property_filters import accepts_record
 from pyromq.errors import BrokerError, OffsetOutOfRange
 from pyromq.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, encode
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.protocol.fastjson import dumps_pretty
 from pyromq.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry

@@ -25,7 +25,7 @@ from pyromq.protocol.headers.admin import (
     QueryTopicConsumeByWhoRequestHeader,
     UpdateAndCreateTopicRequestHeader,
 )
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_topic
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.readable import ReadableStore

@@ -18,8 +18,8 @@ from pyromq.clock import Clock
 from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.codes import PERM_READ, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.templates import pull_answer_head
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.readable import ReadableStore
 from pyromq.store.results import GetResult, GetStatus

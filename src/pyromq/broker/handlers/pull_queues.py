@@ -17,9 +17,9 @@ from pyromq.broker.stats import BrokerStats
 from pyromq.errors import BrokerError, MalformedHeader, StoreError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.protocol.filter import TAG
+from pyromq.protocol.frame_templates import with_body_length
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullQueuesRequestHeader, PullQueuesResponseHeader
-from pyromq.protocol.templates import with_body_length
+from pyromq.protocol.tag_filter import TAG
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.results import MergedResult, QueueRange
 

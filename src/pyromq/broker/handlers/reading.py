@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.protocol.record import read_head
+from pyromq.protocol.messages.record import read_head
 from pyromq.store.readable import ReadableStore
 
 NEVER: Final = -1

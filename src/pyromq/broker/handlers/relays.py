@@ -13,7 +13,7 @@ from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.clients import ConsumeMessageDirectlyRequestHeader, GetConsumerRunningInfoRequestHeader
-from pyromq.protocol.message_id import decode_offset_id
+from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.readable import ReadableStore
 

@@ -19,16 +19,15 @@ from pyromq.errors import BrokerError, LocalProtocolError, RemotingError, StoreE
 from pyromq.protocol.codes import ONEWAY_FLAG, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.command import request as new_request
-from pyromq.protocol.filter import tag_code
 from pyromq.protocol.headers.send import (
     PushReplyMessageToClientRequestHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.hosts import decode_host
-from pyromq.protocol.message_id import encode_offset_id
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.hosts import decode_host
+from pyromq.protocol.messages.message_id import encode_offset_id
+from pyromq.protocol.messages.properties import (
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
     TAGS,
@@ -36,7 +35,8 @@ from pyromq.protocol.properties import (
     encode_properties,
     find_property,
 )
-from pyromq.protocol.record import TRANSACTION_MASK
+from pyromq.protocol.messages.record import TRANSACTION_MASK
+from pyromq.protocol.tag_filter import tag_code
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import PutResult

@@ -32,7 +32,7 @@ from pyromq.protocol.headers.clients import (
     GetConsumerStatusFromClientRequestHeader,
     ResetConsumerClientOffsetRequestHeader,
 )
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.readable import ReadableStore
 

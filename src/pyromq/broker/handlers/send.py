@@ -28,18 +28,18 @@ from pyromq.errors import (
     StoreError,
     TopicNotFound,
 )
-from pyromq.protocol.batch import decode_batch
 from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE, RequestCode
 from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.frame_templates import send_answer
 from pyromq.protocol.headers.send import (
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.batch import decode_batch
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
-from pyromq.protocol.record import Record
-from pyromq.protocol.templates import send_answer
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.message_store import MessageStore
 

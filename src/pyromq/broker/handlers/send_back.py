@@ -23,9 +23,9 @@ from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE, RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from pyromq.protocol.messages.properties import DELAY, TIMER_DELAY_MS
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import dlq_topic, retry_topic
-from pyromq.protocol.properties import DELAY, TIMER_DELAY_MS
-from pyromq.protocol.record import Record
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.message_store import MessageStore
 

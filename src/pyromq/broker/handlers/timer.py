@@ -12,17 +12,16 @@ from pyromq.broker.timer_records import read_waiting
 from pyromq.errors import BrokerError, MalformedHeader, ServiceNotAvailable, StoreError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.protocol.headers.timer import (
+from pyromq.protocol.headers.timed_messages import (
     ListTimedMessagesRequestHeader,
     ListTimedMessagesResponseHeader,
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
 )
-from pyromq.protocol.message import MessageExt
-from pyromq.protocol.message_id import decode_offset_id
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import decode_handle, decode_offset_id
+from pyromq.protocol.messages.properties import REAL_TOPIC
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.properties import REAL_TOPIC
-from pyromq.protocol.recall_handle import decode_handle
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.message_store import MessageStore
 from pyromq.store.pending_table import Pending

@@ -23,7 +23,7 @@ from pyromq.protocol.headers.transactions import (
     ResumeCheckHalfMessageRequestHeader,
     TransactionState,
 )
-from pyromq.protocol.message_id import decode_offset_id
+from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import error_answer

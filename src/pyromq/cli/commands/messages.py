@@ -28,9 +28,9 @@ from pyromq.client.results import SendResult
 from pyromq.client.start_from import StartFrom
 from pyromq.client.subscriptions import Expression, Sql
 from pyromq.errors import ClientError, NoRoute, TopicNotFound
-from pyromq.protocol.filter import EVERYTHING
-from pyromq.protocol.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
+from pyromq.protocol.tag_filter import EVERYTHING
 from pyromq.remoting.loop import run
 
 Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]

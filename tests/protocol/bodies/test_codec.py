@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 from msgspec import inspect as types
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
-from pyromq.protocol import bodies, fastjson
-from pyromq.protocol.bodies import ConsumeFromWhere, ConsumeType, MessageModel, QueueData, TopicConfig, TopicFilterType
-from pyromq.protocol.body_codec import _tidy
+from pyromq.protocol import bodies
+from pyromq.protocol.bodies import (
+    ConsumeFromWhere,
+    ConsumeType,
+    MessageModel,
+    QueueData,
+    TopicConfig,
+    TopicFilterType,
+    fastjson,
+)
+from pyromq.protocol.bodies.codec import _tidy
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 KINDS = [
     kind

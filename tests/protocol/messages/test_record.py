@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import CorruptRecord, LocalProtocolError, MalformedHeader, ProtocolError
-from pyromq.protocol.record import (
+from pyromq.protocol.messages.record import (
     BLANK_MAGIC,
     BORN_HOST_V6_FLAG,
     STORE_HOST_V6_FLAG,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pyromq.errors import InvalidMessage, MalformedHeader
-from pyromq.protocol.compression import compress
-from pyromq.protocol.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
-from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.messages.compression import compress
+from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.properties import decode_properties
 
 
 def test_a_message_is_made_of_what_its_writer_knows() -> None:

@@ -1,18 +1,22 @@
-"""The two ids of a message: the client's (property UNIQ_KEY) and the one that says where it is stored.
+"""The ids of a message: the client's (property UNIQ_KEY), the one of its place, and RocketMQ 5's recall handle.
 
     client:  ip (4 or 16) | process id (2) | number of the process (4) | ms since the month began (4) | counter (2)
     offset:  ip (4 or 16) | port (4) | physical offset (8)
+    recall:  `v1 topic broker time id`, in URL-safe base64; it names a timed message that can be cancelled
 
-Both are written as upper-case hex digits: 32, or 56 with an IPv6 address.
+The first two are upper-case hex digits: 32, or 56 with an IPv6 address.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 from datetime import datetime
+from typing import NamedTuple
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host, encode_ip
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, decode_host, encode_ip
 
 _OFFSET = struct.Struct(">q")
 _PAIRS = [f"{number:02X}" for number in range(256)]
@@ -87,3 +91,31 @@ def decode_offset_id(message_id: str) -> tuple[str, int]:
     if len(message_id) not in _OFFSET_ID_LENGTHS or 2 * len(raw) != len(message_id):
         raise MalformedHeader(f"not an offset message id: {message_id[:64]!r}")
     return decode_host(raw[: -_OFFSET.size]), _OFFSET.unpack_from(raw, len(raw) - _OFFSET.size)[0]
+
+
+_VERSION = "v1"
+
+
+class RecallHandle(NamedTuple):
+    """Which message is meant: `due` is its time in ms as text, `message_id` its producer's id."""
+
+    topic: str
+    broker_name: str
+    due: str
+    message_id: str
+
+
+def encode_handle(handle: RecallHandle) -> str:
+    """Return the text that travels."""
+    return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()
+
+
+def decode_handle(text: str) -> RecallHandle:
+    """Read a handle; raises MalformedHeader."""
+    try:
+        version, *fields = base64.urlsafe_b64decode(text.encode()).decode().split(" ")
+        if version == _VERSION:
+            return RecallHandle(*fields)
+    except (binascii.Error, ValueError, TypeError):
+        pass
+    raise MalformedHeader(f"not a recall handle: {text[:64]!r}")

@@ -8,7 +8,7 @@ from sys import byteorder
 from typing import NamedTuple
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.bodies_clients import SubscriptionData
+from pyromq.protocol.bodies.clients import SubscriptionData
 
 EVERYTHING = "*"
 TAG = "TAG"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.properties import (
+from pyromq.protocol.messages.properties import (
     RESERVED_NAMES,
     decode_properties,
     encode_properties,

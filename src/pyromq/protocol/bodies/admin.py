@@ -7,11 +7,11 @@ from enum import StrEnum
 
 from msgspec import field
 
-from pyromq.protocol.bodies_clients import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
-from pyromq.protocol.body_codec import Body
+from pyromq.protocol.bodies.clients import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from pyromq.protocol.bodies.codec import Body
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.headers import I32, I64
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 
 class GroupList(Body):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
-from pyromq.protocol.compression import LZ4_TYPE, ZLIB_TYPE, ZSTD_TYPE, compress, decompress
+from pyromq.protocol.messages.compression import LZ4_TYPE, ZLIB_TYPE, ZSTD_TYPE, compress, decompress
 
 PACKERS = {
     0x1: zlib.compress,

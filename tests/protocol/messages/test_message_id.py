@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
-from pyromq.protocol.hosts import decode_host, encode_host, encode_ip
-from pyromq.protocol.message_id import UniqueIds, decode_offset_id, encode_offset_id
+from pyromq.protocol.messages.hosts import decode_host, encode_host, encode_ip
+from pyromq.protocol.messages.message_id import (
+    RecallHandle,
+    UniqueIds,
+    decode_handle,
+    decode_offset_id,
+    encode_handle,
+    encode_offset_id,
+)
 
 
 def local_ms(*moment: int) -> int:
@@ -87,3 +94,22 @@ def test_what_is_no_numeric_address_is_our_mistake(address: str, port: int) -> N
 def test_a_host_of_another_length_is_malformed() -> None:
     with pytest.raises(MalformedHeader, match="not 9"):
         decode_host(bytes(9))
+
+
+words = st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs"]))
+
+
+def test_a_handle_is_written_as_rocketmq_5_does() -> None:
+    handle = RecallHandle("topic", "broker-0", "1707111111111", "messageId")
+    assert encode_handle(handle) == "djEgdG9waWMgYnJva2VyLTAgMTcwNzExMTExMTExMSBtZXNzYWdlSWQ="
+
+
+@given(st.builds(RecallHandle, words, words, words, words))
+def test_every_handle_is_read_back(handle: RecallHandle) -> None:
+    assert decode_handle(encode_handle(handle)) == handle
+
+
+@pytest.mark.parametrize("text", ["", "?", "djEg", "djIgYSBiIGMgZA==", "é", "AAAA"])
+def test_what_is_no_handle_is_refused(text: str) -> None:
+    with pytest.raises(MalformedHeader):
+        decode_handle(text)

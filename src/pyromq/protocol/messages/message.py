@@ -10,12 +10,12 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MalformedHeader
-from pyromq.protocol import properties as names
-from pyromq.protocol.compression import decompress
-from pyromq.protocol.hosts import decode_host
-from pyromq.protocol.message_id import encode_offset_id
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.compression import decompress
+from pyromq.protocol.messages.hosts import decode_host
+from pyromq.protocol.messages.message_id import encode_offset_id
+from pyromq.protocol.messages.properties import decode_properties, encode_properties, find_property
 from pyromq.protocol.names import check_topic
-from pyromq.protocol.properties import decode_properties, encode_properties, find_property
 
 MAX_BODY_SIZE = 4 * 1024 * 1024
 """The largest body that a broker with stock settings takes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.protocol.bodies_admin import (
+from pyromq.protocol.bodies.admin import (
     AclInfo,
     BrokerStatsData,
     BrokerStatsItem,
@@ -33,7 +33,7 @@ from pyromq.protocol.bodies_admin import (
     TopicOffset,
     TopicStatsTable,
 )
-from pyromq.protocol.bodies_clients import (
+from pyromq.protocol.bodies.clients import (
     CheckClientRequestBody,
     ConsumeFromWhere,
     ConsumerData,
@@ -52,7 +52,9 @@ from pyromq.protocol.bodies_clients import (
     SubscriptionGroupWrapper,
     UnlockBatchRequestBody,
 )
-from pyromq.protocol.bodies_routes import (
+from pyromq.protocol.bodies.codec import Body, decode, encode
+from pyromq.protocol.bodies.register_broker import decode_register_body, encode_register_body
+from pyromq.protocol.bodies.routes import (
     BrokerData,
     ClusterInfo,
     DataVersion,
@@ -65,8 +67,6 @@ from pyromq.protocol.bodies_routes import (
     TopicList,
     TopicRouteData,
 )
-from pyromq.protocol.body_codec import Body, decode, encode
-from pyromq.protocol.register_body import decode_register_body, encode_register_body
 
 __all__ = [
     "AclInfo",

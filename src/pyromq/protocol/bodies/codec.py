@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct, inspect
 
 from pyromq.errors import MalformedHeader
-from pyromq.protocol import fastjson
-from pyromq.protocol.fastjson import FrozenKey
+from pyromq.protocol.bodies import fastjson
+from pyromq.protocol.bodies.fastjson import FrozenKey
 
 
 class Body(Struct, rename="camel", forbid_unknown_fields=True):

@@ -18,8 +18,8 @@ from zlib import crc32
 from msgspec import Struct
 
 from pyromq.errors import CorruptRecord, LocalProtocolError, MalformedHeader
-from pyromq.protocol.hosts import IPV4_HOST_LENGTH, decode_host, encode_host
-from pyromq.protocol.message import MessageExt
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, decode_host, encode_host
+from pyromq.protocol.messages.message import MessageExt
 
 __all__ = [
     "BLANK_MAGIC", "BORN_HOST_V6_FLAG", "MESSAGE_MAGIC", "MULTI_TAGS_FLAG", "STORE_HOST_V6_FLAG", "TRANSACTION_COMMIT",

@@ -16,16 +16,16 @@ from collections.abc import Iterator
 import msgspec
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
-from pyromq.protocol.bodies_routes import (
+from pyromq.protocol.bodies.codec import decode, encode
+from pyromq.protocol.bodies.routes import (
     DataVersion,
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
     TopicFilterType,
 )
-from pyromq.protocol.body_codec import decode, encode
-from pyromq.protocol.compression import COMPRESSED_FLAG, decompress
 from pyromq.protocol.headers import I32
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG, decompress
 
 MAX_INFLATED = 64 * 1024 * 1024
 """Room for a million topics."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.filter import java_hash, parse_tags, subscription_data, tag_code
+from pyromq.protocol.tag_filter import java_hash, parse_tags, subscription_data, tag_code
 
 
 def plain_hash(text: str) -> int:
@@ -29,7 +29,7 @@ def test_no_tag_has_the_code_0() -> None:
 
 
 def test_many_and_long_tags_do_not_fill_the_memory() -> None:
-    from pyromq.protocol.filter import _tag_codes
+    from pyromq.protocol.tag_filter import _tag_codes
 
     for number in range(12_000):
         tag_code(f"tag-{number}")

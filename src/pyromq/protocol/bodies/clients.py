@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from msgspec import field
 
-from pyromq.protocol.bodies_routes import DataVersion
-from pyromq.protocol.body_codec import Body
+from pyromq.protocol.bodies.codec import Body
+from pyromq.protocol.bodies.routes import DataVersion
 from pyromq.protocol.headers import I32, I64
-from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.messages.message import MessageQueue
 
 # Java reads these by name or by ordinal: the order of the members counts.
 
@@ -149,3 +149,37 @@ class OffsetMovedEvent(Body):
     message_queue: MessageQueue | None = None
     offset_request: I64 = 0
     offset_new: I64 = 0
+
+
+class BloomFilterData(Body):
+    """The bits of a group and topic in the maps that Apache's broker can keep beside consume queues."""
+
+    bit_num: I32 = 0
+    bit_pos: list[I32] = field(default_factory=list)
+
+
+class ConsumerFilterData(Body):
+    """One filter: its expression, since when it holds, and since when nobody asks for it (0: somebody does)."""
+
+    topic: str = ""
+    consumer_group: str = ""
+    expression: str = ""
+    expression_type: str = ""
+    client_version: I64 = 0
+    born_time: I64 = 0
+    dead_time: I64 = 0
+    dead: bool = False
+    bloom_filter_data: BloomFilterData | None = None
+
+
+class FilterDataMapByTopic(Body):
+    """The filters of one topic by group."""
+
+    topic: str = ""
+    group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
+
+
+class ConsumerFilterWrapper(Body):
+    """All filters of a broker by topic (consumerFilter.json)."""
+
+    filter_data_by_topic: dict[str, FilterDataMapByTopic] = field(default_factory=dict)

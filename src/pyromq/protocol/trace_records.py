@@ -127,7 +127,7 @@ _TYPES: Final[dict[str, type[TraceRecord]]] = {
 }
 
 
-def encode_record(record: TraceRecord) -> str:
+def encode_trace_record(record: TraceRecord) -> str:
     """Return a record as it stands in the body of a trace message."""
     return _FIELD.join([type(record).__name__, *map(_text, astuple(record))]) + _RECORD
 
@@ -145,7 +145,7 @@ def record_keys(record: TraceRecord) -> list[str]:
     return [record.message_id, *(key for key in (record.keys or "").split(" ") if key)]
 
 
-def decode_records(body: bytes) -> Iterator[TraceRecord]:
+def decode_trace_records(body: bytes) -> Iterator[TraceRecord]:
     """Yield the records of a trace message; what is none, or of a type that came later, is passed over."""
     for text in body.decode(errors="replace").split(_RECORD):
         name, *values = text.split(_FIELD)

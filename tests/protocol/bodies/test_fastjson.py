@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
-from pyromq.protocol.fastjson import MAX_VALUES, FrozenKey, dumps, dumps_pretty, java_double, loads
-from pyromq.protocol.fastjson_reader import MAX_DEPTH, read_dialect
+from pyromq.protocol.bodies.fastjson import MAX_VALUES, FrozenKey, dumps, dumps_pretty, java_double, loads
+from pyromq.protocol.bodies.fastjson_reader import MAX_DEPTH, read_dialect
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

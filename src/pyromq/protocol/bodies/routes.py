@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from pyromq.protocol.body_codec import Body
+from pyromq.protocol.bodies.codec import Body
 from pyromq.protocol.headers import I32, I64
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
-from pyromq.protocol.batch import BatchElement, decode_batch, element_size, encode_batch
+from pyromq.protocol.messages.batch import BatchElement, decode_batch, element_size, encode_batch
 
 ELEMENTS = st.builds(BatchElement, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=50), st.binary(max_size=50))
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
-from pyromq.protocol.fastjson_reader import FrozenKey, read_dialect, resolve_references
+from pyromq.protocol.bodies.fastjson_reader import FrozenKey, read_dialect, resolve_references
 
 __all__ = ["MAX_VALUES", "FrozenKey", "camel", "dumps", "dumps_pretty", "java_double", "loads"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol.trace import (
+from pyromq.protocol.trace_records import (
     EndTransaction,
     Pub,
     SubAfter,
     SubBefore,
     TraceRecord,
-    decode_records,
-    encode_record,
+    decode_trace_records,
+    encode_trace_record,
     record_keys,
 )
 
@@ -52,23 +52,23 @@ records = (
 
 
 def test_records_are_written_as_apaches_client_writes_them() -> None:
-    assert "".join(map(encode_record, RECORDS)) == PUB + BARE + BEFORE + AFTER + END
+    assert "".join(map(encode_trace_record, RECORDS)) == PUB + BARE + BEFORE + AFTER + END
 
 
 def test_records_of_apaches_client_are_read() -> None:
-    assert list(decode_records((PUB + BARE + BEFORE + AFTER + END).encode())) == RECORDS
+    assert list(decode_trace_records((PUB + BARE + BEFORE + AFTER + END).encode())) == RECORDS
 
 
 @given(st.lists(records, max_size=4))
 def test_what_is_written_is_read_back(written: list[TraceRecord]) -> None:
-    assert list(decode_records("".join(map(encode_record, written)).encode())) == written
+    assert list(decode_trace_records("".join(map(encode_trace_record, written)).encode())) == written
 
 
 def test_older_and_newer_forms_are_read() -> None:
     without_place = PUB.replace("\x010B\x01true", "\x01true")
     with_client = PUB.replace("\x02", "\x0110.0.0.9\x02")
     short = text("SubAfter", "0C", "0A", 5, "true", "null")
-    first, second, third = decode_records((without_place + with_client + short).encode())
+    first, second, third = decode_trace_records((without_place + with_client + short).encode())
     assert isinstance(first, Pub)
     assert (first.offset_message_id, first.success) == (None, True)
     assert second == RECORDS[0]
@@ -77,12 +77,12 @@ def test_older_and_newer_forms_are_read() -> None:
 
 @given(st.binary(max_size=200))
 def test_what_is_no_record_is_passed_over(junk: bytes) -> None:
-    assert RECORDS[2] in decode_records(junk + b"\x02" + BEFORE.encode())
+    assert RECORDS[2] in decode_trace_records(junk + b"\x02" + BEFORE.encode())
 
 
 def test_a_damaged_record_does_not_hide_the_others() -> None:
     damaged = PUB.replace("Pub\x017", "Pub\x01yesterday") + "Pub\x01\x02Later\x011\x02"
-    assert list(decode_records((damaged + BEFORE).encode())) == [RECORDS[2]]
+    assert list(decode_trace_records((damaged + BEFORE).encode())) == [RECORDS[2]]
 
 
 def test_a_trace_message_is_found_by_the_ids_and_keys_of_its_records() -> None:
