@@ -39,7 +39,7 @@ from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.remoting.loop import run
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
-from pyromq.store.reader import StoreReader
+from pyromq.store.read.reader import StoreReader
 
 TOPIC = "pyromq-bench"
 LEVEL, LEVEL_SECONDS = 2, 5

@@ -10,8 +10,8 @@ from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.offsets import SearchOffsetByTimestampResponseHeader
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
-from pyromq.store.deletions import DELETIONS_NAME
 from pyromq.store.files import DiskUsage, OsFiles
+from pyromq.store.retention.deletions import DELETIONS_NAME
 from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, eventually

@@ -8,7 +8,7 @@ import pytest
 from pyromq.broker.consumer_filters import ConsumerFilters, encode_filters
 from pyromq.protocol.bodies import SubscriptionData
 from pyromq.protocol.bodies.fastjson import loads
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.broker.consumer_offsets import ConsumerOffsets
 from pyromq.errors import ConfigError
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 APACHES_FILE = '{\n\t"offsetTable":{\n\t\t"%RETRY%G1@G1":{},\n\t\t"T1@G1":{0:5,1:7,10:9\n\t\t}\n\t}\n}'
 

@@ -7,7 +7,7 @@ import pytest
 from pyromq.broker.groups import SubscriptionGroups
 from pyromq.errors import GroupNotFound
 from pyromq.protocol.bodies import SubscriptionGroupConfig
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 
 def make(directory: Path, *, auto_create: bool = True, limit: int = 100) -> SubscriptionGroups:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyromq.broker.saver import Saver
 from pyromq.store.files import OsFiles
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 
 class GatedFile(JsonFile):

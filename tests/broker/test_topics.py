@@ -8,7 +8,7 @@ from pyromq.broker.config import broker_config
 from pyromq.broker.topics import TopicTable, built_in_topics, topic_config
 from pyromq.errors import TopicNotFound
 from pyromq.protocol.names import TBW102
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 TOPICS_JSON = """{
 	"dataVersion":{

@@ -19,8 +19,8 @@ from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.remoting.round import Round
-from pyromq.store.json_file import JsonFile
 from pyromq.store.message_store import MessageStore
+from pyromq.store.small_files.json_file import JsonFile
 from tests.store.helpers import HOST, QuickFiles, small_config
 
 BEAT_MS = 5

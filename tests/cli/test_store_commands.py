@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import one_line_error, pyromq, pyromq_here
+from tests.store.check.test_verify import fill, flip, flip_body
 from tests.store.helpers import log_files, message, queue_files, small_store
-from tests.store.test_verify import fill, flip, flip_body
 
 
 def test_verify_says_that_all_is_well(tmp_path: Path) -> None:

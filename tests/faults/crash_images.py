@@ -28,8 +28,8 @@ from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.store.config import StoreConfig
-from pyromq.store.json_file import JsonFile
 from pyromq.store.message_store import GetStatus, MessageStore
+from pyromq.store.small_files.json_file import JsonFile
 from tests.faults.disk_model import Disk, Event, Recorder, Remark, Tree, build
 from tests.store.helpers import HOST, FakeTime, QuickFiles, small_config
 

@@ -14,7 +14,7 @@ from pyromq.admin import AdminClient
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.store.reader import StoreReader
+from pyromq.store.read.reader import StoreReader
 from tests.cli.conftest import Servers, start_up, stop
 from tests.client.helpers import eventually
 

@@ -11,7 +11,7 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.namesrv.kv import KVConfig
-from pyromq.store.json_file import unsealed
+from pyromq.store.small_files.json_file import unsealed
 
 
 def reopened(path: Path) -> KVConfig:

@@ -29,7 +29,7 @@ from pyromq.spark.store_plan import LogRange
 from pyromq.spark.store_source import StoreBatchReader, StoreStreamReader
 from pyromq.spark.stream import StreamReader
 from pyromq.store.message_store import MessageStore
-from pyromq.store.reader import StoreReader
+from pyromq.store.read.reader import StoreReader
 from pyromq.testing import LocalCluster
 from tests.spark.conftest import send
 from tests.store.helpers import HOST, LOG_FILE_SIZE, read_queue, small_store

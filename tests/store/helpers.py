@@ -19,7 +19,7 @@ from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 HOST = encode_host("127.0.0.1", 10911)
 LOG_FILE_SIZE = 4096

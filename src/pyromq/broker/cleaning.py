@@ -6,7 +6,7 @@ import asyncio
 
 from pyromq.clock import Clock
 from pyromq.remoting.ticker import Ticker
-from pyromq.store.cleaner import Cleaner
+from pyromq.store.retention.cleaner import Cleaner
 
 
 class Cleaning:

@@ -24,7 +24,7 @@ from pyromq.protocol.bodies.clients import (
     FilterDataMapByTopic,
 )
 from pyromq.protocol.bodies.fastjson import dumps_pretty
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

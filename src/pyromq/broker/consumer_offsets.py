@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pyromq.broker.saver import Saver
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.protocol.names import DLQ_PREFIX
 from pyromq.remoting.ticker import Ticker
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pyromq.broker.saver import Saver
 from pyromq.protocol.bodies.fastjson import dumps_pretty, loads
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 
 class Progress(NamedTuple):

@@ -13,7 +13,7 @@ from pyromq.errors import GroupNotFound, LocalProtocolError
 from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from pyromq.protocol.messages.properties import decode_properties
 from pyromq.protocol.messages.record import read_properties
 from pyromq.protocol.sql92.sql_filter import SqlFilter, compile_sql
 from pyromq.protocol.tag_filter import FUNCTION, SQL92
-from pyromq.store.readable import PropertyFilter
+from pyromq.store.read.readable import PropertyFilter
 
 MOST_SCANNED: Final = 800  # as RocketMQ
 _LEAST_SCANNED: Final = 8

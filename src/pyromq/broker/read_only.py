@@ -23,9 +23,9 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.consume_queue import ENTRY
-from pyromq.store.json_file import ReadOnlyFile
-from pyromq.store.reader import StoreReader
+from pyromq.store.read.reader import StoreReader
 from pyromq.store.results import Arrival
+from pyromq.store.small_files.json_file import ReadOnlyFile
 
 logger = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.files import OsFiles
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 logger = logging.getLogger(__name__)
 

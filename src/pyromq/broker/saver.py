@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from pyromq.errors import StoreError
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

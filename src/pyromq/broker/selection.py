@@ -16,7 +16,7 @@ from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
 from pyromq.protocol.messages.record import read_properties
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.tag_filter import FUNCTION, parse_tags
-from pyromq.store.readable import PropertyFilter
+from pyromq.store.read.readable import PropertyFilter
 
 SUBSCRIPTION_FLAG = 4
 

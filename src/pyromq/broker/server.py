@@ -33,8 +33,8 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.hosts import encode_host
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.config import StoreConfig
-from pyromq.store.json_file import JsonFile
 from pyromq.store.message_store import MessageStore
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from pyromq.broker.config import BrokerConfig, parse_properties, settings_of
 from pyromq.broker.config_keys import BROKER_KEYS, STORE_KEYS
 from pyromq.errors import BrokerError, ConfigError, NoPermission, ServiceNotAvailable
 from pyromq.protocol.bodies.codec import Body, decode, encode
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

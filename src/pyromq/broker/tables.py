@@ -14,7 +14,7 @@ from pyromq.broker.property_filters import Filters
 from pyromq.broker.saver import Saver
 from pyromq.broker.topics import TopicTable, built_in_topics
 from pyromq.store.files import OsFiles
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 
 class Tables:

@@ -30,8 +30,8 @@ from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.remoting.ticker import Ticker
+from pyromq.store.index.pending_table import Pending, PendingProgress, PendingTable
 from pyromq.store.message_store import MessageStore
-from pyromq.store.pending_table import Pending, PendingTable, Progress
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Timer:
         self._catch_up_from(progress)
         self._ticker.start()
 
-    def _catch_up_from(self, progress: Progress) -> None:
+    def _catch_up_from(self, progress: PendingProgress) -> None:
         self.ledger.begin_at(progress)
         self._follower = Follower(self._store, self.ledger, progress, on_begin=self._begun, on_end=self.window.discard)
         self._task = asyncio.get_running_loop().create_task(self._catch_up(self._follower))
@@ -259,7 +259,7 @@ class Timer:
         if self._follower is not None:
             walked_to = self._follower.walked_to
             position = self._delivery.settled_to if walked_to is None else walked_to
-            progress = Progress(self._follower.queue_offset, position)
+            progress = PendingProgress(self._follower.queue_offset, position)
             self.ledger.seal(progress, self._store.max_physical_offset)
 
     def _note_failure(self, error: StoreError) -> None:

@@ -14,8 +14,8 @@ from pyromq.broker.timer_records import delivered, due_of, read_waiting
 from pyromq.broker.timer_window import Window
 from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import StoreError
+from pyromq.store.index.pending_table import Pending
 from pyromq.store.message_store import MessageStore
-from pyromq.store.pending_table import Pending
 
 logger = logging.getLogger(__name__)
 

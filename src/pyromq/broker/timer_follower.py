@@ -16,9 +16,9 @@ from pyromq.broker.timer_records import TIMER_QUEUE, delivered_origin, due_of, i
 from pyromq.protocol.messages.record import decode_messages, read_head, read_properties
 from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.store.consume_queue import ENTRY
-from pyromq.store.log_walk import Walked
+from pyromq.store.index.pending_table import Pending, PendingProgress
 from pyromq.store.message_store import MessageStore
-from pyromq.store.pending_table import Pending, Progress
+from pyromq.store.read.log_walk import WalkedRecord
 
 logger = logging.getLogger(__name__)
 
@@ -27,16 +27,16 @@ _BYTES_AT_ONCE: Final = 1 << 20
 _WALKED_AT_ONCE: Final = 2000
 
 
-def first_progress(store: MessageStore, saved: Progress | None = None) -> Progress:
+def first_progress(store: MessageStore, saved: PendingProgress | None = None) -> PendingProgress:
     """Return where to begin if nothing waits that is known: with the queue's next message, or at the log's end."""
     first = max(store.min_offset(TIMER_TOPIC, TIMER_QUEUE), saved.queue_offset if saved is not None else 0)
     if first >= store.max_offset(TIMER_TOPIC, TIMER_QUEUE):
-        return Progress(first, store.max_physical_offset)
+        return PendingProgress(first, store.max_physical_offset)
     (position, _, _) = ENTRY.unpack(store.raw_entries(TIMER_TOPIC, TIMER_QUEUE, first, first + 1))
-    return Progress(first, max(position, store.min_physical_offset))
+    return PendingProgress(first, max(position, store.min_physical_offset))
 
 
-def fits(progress: Progress, store: MessageStore) -> bool:
+def fits(progress: PendingProgress, store: MessageStore) -> bool:
     """Tell whether a table may be that of this log: one that is ahead of it is not."""
     return (
         progress.queue_offset <= store.max_offset(TIMER_TOPIC, TIMER_QUEUE)
@@ -51,7 +51,7 @@ class Follower:
         self,
         store: MessageStore,
         ledger: Ledger,
-        progress: Progress,
+        progress: PendingProgress,
         *,
         on_begin: Callable[[Pending], None],
         on_end: Callable[[Pending], None],
@@ -64,7 +64,7 @@ class Follower:
         self._ledger = ledger
         self._on_begin = on_begin
         self._on_end = on_end
-        self._walk: Iterator[Walked] | None = None
+        self._walk: Iterator[WalkedRecord] | None = None
         self._found = 0
 
     # --- the queue

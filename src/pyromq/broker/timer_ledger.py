@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from pyromq.store.pending_table import Pending, PendingTable, Progress
+from pyromq.store.index.pending_table import Pending, PendingProgress, PendingTable
 
 _LARGEST: Final = 2**63 - 1
 _FAR: Final = 16 << 20  # bytes of the log after which progress is saved although nothing has changed
@@ -26,7 +26,7 @@ _FAR: Final = 16 << 20  # bytes of the log after which progress is saved althoug
 class _Changes(Struct):
     begun: set[Pending] = field(default_factory=set)
     ended: set[Pending] = field(default_factory=set)
-    progress: Progress = Progress(0, 0)
+    progress: PendingProgress = PendingProgress(0, 0)
     log_end: int = 0
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Ledger:
         self._open, self._sealed = _Changes(), None
         self._leaving.clear()
 
-    def begin_at(self, progress: Progress) -> None:
+    def begin_at(self, progress: PendingProgress) -> None:
         """Say how far the table agrees with the log."""
         self._saved_position = progress.position
 
@@ -112,14 +112,14 @@ class Ledger:
 
     # --- saving
 
-    def seal(self, progress: Progress, log_end: int) -> None:
+    def seal(self, progress: PendingProgress, log_end: int) -> None:
         """Have what has changed saved as soon as the log is flushed up to its present end."""
         if self._sealed is not None or not (self._open or self._has_moved(progress)):
             return
         self._sealed, self._open = self._open, _Changes()
         self._sealed.progress, self._sealed.log_end = progress, log_end
 
-    def _has_moved(self, progress: Progress) -> bool:
+    def _has_moved(self, progress: PendingProgress) -> bool:
         return self._table.count > 0 and progress.position >= self._saved_position + _FAR
 
     async def save(self, flushed_offset: int) -> None:

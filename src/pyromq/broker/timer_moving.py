@@ -18,8 +18,8 @@ from pyromq.broker.timer import Timer
 from pyromq.broker.timer_records import moved, read_waiting
 from pyromq.clock import Clock
 from pyromq.errors import StoreError
+from pyromq.store.index.pending_table import BEFORE_ALL, Pending
 from pyromq.store.message_store import MessageStore
-from pyromq.store.pending_table import BEFORE_ALL, Pending
 
 logger = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ from pyromq.protocol.messages.properties import (
 )
 from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.store.pending_table import Pending
+from pyromq.store.index.pending_table import Pending
 
 TIMER_QUEUE: Final = 0
 MAX_DELAY_MS: Final = 40 * 24 * 3600 * 1000

@@ -12,8 +12,8 @@ from pyromq.broker.timer_moving import Moving
 from pyromq.broker.topics import TopicTable
 from pyromq.clock import Clock
 from pyromq.store.files import OsFiles
+from pyromq.store.index.pending_table import PendingTable
 from pyromq.store.message_store import MessageStore
-from pyromq.store.pending_table import PendingTable
 
 
 class TimerService:

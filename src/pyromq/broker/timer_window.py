@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from pyromq.store.pending_table import BEFORE_ALL, Pending
+from pyromq.store.index.pending_table import BEFORE_ALL, Pending
 
 
 class Window:

@@ -27,7 +27,7 @@ from pyromq.protocol.names import (
     is_system_topic,
     reply_topic,
 )
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

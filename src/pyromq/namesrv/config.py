@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pyromq.errors import BrokerError, ConfigError, NoPermission
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 

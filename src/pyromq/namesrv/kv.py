@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pyromq.protocol.bodies.codec import Body, decode, encode
-from pyromq.store.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "broker-a:8;broker-b:8"
 

@@ -16,7 +16,7 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.server import RemotingServer
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.files import OsFiles, store_error
-from pyromq.store.lock import DirectoryLock
+from pyromq.store.small_files.lock import DirectoryLock
 
 DEFAULT_CONFIG = NameServerConfig()
 KV_FILE = "kvConfig.json"

@@ -26,10 +26,10 @@ from pyromq.spark.offsets import Offsets
 from pyromq.spark.queues import Queues
 from pyromq.spark.store_options import STORE
 from pyromq.spark.store_queues import StoreQueues
+from pyromq.store.check.table_check import CONFIG_NAME
 from pyromq.store.files import ReadOnlyFiles
-from pyromq.store.json_file import ReadOnlyFile
-from pyromq.store.verify_tables import CONFIG_NAME
-from pyromq.store.view import QUEUES_NAME, find_root
+from pyromq.store.read.file_view import QUEUES_NAME, find_root
+from pyromq.store.small_files.json_file import ReadOnlyFile
 
 T = TypeVar("T", ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper)
 _ALL = ".*"

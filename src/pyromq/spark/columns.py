@@ -26,7 +26,7 @@ from pyromq.spark.arrow import Int64s, Octets
 from pyromq.spark.property_columns import Properties
 from pyromq.spark.records import Range, Records, Rows
 from pyromq.spark.uniform_properties import UniformProperties
-from pyromq.store.gather import is_text
+from pyromq.store.read.gather import is_text
 
 INFLATED_LIMIT = 64 << 20
 """Bytes that the compressed bodies of one batch may become: some kilobytes can stand for gigabytes."""

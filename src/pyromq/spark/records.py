@@ -20,7 +20,7 @@ from pyromq.errors import CorruptRecord
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH
 from pyromq.protocol.messages.record import BORN_HOST_V6_FLAG, MESSAGE_MAGIC, STORE_HOST_V6_FLAG
 from pyromq.spark.arrow import Int64s
-from pyromq.store.gather import Buffer, gather
+from pyromq.store.read.gather import Buffer, gather
 
 SMALLEST_RECORD = 91
 _HEAD_SIZE = 88

@@ -14,8 +14,8 @@ from pyromq.spark.arrow import Int64s
 from pyromq.spark.records import SMALLEST_RECORD, Heads, Records, Rows
 from pyromq.spark.store_files import Entries
 from pyromq.store.consume_queue import ConsumeQueue
-from pyromq.store.gather import is_text
-from pyromq.store.record_match import is_sound
+from pyromq.store.read.gather import is_text
+from pyromq.store.read.record_match import is_sound
 
 
 class RecordCheck:

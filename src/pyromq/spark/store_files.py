@@ -23,8 +23,8 @@ from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.records import Rows
 from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
 from pyromq.store.files import ReadOnlyFiles
+from pyromq.store.read.file_view import LOG_NAME, QUEUES_NAME, Segment, SegmentView, find_root
 from pyromq.store.segments import DescriptorPool
-from pyromq.store.view import LOG_NAME, QUEUES_NAME, Segment, SegmentView, find_root
 
 _MAX_OPEN_FILES = 64
 _ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])

@@ -15,10 +15,10 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.queues import is_for_patterns
 from pyromq.spark.store_options import STORE
+from pyromq.store.check.table_check import CONFIG_NAME
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
-from pyromq.store.json_file import ReadOnlyFile
-from pyromq.store.reader import StoreReader
-from pyromq.store.verify_tables import CONFIG_NAME
+from pyromq.store.read.reader import StoreReader
+from pyromq.store.small_files.json_file import ReadOnlyFile
 
 _GLANCE_EVERY = 0.02
 _NO_ENTRY = ConsumeQueueEntry(0, 0, 0)

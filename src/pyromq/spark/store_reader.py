@@ -25,7 +25,7 @@ from pyromq.spark.records import Rows
 from pyromq.spark.row_filter import RowFilter
 from pyromq.spark.store_check import RecordCheck
 from pyromq.spark.store_files import Entries, StoreFiles, joined
-from pyromq.store.view import Segment
+from pyromq.store.read.file_view import Segment
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyromq.spark.arrow import Int64s, Octets, take, take_ranges
-from pyromq.store.gather import is_text
+from pyromq.store.read.gather import is_text
 
 _MOST_NAMES = 64
 

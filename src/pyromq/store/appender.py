@@ -12,8 +12,8 @@ from pyromq.protocol.messages.record import Record, record_parts, record_size
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.store.commit_log import BLANK_SIZE, CommitLog
 from pyromq.store.consume_queue import ConsumeQueue
-from pyromq.store.dispatch import Group, is_indexed, is_queued, stored_tags_code
-from pyromq.store.message_index import MessageIndex
+from pyromq.store.dispatch import WriteGroup, is_indexed, is_queued, stored_tags_code
+from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.results import PutResult, PutStatus
 
@@ -34,7 +34,7 @@ class Appender:
         max_message_size: int,
         delay_levels_ms: tuple[int, ...],
     ) -> None:
-        self.group = Group(0)
+        self.group = WriteGroup(0)
         self._log = log
         self._queues = queues
         self._index = index
@@ -46,12 +46,12 @@ class Appender:
 
     def begin(self, last_timestamp_ms: int) -> None:
         """Begin with an empty group, after recovery."""
-        self.group = Group(last_timestamp_ms)
+        self.group = WriteGroup(last_timestamp_ms)
         self._max_record_size = min(self._max_message_size + _AROUND_BODY, self._log.file_size - BLANK_SIZE)
 
-    def take(self) -> Group:
+    def take(self) -> WriteGroup:
         """Return the open group, which ends where the log's position is now, and begin the next."""
-        group, self.group = self.group, Group(self.group.last_timestamp_ms)
+        group, self.group = self.group, WriteGroup(self.group.last_timestamp_ms)
         group.end = self._log.position
         return group
 

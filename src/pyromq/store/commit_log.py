@@ -31,14 +31,14 @@ class LogFile(NamedTuple):
     descriptor: int
 
 
-class Written(NamedTuple):
+class WrittenFiles(NamedTuple):
     """Which files a group was written to, and which of them the log has left: whoever flushes these closes them."""
 
     files: list[LogFile]
     left: list[LogFile]
 
 
-class _Run:
+class _FilePart:
     """The part of a group that goes into one file."""
 
     __slots__ = ("file", "parts", "position")
@@ -59,7 +59,7 @@ class CommitLog:
         self._reserve_step = reserve_step
         self._reserved = 0  # up to here the disk has space for us, room for the record that closes the file included
         self._current: LogFile | None = None
-        self._runs: list[_Run] = []
+        self._runs: list[_FilePart] = []
         self._parts: list[bytes] = []
         self._max_maps = max_maps
         self._maps: OrderedDict[int, memoryview] = OrderedDict()
@@ -104,7 +104,7 @@ class CommitLog:
         self._parts += parts
         self.position += size
 
-    def write(self) -> Written:
+    def write(self) -> WrittenFiles:
         """Write the open group; after an OSError nothing may be written any more."""
         runs = [run for run in self._runs if run.parts]
         for run in runs:
@@ -114,7 +114,7 @@ class CommitLog:
         if self._current is not None:
             self._begin_run(self._current)
         files = [run.file for run in runs]
-        return Written(files, [file for file in files if file is not self._current])
+        return WrittenFiles(files, [file for file in files if file is not self._current])
 
     def drop_group(self) -> None:
         """Forget the open group, when nothing may be written any more."""
@@ -157,7 +157,7 @@ class CommitLog:
             raise store_error("open", path, error) from error
 
     def _begin_run(self, file: LogFile) -> None:
-        run = _Run(file, self.position)
+        run = _FilePart(file, self.position)
         self._runs.append(run)
         self._parts = run.parts
 

@@ -9,7 +9,7 @@ from pyromq.protocol.messages.record import TRANSACTION_MASK, TRANSACTION_PREPAR
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.consume_queue import ENTRY, ConsumeQueue
-from pyromq.store.key_hash import StoredKeys
+from pyromq.store.index.key_hash import StoredKeys
 from pyromq.store.results import Arrival
 
 _NOT_QUEUED: Final = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
@@ -44,7 +44,7 @@ def _delay_level(properties: bytes, highest: int) -> int:
     return min(level, max(highest, 1))
 
 
-class Group:
+class WriteGroup:
     """Messages that are written together: their entries wait here until their records are in the log."""
 
     __slots__ = ("_entries", "arrivals", "end", "keys", "last_timestamp_ms")

@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 from time import perf_counter_ns
 from typing import Final, NamedTuple
 
-from pyromq.store.checkpoint import Checkpoint, CheckpointFiles, Position
-from pyromq.store.commit_log import LogFile, Written
+from pyromq.store.commit_log import LogFile, WrittenFiles
 from pyromq.store.files import OsFiles, is_no_space
-from pyromq.store.message_index import MessageIndex
-from pyromq.store.queue_ends import QueueEnds, ends_of
+from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DirtyFiles
+from pyromq.store.small_files.checkpoint import Checkpoint, CheckpointFiles, Position
+from pyromq.store.small_files.queue_ends import QueueEnds, ends_of
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _MANY_FILES: Final = 32
 _POSITION_INTERVAL: Final = 0.8  # with the time it takes to write it, it is never older than a second
 
 
-class _Mark(NamedTuple):
+class _LogEnd(NamedTuple):
     """An end of the log and when the last record before it was stored."""
 
     end: int
@@ -76,8 +76,8 @@ class Flusher:
         self._guard = threading.Lock()  # for the next four, shared by writer and threads
         self._log_files: set[LogFile] = set()
         self._left_files: list[LogFile] = []
-        self._written = _Mark(0, 0)
-        self._dispatched = _Mark(0, 0)
+        self._written = _LogEnd(0, 0)
+        self._dispatched = _LogEnd(0, 0)
         self._flushing = threading.Lock()
         self._noting = threading.Lock()  # for the small files, each of which is replaced by one thread at a time
         self._flushed_timestamp_ms = 0
@@ -91,23 +91,23 @@ class Flusher:
     def begin(self, end: int, timestamp_ms: int, position: Position | None) -> None:
         """Begin where recovery ended: all of the log is flushed, and queues hold all of it."""
         self.flushed_offset = end
-        self._written = self._dispatched = _Mark(end, timestamp_ms)
+        self._written = self._dispatched = _LogEnd(end, timestamp_ms)
         self._flushed_timestamp_ms = timestamp_ms
         self._position = position
 
-    def wrote(self, written: Written, end: int, timestamp_ms: int) -> None:
+    def wrote(self, written: WrittenFiles, end: int, timestamp_ms: int) -> None:
         """Note that the log was written up to `end`."""
         with self._guard:
             if self._unflushed_since_ns is None:
                 self._unflushed_since_ns = perf_counter_ns()
             self._log_files.update(written.files)
             self._left_files += written.left
-            self._written = _Mark(end, timestamp_ms)
+            self._written = _LogEnd(end, timestamp_ms)
 
     def dispatched(self, end: int, timestamp_ms: int) -> None:
         """Note that consume queues were written for the log up to `end`."""
         with self._guard:
-            self._dispatched = _Mark(end, timestamp_ms)
+            self._dispatched = _LogEnd(end, timestamp_ms)
 
     @property
     def unflushed_ms(self) -> float:
@@ -146,7 +146,7 @@ class Flusher:
         self._note_flushed(written, taken_ns)
         self._on_flushed(written.end)
 
-    def _note_flushed(self, written: _Mark, taken_ns: int) -> None:
+    def _note_flushed(self, written: _LogEnd, taken_ns: int) -> None:
         self.max_unflushed_ms = max(self.max_unflushed_ms, self.unflushed_ms)
         self._flushed_timestamp_ms = written.timestamp_ms
         self.flushed_offset = written.end

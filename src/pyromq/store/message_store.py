@@ -22,17 +22,16 @@ from typing import TYPE_CHECKING, Self
 from pyromq.errors import StoreClosed, StoreError
 from pyromq.protocol.messages.record import Record
 from pyromq.store.appender import Appender
-from pyromq.store.cleaner import Cleaner
 from pyromq.store.config import StoreConfig
-from pyromq.store.directory import StoreDirectory
-from pyromq.store.dispatch import Group
+from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.flush import Flusher
-from pyromq.store.index_query import MAX_TIME_MS, read_offsets
-from pyromq.store.log_walk import LogWalk, Walked
-from pyromq.store.queue_reader import QueueReader, read_limits, stored_entries
-from pyromq.store.read_guard import ReadGuard
-from pyromq.store.readable import PropertyFilter
+from pyromq.store.index.key_query import MAX_TIME_MS, read_offsets
+from pyromq.store.read.log_walk import LogWalk, WalkedRecord
+from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries
+from pyromq.store.read.read_guard import ReadGuard
+from pyromq.store.read.readable import PropertyFilter
+from pyromq.store.recovery.directory import StoreDirectory
 from pyromq.store.results import (
     Arrival,
     GetResult,
@@ -43,9 +42,10 @@ from pyromq.store.results import (
     QueryResult,
     QueueRange,
 )
+from pyromq.store.retention.cleaner import Cleaner
 
 if TYPE_CHECKING:
-    from pyromq.store.merged_reader import MergedReader
+    from pyromq.store.read.merged_reader import MergedReader
 
 __all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "PutStatus", "QueryResult"]
 
@@ -107,7 +107,7 @@ class MessageStore:
         self.last_write = 0.0
         """Seconds that it took to write the last group."""
         self._failure: StoreError | None = None
-        self._waiting: deque[Group] = deque()
+        self._waiting: deque[WriteGroup] = deque()
         self._directory = StoreDirectory(config, self._files, now_ms)
         self._log = self._directory.log
         self._queues = self._directory.queues
@@ -364,8 +364,8 @@ class MessageStore:
 
     @cached_property
     def _merged(self) -> MergedReader:
-        from pyromq.store.merged_reader import MergedReader  # numpy: only where somebody reads so much
-        from pyromq.store.record_columns import RecordColumns
+        from pyromq.store.read.merged_reader import MergedReader  # numpy: only where somebody reads so much
+        from pyromq.store.read.record_columns import RecordColumns
 
         return MergedReader(self._log, self._queues, read_limits(self.config), RecordColumns(self.fences))
 
@@ -379,7 +379,7 @@ class MessageStore:
         with self._reading:
             return self._log.read(physical_offset)
 
-    def walk(self, start: int) -> Iterator[Walked]:
+    def walk(self, start: int) -> Iterator[WalkedRecord]:
         """Yield the records from an offset of the log on, in its order; what is damaged is passed over."""
         end = self._log.end
         walk = LogWalk(self._log.segments, max(start, self._log.start))

@@ -17,8 +17,8 @@ from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader
 from pyromq.protocol.messages.record import read_head
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.files import DiskUsage
-from pyromq.store.readable import ReadableStore
-from pyromq.store.retention import used_percent
+from pyromq.store.read.readable import ReadableStore
+from pyromq.store.retention.retention import used_percent
 
 VERSION_TEXT = "V4_9_8"  # the release whose number we announce
 

@@ -28,7 +28,7 @@ from pyromq.protocol.headers.admin import (
 )
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 
 class ProgressHandlers:

@@ -16,7 +16,7 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 MOST_ENTRIES: Final = 10_000
 

@@ -13,7 +13,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.cleaner import Cleaner
+from pyromq.store.retention.cleaner import Cleaner
 
 logger = logging.getLogger(__name__)
 

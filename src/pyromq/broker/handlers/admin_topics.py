@@ -28,7 +28,7 @@ from pyromq.protocol.headers.admin import (
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_topic
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 MAX_QUEUES = 65_535
 MAX_PERMISSION = 7

@@ -18,7 +18,7 @@ from pyromq.broker.stats import BrokerStats
 from pyromq.broker.tables import Tables
 from pyromq.clock import Clock
 from pyromq.remoting.connection import Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 
 class Administration:

@@ -25,7 +25,7 @@ from pyromq.protocol.headers.offsets import (
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 
 class OffsetHandlers:

@@ -21,7 +21,7 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 from pyromq.store.results import GetResult, GetStatus
 
 logger = logging.getLogger(__name__)

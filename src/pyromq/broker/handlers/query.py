@@ -10,7 +10,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import SearchableStore
+from pyromq.store.read.readable import SearchableStore
 from pyromq.store.results import QueryResult
 
 

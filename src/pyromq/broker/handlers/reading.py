@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyromq.protocol.messages.record import read_head
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 NEVER: Final = -1
 

@@ -15,7 +15,7 @@ from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.clients import ConsumeMessageDirectlyRequestHeader, GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 RELAY_TIMEOUT = 10.0
 _OLDEST_CLIENT = 62  # version 3.1.8

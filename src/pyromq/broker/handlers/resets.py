@@ -34,7 +34,7 @@ from pyromq.protocol.headers.clients import (
 )
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.store.readable import ReadableStore
+from pyromq.store.read.readable import ReadableStore
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from pyromq.protocol.messages.message_id import decode_handle, decode_offset_id
 from pyromq.protocol.messages.properties import REAL_TOPIC
 from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.index.pending_table import Pending
 from pyromq.store.message_store import MessageStore
-from pyromq.store.pending_table import Pending
 
 _END_OF_TIME: Final = 2**62
 _MOST: Final = 256

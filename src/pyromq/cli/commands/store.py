@@ -23,12 +23,12 @@ from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.codes import PERM_READ
 from pyromq.remoting.loop import run
+from pyromq.store.check.findings import Finding, Severity
+from pyromq.store.check.inspect import Inspection
+from pyromq.store.check.repair import Repair
+from pyromq.store.check.verify import StoreCheck
 from pyromq.store.config import StoreConfig
-from pyromq.store.findings import Finding, Severity
-from pyromq.store.inspect import Inspection
-from pyromq.store.reader import StoreReader
-from pyromq.store.repair import Repair
-from pyromq.store.verify import StoreCheck
+from pyromq.store.read.reader import StoreReader
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Holds commitlog/, or its store/ does.")]
 CommitLog = Annotated[

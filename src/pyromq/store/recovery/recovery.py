@@ -1,0 +1,223 @@
+"""After a restart: where the log ends, what in it is damaged, and queues and index that agree with it.
+
+    forget deleted      queues of topics that were deleted, and whose directories have come back
+    find lost queues    which queues had more entries than are there
+    find durable end    what is bad before it is damage, what is bad behind it is a tail
+    find start          before it everything is known to be flushed and dispatched
+    walk                check every record from there; fence damage, end at the tail
+    end the log         keep what stands behind the end in quarantine, then cut it off
+    settle queues       let each end where the log says
+
+Our own position says all that exactly. Where it does not count, another broker has written here, and its checkpoint and
+queues take the position's place, by RocketMQ's rules.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from time import perf_counter
+from typing import NamedTuple
+
+from pyromq.protocol.messages.record import read_head
+from pyromq.store.commit_log import CommitLog
+from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
+from pyromq.store.index.message_index import MessageIndex
+from pyromq.store.queue_table import ConsumeQueues
+from pyromq.store.read.log_walk import LogWalk
+from pyromq.store.read.record_match import named_record
+from pyromq.store.recovery.log_replay import Replay
+from pyromq.store.recovery.quarantine import Quarantine
+from pyromq.store.recovery.queue_recovery import QueueRecovery
+from pyromq.store.retention.deletions import Deletions
+from pyromq.store.small_files.checkpoint import Checkpoint, Position
+from pyromq.store.small_files.fences import Fences
+from pyromq.store.small_files.queue_ends import EndsByTopic
+
+logger = logging.getLogger(__name__)
+
+
+class LastStop(NamedTuple):
+    """What the directory says about how the store was left."""
+
+    clean: bool
+    checkpoint: Checkpoint
+    position: Position | None
+    queue_ends: EndsByTopic
+
+
+class StoreParts(NamedTuple):
+    """What recovery works on."""
+
+    log: CommitLog
+    queues: ConsumeQueues
+    message_index: MessageIndex
+    deletions: Deletions
+    fences: Fences
+    quarantine: Quarantine
+
+
+class Recovered(NamedTuple):
+    """What recovery found."""
+
+    start: int
+    end: int
+    last_timestamp_ms: int
+    topics: dict[str, int]
+    """Topics met in the log after the checkpoint, each with the number of queues it needs at least."""
+
+
+class Recovery:
+    """Brings a loaded store into the state in which it takes messages."""
+
+    def __init__(self, parts: StoreParts, stop: LastStop, delay_levels_ms: tuple[int, ...]) -> None:
+        self._log, self._queues, self._index, deletions, self._fences, self._quarantine = parts
+        self._segments = self._log.segments
+        self._stop = stop
+        self._deletions = deletions
+        self._delay_levels_ms = delay_levels_ms
+        self._queue_passes = QueueRecovery(self._log, self._queues, deletions, stop.position, stop.queue_ends)
+        self._durable_end = self._start = self._end = 0
+
+    def run(self) -> Recovered:
+        """Make all passes; raises StoreError or OSError if one cannot be made."""
+        began = perf_counter()
+        self._queue_passes.forget_deleted()
+        self._queue_passes.find_lost()
+        self._find_durable_end()
+        self._find_start()
+        replay = self._walk()
+        cut = self._end_log()
+        self._queue_passes.settle(replay, self._start)
+        logger.info(
+            "recovered the store seconds=%.3f clean=%s from=%d end=%d records=%d cut=%d fenced=%d rebuilt queues=%d",
+            *(perf_counter() - began, self._stop.clean, self._start, self._log.end),
+            *(replay.records, cut, len(self._fences), len(self._queue_passes.lost)),
+        )
+        return self._recovered(replay)
+
+    def _recovered(self, replay: Replay) -> Recovered:
+        position, checkpoint = self._stop.position, self._stop.checkpoint
+        if position is not None:
+            topics = replay.topics_since(position.dispatched, -1)
+        else:
+            topics = replay.topics_since(0, checkpoint.trusted_timestamp_ms)
+        last_timestamp_ms = replay.last_timestamp_ms or checkpoint.log_timestamp_ms
+        return Recovered(self._start, self._log.end, last_timestamp_ms, topics)
+
+    # --- tail or damage
+
+    def _find_durable_end(self) -> None:
+        position, checkpoint = self._stop.position, self._stop.checkpoint
+        if position is not None:
+            self._durable_end = position.flushed
+            self._replace_lost_files()
+        elif checkpoint.log_timestamp_ms > 0:
+            self._durable_end = find_durable_end(self._log, self._queues, checkpoint.log_timestamp_ms)
+
+    def _replace_lost_files(self) -> None:
+        """Put empty files where the log's last ones are gone: that range is damage, and must not be written again."""
+        while self._segments.start < self._segments.stop < self._durable_end:
+            logger.error("a file of the log is missing file=%s", self._segments.path(self._segments.stop))
+            self._segments.add(0)
+
+    # --- where to begin
+
+    def _find_start(self) -> None:
+        self._start = self._log.start if self._queue_passes.lost else self._trusted_start()
+        if self._index.start is not None:
+            self._start = max(min(self._start, self._index.start), self._log.start)
+
+    def _trusted_start(self) -> int:
+        position, starts = self._stop.position, self._segments.starts()
+        if position is not None and self._log.start <= position.dispatched <= self._segments.stop:
+            return position.dispatched
+        if not any(queue.segments.stop > queue.segments.start for queue in self._queues):
+            return self._log.start  # no queue is left: all are made anew
+        if self._stop.clean:
+            return starts[-3:][0] if starts else self._log.start
+        return next((start for start in reversed(starts) if self._is_trusted(start)), self._log.start)
+
+    def _is_trusted(self, file_start: int) -> bool:
+        first = LogWalk(self._segments, file_start).check_here()
+        return first is not None and 0 < first[5] <= self._stop.checkpoint.trusted_timestamp_ms
+
+    # --- the log
+
+    def _walk(self) -> Replay:
+        replay = Replay(
+            *(self._queues, self._index, self._deletions, self._fences, self._delay_levels_ms),
+            is_whole=self._start <= self._log.start,
+        )
+        walk = LogWalk(self._segments, self._start)
+        self._walk_flushed_part(walk, replay)
+        self._walk_tail(walk, replay)
+        for start, end in replay.rejected:
+            self._fence(start, end)
+        replay.write()
+        self._end = walk.position
+        return replay
+
+    def _walk_flushed_part(self, walk: LogWalk, replay: Replay) -> None:
+        """Walk up to the durable end, around damage."""
+        while self._segments.start <= walk.position < self._durable_end:
+            for record in walk.records(self._durable_end):
+                replay.add(record)
+            if walk.position < self._durable_end:
+                damaged = walk.position
+                walk.find_next(self._durable_end)
+                self._fence(damaged, walk.position)
+
+    def _walk_tail(self, walk: LogWalk, replay: Replay) -> None:
+        """Walk on to the first record that is none: half-written, never written, or older than what was flushed."""
+        oldest_ms = 0 if self._stop.position is not None else self._stop.checkpoint.log_timestamp_ms
+        while True:
+            for record in walk.records(self._segments.stop):
+                if record[5] < oldest_ms:
+                    walk.position = record[0]
+                    return
+                replay.add(record)
+            end_of_fence = self._fences.end_at(walk.position)
+            if end_of_fence is None or end_of_fence > self._segments.stop:
+                return
+            walk.position = end_of_fence
+
+    def _fence(self, start: int, end: int) -> None:
+        self._fences.add(start, end, self._segments.path(self._segments.file_start(start)))
+
+    def _end_log(self) -> int:
+        """Remove what stands behind the end, for good: nothing stale is ever read again; return how many bytes."""
+        self._fences.save()
+        self._deletions.stay_within(self._end)
+        self._deletions.save()
+        cut = self._quarantine.keep(self._segments, self._end)
+        if cut:
+            logger.warning("cut off the log's tail, which is in quarantine now end=%d bytes=%d", self._end, cut)
+        self._log.forget_maps()  # a map must not be read while its file is short
+        self._segments.cut(self._end)
+        self._segments.sync(min(self._start, self._end))
+        self._log.settle(self._end)
+        self._index.settle(self._end)
+        return cut
+
+
+def find_durable_end(log: CommitLog, queues: ConsumeQueues, flushed_timestamp_ms: int) -> int:
+    """Return the end of the furthest record that a queue names and that was stored by then; 0 if there is none."""
+    return max((_end_in(log, queue, flushed_timestamp_ms) for queue in queues), default=0)
+
+
+def _end_in(log: CommitLog, queue: ConsumeQueue, timestamp_ms: int) -> int:
+    def is_later(offset: int) -> bool:
+        entry = queue.entry(offset)
+        if entry.is_written and entry.physical_offset < log.start:
+            return False  # expired, or a filler
+        record = named_record(log, queue, offset, entry)
+        return record is None or read_head(record).store_timestamp_ms > timestamp_ms
+
+    first, end = queue.segments.start // ENTRY_SIZE, queue.find_end()
+    if end > first and is_later(end - 1):
+        end = first + bisect_left(range(first, end), True, key=is_later)
+    if end == first:
+        return 0
+    entry = queue.entry(end - 1)
+    return entry.physical_offset + entry.size if entry.is_message else 0
