@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from pyromq import Message, Producer
-from pyromq.broker.config import broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.clock import SystemClock
 from pyromq.namesrv.server import NameServer

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyromq.broker.topics import encode_topics
+from pyromq.broker.tables.topic_table import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host

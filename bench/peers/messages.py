@@ -14,7 +14,7 @@ from interop.servers import Server
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pyromq.broker.topics import encode_topics
+from pyromq.broker.tables.topic_table import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.config import broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.store.files import OsFiles
 from pyromq.testing import TestClock
 from tests.broker.helpers import Peer
-from tests.broker.transaction_peer import GROUP, TransactionPeer
+from tests.broker.transactions.transaction_peer import GROUP, TransactionPeer
 
 StartBroker = Callable[..., Awaitable[Broker]]
 Connect = Callable[[Broker], Awaitable[Peer]]

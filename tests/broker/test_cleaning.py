@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pyromq.broker.config import broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.offsets import SearchOffsetByTimestampResponseHeader

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from pyromq.broker.server import Broker
-from pyromq.broker.topics import topic_config
+from pyromq.broker.tables.topic_table import topic_config
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies import ClusterInfo, RegisterBrokerBody, TopicRouteData, decode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.config import broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.errors import ConfigError, RemotingError, StoreLocked
 from pyromq.protocol.codes import RequestCode, ResponseCode

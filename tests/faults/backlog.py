@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from pyromq.broker.topics import encode_topics
+from pyromq.broker.tables.topic_table import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host

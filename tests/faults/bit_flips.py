@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from pyromq.broker.config import broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.clock import SystemClock
 from pyromq.errors import MalformedHeader

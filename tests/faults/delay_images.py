@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from pyromq.broker.config import broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import decode_messages

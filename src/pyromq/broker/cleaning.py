@@ -1,10 +1,18 @@
-"""Has the store cleaned again and again, a little at a time, so that no send waits for it."""
+"""Cleaning the store: the periodic passes of the cleaner, and what administrators ask to be deleted."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 
+from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
+from pyromq.errors import BrokerError, ServiceNotAvailable
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
+from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.retention.cleaner import Cleaner
 
@@ -44,3 +52,76 @@ class Cleaning:
     def _go_on(self) -> None:
         more = self._cleaner.go_on()
         self._step = asyncio.get_running_loop().call_soon(self._go_on) if more else None
+
+
+logger = logging.getLogger(__name__)
+
+
+class StoreHandlers:
+    """Removes what an administrator wants removed; the log keeps its records until they expire."""
+
+    def __init__(
+        self, cleaner: Cleaner, cleaning: Cleaning, topics: TopicTable, register: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._cleaner = cleaner
+        self._cleaning = cleaning
+        self._topics = topics
+        self._register = register
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.delete_expired_queues,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.delete_unused_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_files,
+        }
+
+    async def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Delete a topic and its queues; answer when that is durable and the name servers know."""
+        topic = request.header(DeleteTopicInBrokerRequestHeader).topic
+        if self._topics.is_system(topic):
+            raise BrokerError(f"topic {topic} is the broker's own and cannot be deleted")
+        # All at once: a send that comes while the disk is waited for makes the topic anew, with queues of its own.
+        self._delete_queues(lambda: self._cleaner.delete_topic(topic))
+        self._topics.remove(topic)
+        logger.info("topic deleted topic=%s by=%s", topic, connection.peer)
+        await self._save()
+        await self._register()
+        return response(request)
+
+    async def delete_unused_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Delete the queues of topics that the table does not have."""
+        self._delete_queues(lambda: self._cleaner.delete_unused_topics(self._topics.by_name.__contains__))
+        await self._save()
+        return response(request)
+
+    def delete_expired_queues(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Delete the queues that topics no longer have and in which nothing is left."""
+        self._delete_queues(lambda: self._cleaner.delete_expired_queues(self._has_queue))
+        return response(request)
+
+    def delete_expired_files(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Remove expired files of the log whatever the hour."""
+        self._cleaning.delete_soon()
+        return response(request)
+
+    def _has_queue(self, name: str, queue_id: int) -> bool:
+        topic = self._topics.get(name)
+        return topic is not None and queue_id < topic.queues
+
+    def _delete_queues(self, delete: Callable[[], object]) -> None:
+        try:
+            delete()
+        except OSError as error:
+            logger.error("queues could not be deleted: %s", error)
+            raise ServiceNotAvailable("the queues could not be deleted") from error
+
+    async def _save(self) -> None:
+        try:
+            await asyncio.to_thread(self._cleaner.save_deletions)
+        except OSError as error:
+            logger.error("deleted topics may come back after a crash, their list was not saved: %s", error)
+            raise ServiceNotAvailable("the deletion could not be saved") from error
+        if not await self._topics.saver.finish():
+            raise ServiceNotAvailable("the table of topics could not be saved")

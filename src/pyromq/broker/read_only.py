@@ -12,10 +12,10 @@ import logging
 import time
 from contextlib import AsyncExitStack
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.handlers.query import QueryHandler
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.pulls.message_query import QueryHandler
 from pyromq.broker.read_side import ReadSide
-from pyromq.broker.tables import Tables
+from pyromq.broker.tables.all_tables import Tables
 from pyromq.clock import Clock
 from pyromq.errors import NoPermission, StoreError
 from pyromq.protocol.codes import RequestCode

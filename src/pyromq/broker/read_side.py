@@ -13,19 +13,25 @@ from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Self
 
-from pyromq.broker.addresses import join_address, machine_host, refuse_hidden_loopback, resolve, split_address
-from pyromq.broker.clients import ClientRegistry, QueueLocks
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.handlers.administration import Administration
-from pyromq.broker.handlers.clients import ClientHandlers
-from pyromq.broker.handlers.offsets import OffsetHandlers
-from pyromq.broker.handlers.pull import PullHandler
-from pyromq.broker.handlers.send import BORN_HOST
+from pyromq.broker.clients.client_registry import ClientRegistry, QueueLockTable
+from pyromq.broker.clients.client_requests import ClientHandlers
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.config.live_settings import LiveSettings
+from pyromq.broker.config.public_address import (
+    join_address,
+    machine_host,
+    refuse_hidden_loopback,
+    resolve,
+    split_address,
+)
+from pyromq.broker.messages.send import BORN_HOST
+from pyromq.broker.pulls.offset_requests import OffsetHandlers
+from pyromq.broker.pulls.pull import PullHandler
+from pyromq.broker.pulls.selection import Selection
 from pyromq.broker.registration import Registration
-from pyromq.broker.selection import Selection
-from pyromq.broker.settings import Settings
-from pyromq.broker.stats import SAMPLE_PERIOD, BrokerStats
-from pyromq.broker.tables import Tables
+from pyromq.broker.stats.broker_stats import SAMPLE_PERIOD, BrokerStats
+from pyromq.broker.tables.all_tables import Tables
+from pyromq.broker.tools.administration import Administration
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
 from pyromq.protocol.codes import RequestCode
@@ -52,7 +58,7 @@ class ReadSide:
 
     def __init__(self, config: BrokerConfig, clock: Clock, files: OsFiles | None = None) -> None:
         self.config = config
-        self.settings = Settings(config)
+        self.settings = LiveSettings(config)
         self.name = config.name
         self._clock = clock
         self._files = files
@@ -177,7 +183,7 @@ class ReadSide:
             clients=self.clients,
             groups=self.groups,
             topics=self.topics,
-            locks=QueueLocks(),
+            locks=QueueLockTable(),
             registered=self._tables.filters,
             filters=self._tables.expressions,
             notify_changes=config.notify_consumer_changes,

@@ -7,8 +7,8 @@ import logging
 
 from msgspec.structs import replace
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.topics import READ_WRITE, TopicTable
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.tables.topic_table import READ_WRITE, TopicTable
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import BrokerError, PyroMQError
 from pyromq.protocol.bodies import (

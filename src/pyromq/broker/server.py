@@ -9,25 +9,24 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from pyromq.broker.acknowledgements import Acknowledgements
-from pyromq.broker.cleaning import Cleaning
-from pyromq.broker.dead_letter_watch import DeadLetterWatch
-from pyromq.broker.delay_offsets import DelayOffsets
-from pyromq.broker.flow_control import Cause, FlowControl
-from pyromq.broker.handlers.admin_store import StoreHandlers
-from pyromq.broker.handlers.pull_queues import PullQueuesHandler
-from pyromq.broker.handlers.query import QueryHandler
-from pyromq.broker.handlers.replies import ReplyHandler
-from pyromq.broker.handlers.send import SendHandler
-from pyromq.broker.handlers.send_back import SendBackHandler
-from pyromq.broker.offset_events import OffsetEvents
-from pyromq.broker.placing import Placing
+from pyromq.broker.cleaning import Cleaning, StoreHandlers
+from pyromq.broker.config.live_settings import LiveSettings
+from pyromq.broker.delay.levels.delay_offsets import DelayOffsets
+from pyromq.broker.delay.levels.schedule import Schedule
+from pyromq.broker.delay.timer.timer_service import TimerService
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
+from pyromq.broker.messages.deferred_messages import DeferredMessages
+from pyromq.broker.messages.flow_control import Cause, SendFlowControl
+from pyromq.broker.messages.reply import ReplyHandler
+from pyromq.broker.messages.send import SendHandler
+from pyromq.broker.messages.send_back import SendBackHandler
+from pyromq.broker.pulls.message_query import QueryHandler
+from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
+from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.read_side import ReadSide
-from pyromq.broker.restoring import restore_tables
-from pyromq.broker.schedule import Schedule
-from pyromq.broker.settings import Settings
-from pyromq.broker.timer_service import TimerService
-from pyromq.broker.transaction_service import TransactionService
+from pyromq.broker.tables.all_tables import restore_tables
+from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.hosts import encode_host
@@ -71,7 +70,7 @@ class Broker(ReadSide):
 
     def _load_settings(self) -> None:
         path = self.config.store.root / "config" / "changedSettings.json"
-        self.settings = Settings(self.config, JsonFile(path, self._files))
+        self.settings = LiveSettings(self.config, JsonFile(path, self._files))
         self.settings.load()
         self.config = self.settings.current
 
@@ -110,13 +109,13 @@ class Broker(ReadSide):
         self._acknowledgements = Acknowledgements(
             self.store, self._round, self.topics.saver, self._clock, self.config.sync_flush_timeout
         )
-        self._flow = FlowControl(
+        self._flow = SendFlowControl(
             self._round,
             self.store,
             wait_limit=self.config.send_wait_limit if self.config.fast_failure else None,
             write_limit=self.config.slow_write_limit,
         )
-        self._offset_events = OffsetEvents(
+        self._offset_events = OffsetMovedEvents(
             self.name,
             self._clock,
             store=self.store,
@@ -126,7 +125,7 @@ class Broker(ReadSide):
         self._pulls.on_offset_moved = self._offset_events.moved
 
     def _build_delays(self) -> None:
-        self._placing = Placing()
+        self._placing = DeferredMessages()
         self._schedule = Schedule(
             self.store,
             self.topics,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from pyromq.broker.properties_file import parse_properties
+from pyromq.broker.config.properties_file import parse_properties
 from pyromq.errors import ConfigError
 
 STORE_PATHS = ("storePathRootDir", "storePathCommitLog")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyromq.broker.config import BrokerConfig, broker_config
+from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker, settle_memory
 from pyromq.cli.settings import namesrv_addresses, read_settings, start_logging, stop_signals, store_root
 from pyromq.clock import SystemClock

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from pyromq.broker.config import BrokerConfig, broker_config
-from pyromq.broker.config_keys import addresses
+from pyromq.broker.config.broker_config import BrokerConfig, broker_config
+from pyromq.broker.config.keys import addresses
 from pyromq.broker.read_only import ReadOnlyBroker
 from pyromq.cli.output import iso_time
 from pyromq.cli.settings import read_settings, start_logging, stop_signals

@@ -1,0 +1,96 @@
+"""Whether the members of a consumer group subscribe alike.
+
+They must: a group shares out the queues of each topic among all its members, and has one subscription for each topic,
+that of the latest heartbeat. A member that wants something else gets what it did not ask for, and misses what it did.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from pyromq.broker.clients.client_registry import TAG_TYPES, Client, ConsumerGroup, group_subscription
+from pyromq.protocol.bodies import SubscriptionData
+from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.tag_filter import TAG
+from pyromq.remoting.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+MOST_NAMED = 5  # clients of one opinion, and topics of one client: a line in the log is to be read
+
+Wants = frozenset[tuple[str, str, object]]
+
+
+class SubscriptionAgreement:
+    """Notices when the members of a group subscribe differently, and says so once."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, dict[Connection, tuple[Wants, str]]] = {}
+        self._told: dict[str, str] = {}
+
+    @property
+    def disagreeing(self) -> list[str]:
+        """The groups whose members subscribe differently now."""
+        return sorted(self._told)
+
+    def heard(self, group: ConsumerGroup, client: Client, wanted: Iterable[SubscriptionData]) -> None:
+        """Take note of what a member subscribes to; warn if others of its group subscribe differently."""
+        members = self._members.setdefault(group.name, {})
+        opinion = _opinion(wanted)
+        before = members.get(client.connection)
+        if before is None or before[0] != opinion[0]:
+            members[client.connection] = opinion
+            self._compare(group)
+
+    def left(self, name: str, group: ConsumerGroup | None) -> None:
+        """Forget the members that a group no longer has; `group` is None if it has none."""
+        if group is None:
+            self._members.pop(name, None)
+            self._told.pop(name, None)
+            return
+        members = self._members.setdefault(name, {})
+        for connection in members.keys() - group.members.keys():
+            del members[connection]
+        self._compare(group)
+
+    def _compare(self, group: ConsumerGroup) -> None:
+        text = _differences(group.members, self._members[group.name])
+        if text == self._told.get(group.name, ""):
+            return
+        if text:
+            self._told[group.name] = text
+            logger.warning("members of one group subscribe differently group=%s %s", group.name, text)
+        else:
+            del self._told[group.name]
+            logger.info("the members of the group subscribe alike again group=%s", group.name)
+
+
+def _opinion(wanted: Iterable[SubscriptionData]) -> tuple[Wants, str]:
+    """Return what is wanted, to be compared, and the same in words."""
+    own = sorted((data for data in wanted if not data.topic.startswith(RETRY_PREFIX)), key=lambda data: data.topic)
+    texts = [f"{data.topic} ({data.sub_string})" for data in own]
+    return frozenset(map(_comparable, own)), _some(texts) or "nothing"
+
+
+def _comparable(data: SubscriptionData) -> tuple[str, str, object]:
+    """Leave out what makes no difference: the order of tags, blanks between them, the version."""
+    if data.expression_type in TAG_TYPES:
+        return data.topic, TAG, group_subscription(data).codes
+    return data.topic, data.expression_type, data.sub_string
+
+
+def _differences(clients: Mapping[Connection, Client], members: Mapping[Connection, tuple[Wants, str]]) -> str:
+    opinions: dict[Wants, list[str]] = {}
+    words: dict[Wants, str] = {}
+    for connection, (wants, text) in members.items():
+        opinions.setdefault(wants, []).append(clients[connection].client_id)
+        words.setdefault(wants, text)
+    if len(opinions) < 2:
+        return ""
+    return "; ".join(f"{_some(sorted(ids))} want {words[wants]}" for wants, ids in opinions.items())
+
+
+def _some(items: list[str]) -> str:
+    more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+    return ", ".join(items[:MOST_NAMED]) + more

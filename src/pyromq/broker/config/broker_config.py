@@ -1,0 +1,211 @@
+"""Settings of a broker, and how they are read from RocketMQ's broker.conf keys."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from pyromq.broker.config.keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT, Key
+from pyromq.broker.config.properties_file import parse_properties
+from pyromq.errors import ConfigError, LocalProtocolError
+from pyromq.protocol.names import check_broker
+from pyromq.store.config import StoreConfig
+
+__all__ = ["BrokerConfig", "broker_config", "parse_properties", "settings_of"]
+
+DEFAULT_ROOT = "pyromq-data/store"
+FAST_PORT_BELOW = 2
+KNOWN_KEYS = {*BROKER_KEYS, *STORE_KEYS, *FIXED_KEYS, *WITHOUT_EFFECT}
+
+
+class BrokerConfig(Struct, frozen=True, kw_only=True):
+    """How a broker presents itself, what it allows, and how often it does what it does by itself. Times in seconds."""
+
+    store: StoreConfig
+    """Where and how messages are kept."""
+    host: str = "127.0.0.1"
+    """The address to listen on."""
+    port: int = 10911
+    """The port to listen on (`listenPort`); the fast port is two below it. 0: the system chooses both."""
+    cluster: str = "DefaultCluster"
+    """The cluster this broker belongs to (`brokerClusterName`)."""
+    name: str = "broker-a"
+    """The broker's name (`brokerName`)."""
+    advertised_host: str | None = None
+    """What clients connect to (`brokerIP1`): an address or a name; the host listened on unless given."""
+    ha_host: str | None = None
+    """What slaves connect to (`brokerIP2`)."""
+    namesrv: tuple[str, ...] = ()
+    """The name servers to register at (`namesrvAddr`)."""
+    permission: int = 6
+    """4 read, 2 write (`brokerPermission`); what it lacks, no topic of this broker has."""
+    idle_timeout: float = 120
+    """How long a connection may be silent (`serverChannelMaxIdleTimeSeconds`)."""
+
+    registration_period: float = 30.0
+    """Time between two registrations (`registerNameServerPeriod`), kept within 10 to 60 s."""
+    registration_timeout: float = 6.0
+    """How long to wait for a name server's answer (`registerBrokerTimeoutMills`)."""
+    compressed_registration: bool = False
+    """Whether the table of topics is compressed on its way there (`compressedRegister`)."""
+    offset_save_period: float = 5.0
+    """Time between two saves of committed offsets (`flushConsumerOffsetInterval`)."""
+
+    sync_flush_timeout: float = 5.0
+    """How long a send waits for a flush, under SYNC_FLUSH, before it hears FLUSH_DISK_TIMEOUT (`syncFlushTimeout`)."""
+    cleaning_period: float = 10.0
+    """Time between two looks for files that have expired, and at the disk (`cleanResourceInterval`)."""
+
+    auto_create_topics: bool = True
+    """Whether a send may create its topic (`autoCreateTopicEnable`)."""
+    default_topic_queues: int = 8
+    """Queues of the template for created topics (`defaultTopicQueueNums`)."""
+    max_topics: int = 100_000
+    """The most topics that use may bring the table to (`pyromqMaxTopics`); administrators may go beyond."""
+    auto_create_groups: bool = True
+    """Whether a consumer may create its group (`autoCreateSubscriptionGroup`)."""
+    max_groups: int = 10_000
+    """The most groups that use may bring the table to (`pyromqMaxGroups`)."""
+    cluster_topic_enabled: bool = True
+    """Whether the topic named after the cluster may be read and written (`clusterTopicEnable`)."""
+    broker_topic_enabled: bool = True
+    """Whether the topic named after the broker may be read and written (`brokerTopicEnable`)."""
+    trace_topic_enabled: bool = False
+    """Whether this broker holds the topic of message traces (`traceTopicEnable`)."""
+    trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
+    """The topic of message traces (`msgTraceTopicName`)."""
+    region: str = "DefaultRegion"
+    """Told to producers in every answer to a send (`regionId`)."""
+    trace_on: bool = True
+    """Whether clients may trace their sends (`traceOn`)."""
+
+    long_polling: bool = True
+    """Whether a pull may wait as long as it says (`longPollingEnable`)."""
+    short_polling_time: float = 1.0
+    """How long it waits otherwise (`shortPollingTimeMills`)."""
+    max_held_pulls: int = 100_000
+    """The most pulls that wait at a time (`pyromqMaxHeldPulls`)."""
+    property_filter: bool = False
+    """Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`); on in `pyromq up`."""
+    filter_retries: bool = False
+    """Whether messages that come again are filtered once more (`filterSupportRetry`)."""
+    filter_functions: tuple[tuple[str, str], ...] = ()
+    """Filters that consumers may subscribe to by name, each a `module:function` (`pyromqFilterFunctions`)."""
+    filter_keep_time: float = 86_400.0
+    """How long a filter is kept that no consumer asks for (`filterDataCleanTimeSpan`)."""
+    slave_read: bool = False
+    """Whether a pull that lags far behind is told to ask a slave next (`slaveReadEnable`)."""
+    notify_consumer_changes: bool = True
+    """Whether a group's members are told when one comes or goes (`notifyConsumerIdsChangedEnable`)."""
+    store_replies: bool = True
+    """Whether replies to request messages are stored, besides being handed to who waits (`storeReplyMessageEnable`)."""
+    transaction_timeout: float = 6.0
+    """How long after its birth a transaction is left alone, unless it says so itself (`transactionTimeOut`)."""
+    transaction_check_max: int = 15
+    """How often a producer is asked about a transaction before it is given up (`transactionCheckMax`)."""
+    transaction_check_interval: float = 60.0
+    """Time between two rounds of questions (`transactionCheckInterval`)."""
+    reject_transactions: bool = False
+    """Whether transactional messages are refused (`rejectTransactionMessage`)."""
+    fast_failure: bool = True
+    """Whether sends are refused where requests wait too long (`brokerFastFailureEnable`)."""
+    send_wait_limit: float = 0.2
+    """How long that is (`waitTimeMillsInSendQueue`)."""
+    slow_write_limit: float = 1.0
+    """How long a write of the log may take before sends are refused (`osPageCacheBusyTimeOutMills`)."""
+    accept_sends_from_ms: int = 0
+    """The time from which on sends are taken, ms since the epoch (`startAcceptSendRequestTimeStamp`)."""
+
+    without_effect: tuple[str, ...] = ()
+    """Keys that were given, are RocketMQ's and change nothing here; and unknown ones, if that was allowed."""
+
+    def __post_init__(self) -> None:
+        for key, name in (("brokerClusterName", self.cluster), ("brokerName", self.name)):
+            try:
+                check_broker(name)  # each is also the name of a topic
+            except LocalProtocolError as error:
+                raise ConfigError(f"{key}: {error}") from None
+        if 0 < self.port <= FAST_PORT_BELOW:
+            raise ConfigError(f"listenPort: {self.port} leaves no room for the fast port, two below it")
+
+    @property
+    def fast_port(self) -> int:
+        """Return the port that serves all but pulls."""
+        return self.port - FAST_PORT_BELOW if self.port else 0
+
+    @property
+    def namesrv_addr(self) -> str:
+        """Return the name servers as one text."""
+        return ";".join(self.namesrv)
+
+    @property
+    def public_host(self) -> str:
+        """Return what clients connect to, as far as the settings say; empty if this machine has to be asked."""
+        return self.advertised_host or ("" if _is_unspecified(self.host) else self.host)
+
+
+def broker_config(
+    values: Mapping[str, str], *, lenient: bool = False, always_strict: Collection[str] = (), host: str = "127.0.0.1"
+) -> BrokerConfig:
+    """Read settings by RocketMQ's keys; raise ConfigError that names every key or value that is wrong.
+
+    `lenient` lets unknown keys pass, but not those of `always_strict`: what a user typed on the command line.
+    """
+    problems: list[str] = []
+    ignored = sorted(key for key in values if key in WITHOUT_EFFECT)
+    for key in sorted(values.keys() - KNOWN_KEYS):
+        if lenient and key not in always_strict:
+            ignored.append(key)
+        else:
+            problems.append(_unknown(key))
+    problems += [text for key in FIXED_KEYS.keys() & values.keys() if (text := _refusal(key, values[key]))]
+    broker_fields = _read(BROKER_KEYS, values, problems)
+    store_fields = {"root": Path(DEFAULT_ROOT), **_read(STORE_KEYS, values, problems)}
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return BrokerConfig(store=StoreConfig(**store_fields), host=host, without_effect=tuple(ignored), **broker_fields)
+
+
+def settings_of(config: BrokerConfig) -> dict[str, str]:
+    """Return the settings that have an effect, by RocketMQ's keys."""
+    shown = {key: fixed for key, (fixed, _) in FIXED_KEYS.items() if fixed}
+    for keys, values in ((BROKER_KEYS, config), (STORE_KEYS, config.store)):
+        for key, (field, _, show) in keys.items():
+            value = getattr(values, field)
+            shown[key] = "" if value is None else show(value)
+    return dict(sorted(shown.items()))
+
+
+def _read(keys: Mapping[str, Key], values: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key in keys.keys() & values.keys():
+        try:
+            fields[keys[key].field] = keys[key].read(values[key].strip())
+        except ValueError as error:
+            problems.append(f"{key} {error}")
+    return fields
+
+
+def _refusal(key: str, value: str) -> str:
+    allowed, reason = FIXED_KEYS[key]
+    same = value.strip().lower() == allowed.lower()
+    return "" if same else f"{key}={value.strip()} is not supported: {reason}"
+
+
+def _unknown(key: str) -> str:
+    by_lower_case = {known.lower(): known for known in KNOWN_KEYS}
+    near = difflib.get_close_matches(key.lower(), by_lower_case, n=1)
+    hint = f"; the nearest is {by_lower_case[near[0]]}" if near else ""
+    return f"unknown configuration key {key}{hint}"
+
+
+def _is_unspecified(host: str) -> bool:
+    try:
+        return not host or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -1,0 +1,102 @@
+"""A delayed message that is due: what it becomes, and how it gets into its own topic."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.errors import LocalProtocolError, MessageTooLarge
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TAGS
+from pyromq.protocol.messages.record import Record
+from pyromq.protocol.names import TRANSACTION_HALF_TOPIC, check_topic
+from pyromq.protocol.tag_filter import tag_code
+from pyromq.store.message_store import MessageStore, PutResult
+
+logger = logging.getLogger(__name__)
+
+_MOST_REMEMBERED = 1000
+
+
+class Deliveries:
+    """Puts messages that are due into their topics."""
+
+    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
+        self._store = store
+        self._topics = topics
+        self._is_sync = store.config.flush_disk_type == "SYNC_FLUSH"
+        self._unknown: set[str] = set()
+        self.count = 0
+        """How many messages were delivered since the start."""
+
+    def put(self, message: MessageExt) -> PutResult | None:
+        """Let a message join the open group, in its own topic; None if it can never be delivered.
+
+        Raises StoreError where the store takes no message now.
+        """
+        try:
+            record = delivered_record(message)
+            place = self._store.put(record)
+        except (ValueError, LocalProtocolError, MessageTooLarge) as error:
+            logger.error("a delayed message cannot be delivered id=%s reason=%s", message.offset_message_id, error)
+            return None
+        self._count(record.topic, place.size)
+        return place
+
+    def is_stored(self, end: int) -> bool:
+        """Tell whether the log is there up to an end: written, or under SYNC_FLUSH durable."""
+        return end <= (self._store.flushed_offset if self._is_sync else self._store.max_physical_offset)
+
+    def _count(self, name: str, size: int) -> None:
+        self.count += 1
+        topic = self._topics.get(name)
+        if topic is not None:
+            topic.puts += 1
+            topic.put_bytes += size
+        elif name not in self._unknown and len(self._unknown) < _MOST_REMEMBERED:
+            self._unknown.add(name)
+            logger.warning(
+                "delayed messages are stored for a topic that was deleted; who makes it again finds them topic=%s", name
+            )
+
+
+def delivered_record(message: MessageExt) -> Record:
+    """Return a scheduled message as its consumers get it.
+
+    As RocketMQ does, all properties stay, and so does the address of the broker that stored it first. Raises ValueError
+    or LocalProtocolError where it does not say for which topic and queue it is.
+    """
+    return stored_again(message, _real_topic(message.properties), _real_queue_id(message.properties))
+
+
+def stored_again(message: MessageExt, topic: str, queue_id: int) -> Record:
+    """Return a message as it is stored once more, for this queue: all but its place stays."""
+    return Record(
+        topic=topic,
+        body=message.stored_body,
+        properties=message.raw_properties,
+        queue_id=queue_id,
+        tags_code=tag_code(message.properties.get(TAGS)),
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.raw_born_host,
+        store_host=message.raw_store_host,
+        reconsume_times=message.reconsume_times,
+    )
+
+
+def _real_topic(properties: Mapping[str, str]) -> str:
+    topic = properties.get(REAL_TOPIC, "")
+    check_topic(topic)
+    if topic == TRANSACTION_HALF_TOPIC:  # the first half of a transaction is for nobody, as RocketMQ has it
+        raise ValueError("it is half of a transaction")
+    return topic
+
+
+def _real_queue_id(properties: Mapping[str, str]) -> int:
+    queue_id = int(properties.get(REAL_QUEUE_ID, ""))
+    if not 0 <= queue_id < 1 << 31:
+        raise ValueError(f"its queue is {queue_id}")
+    return queue_id

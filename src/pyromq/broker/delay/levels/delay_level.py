@@ -1,0 +1,245 @@
+"""One delay level: its queue of SCHEDULE_TOPIC_XXXX, and the timer that waits for its first message.
+
+All messages of a level wait equally long, so they are due in the order of the queue. When the first is due, all that
+are go into the open group, a batch in each round of the loop. Under SYNC_FLUSH the next batch does not wait until the
+one before it is durable, or every message would be late by a flush; progress does.
+
+Times are those of the machine's clock, as in RocketMQ. It is looked at every few seconds, so that no message waits
+much longer than it has to if that clock is set ahead. If it was set back, entries seem to be due later than a message
+of this level can be: such a one waits once more for the level's time, as do all that are in the queue with it. It is
+late then; RocketMQ delivers it at once, and so perhaps early.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection
+from functools import partial
+from typing import Final, NamedTuple
+
+from pyromq.broker.delay.deliveries import Deliveries
+from pyromq.broker.delay.levels.schedule_queue import ScheduleQueue
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.clock import Clock, TimerHandle
+from pyromq.errors import CorruptRecord, MalformedHeader, StoreError
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.record import read_head
+from pyromq.store.consume_queue import ConsumeQueueEntry
+from pyromq.store.message_store import MessageStore, PutResult
+
+logger = logging.getLogger(__name__)
+
+BATCH: Final = 64
+_BATCH_BYTES: Final = 256 * 1024
+_MOST_PENDING: Final = 2000  # messages that wait for their flush, as RocketMQ's asynchronous delivery
+_PAUSE: Final = 0.001
+_LONGEST_WAIT: Final = 10.0
+_RETRY: Final = 1.0
+
+
+class _DeliveryBatch(NamedTuple):
+    """Deliveries on their way into the log: where they begin and end there, and what is to be delivered next."""
+
+    start: int
+    end: int
+    next_offset: int
+
+
+class DelayLevel:
+    """Delivers the messages of one level; `offset` is the first that is not stored in its own topic yet."""
+
+    def __init__(
+        self,
+        level: int,
+        delay_ms: int | None,
+        *,
+        store: MessageStore,
+        deliveries: Deliveries,
+        acknowledgements: Acknowledgements,
+        clock: Clock,
+    ) -> None:
+        """`delay_ms` is None for a level that the configuration has no longer: what waits there keeps its time."""
+        self.level = level
+        self.offset = 0
+        self.max_late_ms = 0
+        """The most that a message was late since the start."""
+        self._queue = ScheduleQueue(store, level)
+        self._delay_ms = delay_ms
+        self._store = store
+        self._deliveries = deliveries
+        self._acknowledgements = acknowledgements
+        self._clock = clock
+        self._next = 0  # to be put; up to `offset` all is stored
+        self._delivered: frozenset[int] = frozenset()  # further on in the queue, before a restart
+        self._timer: TimerHandle | None = None
+        self._batches: deque[_DeliveryBatch] = deque()
+        self._is_sync = store.config.flush_disk_type == "SYNC_FLUSH"
+        self._most_pending = _MOST_PENDING if self._is_sync else 1
+        self._is_running = self._is_expecting = self._is_failing = False
+        self._set_back_offset, self._set_back_due_ms = 0, 0
+
+    def restore(self, offset: int, delivered: Collection[int]) -> None:
+        """Begin at an offset; some messages behind it were delivered already."""
+        self._delivered = frozenset(delivered)
+        while offset in self._delivered:
+            offset += 1
+        self.offset = self._next = offset
+
+    def start(self) -> None:
+        """Deliver what is due, from now on."""
+        self._is_running = True
+        self._look()
+
+    def stop(self) -> None:
+        """Deliver no more; what is on its way is still counted when it is stored."""
+        self._is_running = False
+        self._cancel_timer()
+
+    def expect(self) -> None:
+        """Look again when what is being put now is stored: a message is placed here."""
+        if not self._is_expecting:
+            self._is_expecting = True
+            self._acknowledgements.then(self._arrived)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait here."""
+        return max(self._queue.max_offset - self.offset, 0)
+
+    @property
+    def uncounted_from(self) -> int | None:
+        """Where in the log a delivery may be that `offset` does not count; None if there is none."""
+        return self._batches[0].start if self._batches else None
+
+    def _arrived(self, stored: bool) -> None:
+        self._is_expecting = False
+        if self._timer is None:  # else one that is due earlier is waited for
+            self._look()
+
+    def _look(self) -> None:
+        """Deliver what is due, or wait until something is."""
+        self._cancel_timer()
+        if not self._is_running or (self._batches and self._next - self.offset >= self._most_pending):
+            return
+        try:
+            wait = self._deliver()
+        except StoreError as error:
+            wait = self._fail(error)
+        except Exception:
+            logger.exception("delivery failed and is tried again level=%d offset=%d", self.level, self._next)
+            wait = _LONGEST_WAIT
+        if wait is not None:
+            self._timer = self._clock.call_later(min(wait, _LONGEST_WAIT), self._look)
+
+    def _deliver(self) -> float | None:
+        """Put a batch of what is due; return how long to wait if there is none, None if somebody else calls."""
+        self._stay_within_queue()
+        entries = self._queue.entries(self._next, BATCH)
+        now_ms = self._clock.now_ms()
+        count = 0
+        for entry in entries:
+            due_ms = self._due_ms(self._next + count, entry, now_ms)
+            if due_ms > now_ms:
+                break
+            self.max_late_ms = max(self.max_late_ms, now_ms - due_ms)
+            count += 1
+        if count:
+            return self._put(count)
+        return (due_ms - now_ms) / 1000 if entries else None
+
+    def _stay_within_queue(self) -> None:
+        offset = min(max(self._next, self._queue.min_offset), self._queue.max_offset)
+        if offset != self._next:
+            logger.warning(
+                "delay progress corrected: its messages were removed, or cut off by a crash level=%d from=%d to=%d",
+                *(self.level, self._next, offset),
+            )
+            self._pass_over(offset)
+
+    def _due_ms(self, offset: int, entry: ConsumeQueueEntry, now_ms: int) -> int:
+        due_ms = entry.tags_code if entry.tags_code > 0 else self._due_by_record(entry)
+        if self._delay_ms is None:
+            return due_ms
+        if offset < self._set_back_offset:
+            return min(due_ms, self._set_back_due_ms)
+        if due_ms <= now_ms + self._delay_ms:
+            return due_ms
+        self._set_back_offset = self._queue.max_offset
+        self._set_back_due_ms = now_ms + self._delay_ms
+        logger.warning("the clock was set back, or the level made shorter level=%d", self.level)
+        return self._set_back_due_ms
+
+    def _due_by_record(self, entry: ConsumeQueueEntry) -> int:
+        """Work out the time of an entry that does not hold it: damaged, or written with an extension file."""
+        record = self._store.read(entry.physical_offset) if entry.is_message else None
+        return read_head(record).store_timestamp_ms + (self._delay_ms or 0) if record else 0
+
+    def _put(self, count: int) -> float | None:
+        try:
+            messages, next_offset = self._queue.messages(self._next, count, _BATCH_BYTES)
+        except (CorruptRecord, MalformedHeader) as error:
+            if count > 1:
+                return self._put(1)
+            logger.error("a delayed message is damaged level=%d offset=%d: %s", self.level, self._next, error)
+            messages, next_offset = [], self._next + 1
+        places, next_offset = self._put_all(messages, next_offset)
+        if not places:
+            self._pass_over(next_offset)
+            return 0.0
+        batch = _DeliveryBatch(places[0].physical_offset, places[-1].physical_offset + places[-1].size, next_offset)
+        self._batches.append(batch)
+        self._next = next_offset
+        self._acknowledgements.then(partial(self._told, batch.start))
+        return _PAUSE if self._is_sync else None
+
+    def _pass_over(self, offset: int) -> None:
+        """Go on elsewhere without a delivery: that counts as soon as those before it are stored."""
+        self._next = offset
+        if self._batches:
+            self._batches[-1] = self._batches[-1]._replace(next_offset=offset)
+        else:
+            self.offset = offset
+
+    def _put_all(self, messages: list[MessageExt], next_offset: int) -> tuple[list[PutResult], int]:
+        """Put as many as the store takes; return their places, and what is to be delivered next."""
+        places: list[PutResult] = []
+        for message in messages:
+            if message.queue_offset in self._delivered:
+                continue
+            try:
+                place = self._deliveries.put(message)
+            except StoreError:
+                if not places:
+                    raise
+                return places, message.queue_offset
+            if place is not None:
+                places.append(place)
+        return places, next_offset
+
+    def _told(self, start: int, stored: bool) -> None:
+        """Count a batch that is in the log; the log knows better than `stored`, which tables count for too."""
+        if not self._batches or self._batches[0].start != start:
+            return  # given up when one before it failed
+        batch = self._batches.popleft()
+        if self._deliveries.is_stored(batch.end):
+            self._is_failing = False
+            self.offset = batch.next_offset
+            self._look()
+            return
+        self._batches.clear()
+        self._next = self.offset
+        self._cancel_timer()
+        if self._is_running:
+            self._timer = self._clock.call_later(self._fail(self._store.refusal()), self._look)
+
+    def _fail(self, error: StoreError) -> float:
+        if not self._is_failing:  # once, not every second
+            logger.error("delayed messages wait until the store takes them level=%d reason=%s", self.level, error)
+        self._is_failing = True
+        return _RETRY
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,164 @@
+"""Delay levels: messages wait in SCHEDULE_TOPIC_XXXX, a queue for each level, until they are due.
+
+    put    → the message's own topic and queue become properties, its queue is level - 1
+    due    → stored once more, in its own topic (schedule_level.py, schedule_delivery.py)
+    saved  → every second, how far each level is (delay_offsets.py)
+    killed → what was delivered since the last save is found in the log (schedule_recovery.py)
+
+What is saved counts only deliveries that are flushed: a power cut that takes one must not take the message with it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from pyromq.broker.delay.deliveries import Deliveries
+from pyromq.broker.delay.levels.delay_level import DelayLevel
+from pyromq.broker.delay.levels.delay_offsets import DelayOffsets, DelayProgress
+from pyromq.broker.delay.levels.schedule_recovery import find_delivered
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.clock import Clock
+from pyromq.errors import BrokerError, StoreError
+from pyromq.protocol.messages.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, encode_properties
+from pyromq.protocol.messages.record import Record
+from pyromq.protocol.names import SCHEDULE_TOPIC
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.message_store import MessageStore
+
+SAVE_PERIOD: Final = 1.0
+_FAR: Final = 64 << 20  # bytes of the log after which progress is saved although nothing was delivered
+
+
+class _NotedDelays(NamedTuple):
+    """Progress as it was, true as soon as the log is durable up to an end."""
+
+    log_end: int
+    progress: DelayProgress
+
+
+class Schedule:
+    """All delay levels of a broker."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: DelayOffsets,
+        acknowledgements: Acknowledgements,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._acknowledgements = acknowledgements
+        self._clock = clock
+        self._deliveries = Deliveries(store, topics)
+        self._delays_ms = store.config.delay_levels_ms
+        self._levels = {level: self._level(level) for level in range(1, len(self._delays_ms) + 1)}
+        self._noted = _NotedDelays(0, DelayProgress({}))
+        self._ticker = Ticker(clock, SAVE_PERIOD, self._save)
+
+    def _level(self, level: int) -> DelayLevel:
+        return DelayLevel(
+            level,
+            self._delays_ms[level - 1] if level <= len(self._delays_ms) else None,
+            store=self._store,
+            deliveries=self._deliveries,
+            acknowledgements=self._acknowledgements,
+            clock=self._clock,
+        )
+
+    # --- placing
+
+    def place(self, record: Record, properties: dict[str, str]) -> None:
+        """Let a message wait for its level's time; one whose level is not above 0 stays as it is."""
+        level = min(_level_of(properties), len(self._levels))
+        if level <= 0:
+            return
+        properties |= {DELAY: str(level), REAL_TOPIC: record.topic, REAL_QUEUE_ID: str(record.queue_id)}
+        record.topic, record.queue_id = SCHEDULE_TOPIC, level - 1
+        record.properties = encode_properties(properties).encode()
+        self._levels[level].expect()
+        self._ticker.start()
+
+    # --- from start to stop
+
+    def load(self) -> None:
+        """Find out how far each level is: by the file, and by what the log has since."""
+        progress = self._offsets.load()
+        for queue_id in self._store.queue_ids(SCHEDULE_TOPIC):
+            self._levels.setdefault(queue_id + 1, self._level(queue_id + 1))
+        delivered = find_delivered(self._store, progress)
+        for number, level in self._levels.items():
+            level.restore(progress.offsets.get(number, 0), delivered.get(number, ()))
+        self._noted = self._note()
+
+    def start(self) -> None:
+        """Deliver what is due, from now on."""
+        for level in self._levels.values():
+            level.start()
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """Deliver no more."""
+        self._ticker.stop()
+        for level in self._levels.values():
+            level.stop()
+
+    async def close(self) -> None:
+        """Save how far all is delivered; called when nothing is put any more."""
+        with suppress(StoreError):  # the store has said so
+            self._store.flush()
+        self._noted = self._note()
+        self._save()
+        self._ticker.stop()
+        await self._offsets.saver.finish()
+
+    # --- progress
+
+    @property
+    def waiting(self) -> int:
+        """How many delayed messages are not delivered yet."""
+        return sum(level.waiting for level in self._levels.values())
+
+    @property
+    def delivered(self) -> int:
+        """How many were delivered since the start."""
+        return self._deliveries.count
+
+    @property
+    def max_late_ms(self) -> int:
+        """The most that one of them was late."""
+        return max(level.max_late_ms for level in self._levels.values())
+
+    def figures(self) -> dict[str, str]:
+        """Return how far each level is, as RocketMQ's tools show it: next entry to deliver, end of the queue."""
+        return {
+            f"scheduleMessageOffset_{number}": f"{level.offset},{level.offset + level.waiting}"
+            for number, level in sorted(self._levels.items())
+        }
+
+    def _note(self) -> _NotedDelays:
+        end = self._store.max_physical_offset
+        starts = [level.uncounted_from for level in self._levels.values()]
+        offsets = {number: level.offset for number, level in sorted(self._levels.items()) if level.offset}
+        return _NotedDelays(end, DelayProgress(offsets, min([end, *(start for start in starts if start is not None)])))
+
+    def _save(self) -> bool:
+        """Save what was noted if its deliveries are durable by now; tell whether there is more to come."""
+        if self._store.flushed_offset < self._noted.log_end:
+            return True
+        progress, saved = self._noted.progress, self._offsets.saved
+        if progress.offsets != saved.offsets or (progress.log_offset or 0) >= (saved.log_offset or 0) + _FAR:
+            self._offsets.save(progress)
+        self._offsets.saver.retry()
+        self._noted = self._note()
+        return self.waiting > 0 or self._noted.progress.offsets != self._offsets.saved.offsets
+
+
+def _level_of(properties: dict[str, str]) -> int:
+    text = properties[DELAY]
+    if not (text.isascii() and text.lstrip("+-").isdecimal()):
+        raise BrokerError(f"the delay level {text!r} is not a number")
+    return int(text)

@@ -1,0 +1,121 @@
+"""Before a file of the log goes: what still waits in it is written again at the log's end.
+
+The cleaner asks how far the log is free. If messages wait there, the answer is "not yet": they are moved, and when they
+are safe in their new place, which the ledger on disk then says, a later pass may remove the files. Moving has to work
+on a full disk too, for it is what lets files go; so a moved message is taken where a new one would be refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from pyromq.broker.delay.timer.message_timer import MessageTimer
+from pyromq.broker.delay.timer.timer_records import moved, read_waiting
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.clock import Clock
+from pyromq.errors import StoreError
+from pyromq.store.index.pending_table import BEFORE_ALL, Pending
+from pyromq.store.message_store import MessageStore
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 256
+_BYTES_AT_ONCE: Final = 4 << 20
+
+
+class MessageMover:
+    """Keeps waiting messages ahead of the cleaner."""
+
+    def __init__(
+        self, timer: MessageTimer, store: MessageStore, acknowledgements: Acknowledgements, clock: Clock
+    ) -> None:
+        self._timer = timer
+        self._clock = clock
+        self._store = store
+        self._acknowledgements = acknowledgements
+        self._free_to = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def free_to(self, start: int) -> int:
+        """Return up to where, at most `start`, no message waits in the log; see to it that it can be more later."""
+        if not self._timer.is_running:
+            return 0
+        if self._timer.ledger.is_empty:
+            return start
+        if start > self._free_to and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._free(start))
+        return min(start, self._free_to)
+
+    async def stop(self) -> None:
+        """Move no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _free(self, start: int) -> None:
+        try:
+            found, count = await self._move_all(start)
+            if not found:
+                self._free_to = max(self._free_to, start)
+            elif count:
+                logger.info("moved timed messages before their files go count=%d up to=%d", count, start)
+        except StoreError as error:
+            logger.error("files of the log stay, messages that wait in them cannot be moved: %s", error)
+        finally:
+            self._task = None
+
+    async def _move_all(self, start: int) -> tuple[bool, int]:
+        """Move what waits before a place; return whether anything was found there, and how many were moved."""
+        after, count, found = BEFORE_ALL, 0, True
+        while found:
+            async with self._timer.places:
+                messages = await self._timer.ledger.stored_before(start, after, _AT_ONCE)
+                after, moving = self._move(messages, after)  # at once: what was found waits still
+                found = bool(messages)
+                await self._settle(moving)
+            count += len(moving)
+        return after != BEFORE_ALL, count
+
+    def _move(self, messages: Sequence[Pending], after: Pending) -> tuple[Pending, list[Pending]]:
+        """Put messages into the open group again, as many as fit; return the last one looked at, and those put."""
+        moving: list[Pending] = []
+        begin = self._store.max_physical_offset
+        for message in messages:
+            after = message
+            if self._timer.ledger.is_leaving(message) or message in self._timer.window:
+                continue  # it is delivered within seconds: the next pass finds it gone
+            place = self._put(message)
+            if place is not None:
+                moving.append(message)
+                if place - begin > _BYTES_AT_ONCE:
+                    break
+        return after, moving
+
+    def _put(self, message: Pending) -> int | None:
+        waiting = read_waiting(self._store.read(message.physical_offset))
+        if waiting is None:
+            logger.error("a timed message cannot be read any more physical_offset=%d", message.physical_offset)
+            self._timer.ledger.end(message)
+            return None
+        place = self._store.put_again(moved(waiting))
+        self._timer.ledger.leave(message)
+        self._timer.expect()
+        return place.physical_offset
+
+    async def _settle(self, moving: Sequence[Pending]) -> None:
+        """Wait until what was put is stored, and known to the timer by its new place."""
+        if moving:
+            await self._stored()
+        while any(map(self._timer.ledger.is_on_its_way, moving)):
+            await self._clock.sleep(0)
+
+    async def _stored(self) -> None:
+        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._acknowledgements.then(lambda told: None if stored.done() else stored.set_result(told))
+        if not await stored:
+            raise StoreError("the store takes no messages")

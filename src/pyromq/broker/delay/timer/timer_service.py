@@ -1,0 +1,54 @@
+"""All that a broker does for messages with a time, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyromq.broker.delay.timer.message_mover import MessageMover
+from pyromq.broker.delay.timer.message_timer import MessageTimer
+from pyromq.broker.delay.timer.timer_requests import TimerHandlers
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.deferred_messages import DeferredMessages
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.clock import Clock
+from pyromq.store.files import OsFiles
+from pyromq.store.index.pending_table import PendingTable
+from pyromq.store.message_store import MessageStore
+
+
+class TimerService:
+    """The timer, what keeps its messages ahead of the cleaner, and the requests about them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        files: OsFiles | None,
+        *,
+        store: MessageStore,
+        topics: TopicTable,
+        acknowledgements: Acknowledgements,
+        placing: DeferredMessages,
+    ) -> None:
+        table = PendingTable(store.config.root, files)
+        self.timer = MessageTimer(store, topics, acknowledgements, clock, table)
+        self._moving = MessageMover(self.timer, store, acknowledgements, clock)
+        placing.time = self.timer.place
+        store.cleaner.free_to = self._moving.free_to
+        self.handlers = TimerHandlers(self.timer, store, acknowledgements).handlers()
+
+    def start(self) -> None:
+        """Deliver what is due, from now on."""
+        self.timer.start()
+
+    async def stop(self) -> None:
+        """Deliver no more; what waits stays."""
+        await self._moving.stop()
+        await self.timer.stop()
+
+    def info(self) -> dict[str, Any]:
+        """Return figures for people with curl."""
+        return {
+            "timed_messages_waiting": self.timer.count,
+            "timed_messages_delivered": self.timer.delivered,
+            "timed_messages_max_late_ms": self.timer.max_late_ms,
+        }

@@ -1,0 +1,99 @@
+"""OFFSET_MOVED_EVENT: a message for every pull that asks for an offset that is not there, for those who watch groups.
+
+A consumer that asks again and again would fill the log, so a group is noted once a second for each queue, and only so
+many in all.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.clock import Clock
+from pyromq.errors import StoreError
+from pyromq.protocol.bodies import OffsetMovedEvent, encode
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.properties import KEYS, TAGS, encode_properties
+from pyromq.protocol.messages.record import Record
+from pyromq.protocol.names import OFFSET_MOVED_TOPIC
+from pyromq.protocol.tag_filter import tag_code
+from pyromq.store.message_store import MessageStore
+from pyromq.store.results import GetResult
+
+logger = logging.getLogger(__name__)
+
+QUIET_TIME = 1.0
+MOST_EVENTS = 100  # within a quiet time
+
+
+class OffsetMovedEvents:
+    """Notes in a topic of the broker's own which groups had to be sent elsewhere in a queue."""
+
+    def __init__(
+        self,
+        broker_name: str,
+        clock: Clock,
+        *,
+        store: MessageStore,
+        topics: TopicTable,
+        acknowledgements: Acknowledgements,
+    ) -> None:
+        self.store_host = bytes(IPV4_HOST_LENGTH)
+        """Where clients reach this broker, as a record holds it; known once it listens."""
+        self._broker_name = broker_name
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._acknowledgements = acknowledgements
+        self._noted: set[tuple[str, str, int]] = set()
+        self._noted_since = 0.0
+
+    def moved(self, header: PullMessageRequestHeader, result: GetResult) -> None:
+        """Note that a group asked for one offset and was told another."""
+        if not self._is_due(header):
+            return
+        event = OffsetMovedEvent(
+            consumer_group=header.consumer_group,
+            message_queue=MessageQueue(header.topic, self._broker_name, header.queue_id),
+            offset_request=header.queue_offset,
+            offset_new=result.next_offset,
+        )
+        logger.info(
+            "offset moved group=%s topic=%s queue=%d from=%d to=%d",
+            *(header.consumer_group, header.topic, header.queue_id, header.queue_offset, result.next_offset),
+        )
+        self._put(header.consumer_group, encode(event))
+
+    def _is_due(self, header: PullMessageRequestHeader) -> bool:
+        now = self._clock.now()
+        if not 0 <= now - self._noted_since < QUIET_TIME:
+            self._noted.clear()
+            self._noted_since = now
+        key = header.consumer_group, header.topic, header.queue_id
+        if key in self._noted or len(self._noted) >= MOST_EVENTS:
+            return False
+        self._noted.add(key)
+        return True
+
+    def _put(self, group: str, body: bytes) -> None:
+        topic = self._topics.ensure(OFFSET_MOVED_TOPIC, 1, "for pulls of offsets that are not there")
+        record = Record(
+            topic=topic.name,
+            body=body,
+            properties=encode_properties({KEYS: group, TAGS: group}).encode(),
+            tags_code=tag_code(group),
+            born_timestamp_ms=self._clock.now_ms(),
+            born_host=self.store_host,
+            store_host=self.store_host,
+        )
+        try:
+            stored = self._store.put(record)
+        except StoreError as error:
+            logger.debug("the event was not stored: %s", error)
+            return
+        topic.puts += 1
+        topic.put_bytes += stored.size
+        self._acknowledgements.expect_group()

@@ -1,0 +1,122 @@
+"""Offsets: what groups have committed, where queues begin and end, and one message by its physical offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.errors import BrokerError, QueryNotFound, StoreError
+from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, encode
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.offsets import (
+    GetEarliestMsgStoretimeRequestHeader,
+    GetEarliestMsgStoretimeResponseHeader,
+    GetMaxOffsetRequestHeader,
+    GetMaxOffsetResponseHeader,
+    GetMinOffsetRequestHeader,
+    GetMinOffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    QueryConsumerOffsetResponseHeader,
+    SearchOffsetByTimestampRequestHeader,
+    SearchOffsetByTimestampResponseHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.read.readable import ReadableStore
+
+
+class OffsetHandlers:
+    """Answers questions about offsets, and takes commits."""
+
+    def __init__(self, *, store: ReadableStore, topics: TopicTable, offsets: ConsumerOffsets) -> None:
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+            RequestCode.GET_MAX_OFFSET: self.maximum,
+            RequestCode.GET_MIN_OFFSET: self.minimum,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_time,
+            RequestCode.VIEW_MESSAGE_BY_ID: self.view,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_committed,
+        }
+
+    def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return what a group committed; a young queue that it never read counts as 0."""
+        header = request.header(QueryConsumerOffsetRequestHeader)
+        offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
+        if offset is None:
+            if not self._is_young(header.topic, header.queue_id):
+                raise QueryNotFound(f"{header.consumer_group} has no offset of {header.topic} queue {header.queue_id}")
+            offset = 0
+        return response(request, header=QueryConsumerOffsetResponseHeader(offset=offset))
+
+    def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Note what a group has consumed."""
+        header = request.header(UpdateConsumerOffsetRequestHeader)
+        if self._may_commit(header):
+            self._offsets.commit(
+                header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer
+            )
+        return response(request)
+
+    def search(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the queue offset that was stored nearest to a time."""
+        header = request.header(SearchOffsetByTimestampRequestHeader)
+        offset = self._store.offset_at(header.topic, header.queue_id, header.timestamp)
+        return response(request, header=SearchOffsetByTimestampResponseHeader(offset=offset))
+
+    def maximum(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the offset that the queue's next message will get."""
+        header = request.header(GetMaxOffsetRequestHeader)
+        offset = self._store.max_offset(header.topic, header.queue_id)
+        return response(request, header=GetMaxOffsetResponseHeader(offset=offset))
+
+    def minimum(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the offset of the queue's first message."""
+        header = request.header(GetMinOffsetRequestHeader)
+        offset = self._store.min_offset(header.topic, header.queue_id)
+        return response(request, header=GetMinOffsetResponseHeader(offset=offset))
+
+    def earliest_time(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return when the queue's first message was stored."""
+        header = request.header(GetEarliestMsgStoretimeRequestHeader)
+        timestamp = self._store.earliest_time(header.topic, header.queue_id)
+        return response(request, header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
+
+    def view(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return one stored message."""
+        offset = request.header(ViewMessageByIdRequestHeader).offset
+        try:
+            record = self._store.read(offset)
+        except StoreError as error:
+            raise BrokerError(f"no message at physical offset {offset}: {error}") from None
+        if record is None:
+            raise BrokerError(f"no message at physical offset {offset}")
+        return response(request, body=bytes(record))
+
+    def all_committed(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return what all groups committed; slaves and tools ask."""
+        return response(request, body=encode(ConsumerOffsetSerializeWrapper(offset_table=self._offsets.snapshot())))
+
+    def _is_young(self, topic: str, queue_id: int) -> bool:
+        """Tell whether a queue still has its first message, and that one is near enough to the end of the log."""
+        if self._store.min_offset(topic, queue_id) > 0:
+            return False
+        return not self._store.get(topic, queue_id, 0, 1).suggest_slave
+
+    def _may_commit(self, header: UpdateConsumerOffsetRequestHeader) -> bool:
+        """Keep only offsets of queues that exist, or a client could fill the table with names of its own."""
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            return False
+        known = self._offsets.get(header.consumer_group, header.topic, header.queue_id) is not None
+        return known or 0 <= header.queue_id < topic.queues

@@ -1,0 +1,218 @@
+"""PULL_MESSAGE (11): the checks in RocketMQ's order, the read, and waiting where there is nothing to read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import perf_counter
+
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.pulls.long_polling import HeldPull, LongPolling
+from pyromq.broker.pulls.selection import MessageFilter, Selection
+from pyromq.broker.stats.broker_stats import BrokerStats
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.clock import Clock
+from pyromq.errors import BrokerError, NoPermission, StoreError
+from pyromq.protocol.codes import PERM_READ, RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.frame_templates import pull_answer_head
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.read.readable import ReadableStore
+from pyromq.store.results import GetResult, GetStatus
+
+logger = logging.getLogger(__name__)
+
+COMMIT_OFFSET_FLAG = 1
+SUSPEND_FLAG = 2
+
+MAX_BYTES = 8 << 20  # of an answer to a client that sets its own limit
+MAX_COUNT = 65_536
+MASTER_ID = 0
+MAX_SUSPEND = 300.0  # a longer wait would only keep the memory of a client that forgot it
+
+_FOUND = GetStatus.FOUND
+_NOTHING_WANTED = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_OVERFLOW_ONE)
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullHandler:
+    """Gives consumers the messages of a queue, now or when they arrive."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        store: ReadableStore,
+        topics: TopicTable,
+        groups: SubscriptionGroups,
+        selection: Selection,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+    ) -> None:
+        self.waiting = LongPolling(clock, config.max_held_pulls, self.resume)
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._selection = selection
+        self._offsets = offsets
+        self._stats = stats
+        self.configure(config)
+        self.on_offset_moved: Callable[[PullMessageRequestHeader, GetResult], None] = _ignore
+        """Hears of every pull that asked for an offset that is not there."""
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over settings, at the start and when they change."""
+        self._broker_readable = bool(config.permission & PERM_READ)
+        self._slave_read = config.slave_read
+        self._short_polling_time = None if config.long_polling else config.short_polling_time
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {RequestCode.PULL_MESSAGE: self.pull}
+
+    def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
+        """Answer with messages, or hold the pull until one arrives."""
+        header = request.header(PullMessageRequestHeader)
+        wanted = self.check(header)
+        result = self._read(header, wanted)
+        code = _code(result, header)
+        if header.sys_flag & COMMIT_OFFSET_FLAG:
+            self._offsets.commit(
+                header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer
+            )
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_FLAG:
+            self._hold(header, wanted, request, connection)
+            return None
+        return self._answer(header, request, result, code)
+
+    def resume(self, held: HeldPull) -> None:
+        """Answer a pull that waited, with whatever there is now; nothing it meets may stop the others."""
+        if held.connection.closed:
+            return
+        try:
+            header = held.request.header(PullMessageRequestHeader)
+            result = self._read(header, self.check(header))
+            answer = self._answer(header, held.request, result, _code(result, header))
+        except BrokerError as error:
+            answer = response(held.request, error.code, error.remark).encode()
+        except Exception as error:
+            logger.exception("a held pull failed topic=%s queue=%d", *held.key)
+            answer = response(held.request, ResponseCode.SYSTEM_ERROR, type(error).__name__).encode()
+        held.connection.send(answer)
+
+    def check(self, header: PullMessageRequestHeader) -> MessageFilter:
+        """Make every check that RocketMQ makes, in its order; return what is wanted."""
+        if not self._broker_readable:
+            raise NoPermission("this broker may not be read from now")
+        group = self._groups.find_or_create(header.consumer_group)
+        if not group.consume_enable:
+            raise NoPermission(f"consumer group {header.consumer_group} may not consume")
+        topic = self._topics.find(header.topic)
+        if not topic.readable:
+            raise NoPermission(f"topic {header.topic} may not be read")
+        if not 0 <= header.queue_id < topic.read_queues:
+            raise BrokerError(
+                f"queue {header.queue_id} of topic {topic.name} does not exist, it has {topic.read_queues}"
+            )
+        return self._selection.wanted(header, group)
+
+    def _read(self, header: PullMessageRequestHeader, wanted: MessageFilter) -> GetResult:
+        max_bytes = header.pyromq_max_bytes
+        if max_bytes is not None:
+            max_bytes = min(max_bytes, MAX_BYTES) if max_bytes > 0 else None
+        started = perf_counter()
+        try:
+            result = self._store.get(
+                header.topic,
+                header.queue_id,
+                header.queue_offset,
+                min(header.max_msg_nums, MAX_COUNT),
+                max_bytes=max_bytes,
+                codes=wanted.codes,
+                wants=wanted.properties,
+            )
+        except StoreError as error:
+            raise BrokerError(f"the store cannot be read: {error}") from error
+        if result.status is _FOUND:
+            read_ms = (perf_counter() - started) * 1000
+            self._stats.count_get(header.topic, header.consumer_group, result.count, result.size, read_ms)
+        else:
+            self._stats.missed += 1
+        return result
+
+    def _hold(
+        self, header: PullMessageRequestHeader, wanted: MessageFilter, request: RemotingCommand, connection: Connection
+    ) -> None:
+        seconds = self._short_polling_time or min(header.suspend_timeout_millis / 1000, MAX_SUSPEND)
+        self.waiting.hold(
+            HeldPull(
+                request,
+                connection,
+                (header.topic, header.queue_id),
+                header.queue_offset,
+                wanted.codes,
+                self._clock.now() + seconds,
+                None if wanted.properties is None else partial(self._look_ahead, header, wanted),
+            )
+        )
+
+    def _look_ahead(self, header: PullMessageRequestHeader, wanted: MessageFilter, offset: int) -> tuple[bool, int]:
+        """Tell whether an offset, or one behind it, has a message that a held pull wants; and how far this looked."""
+        try:
+            result = self._store.get(
+                header.topic, header.queue_id, offset, 1, codes=wanted.codes, wants=wanted.properties
+            )
+        except Exception:  # the store calls this within a commit, which must not fail for it
+            logger.exception("looking for a held pull failed topic=%s queue=%d", header.topic, header.queue_id)
+            return True, offset  # the pull itself will tell
+        return result.status not in _NOTHING_WANTED, result.next_offset
+
+    def _answer(
+        self, header: PullMessageRequestHeader, request: RemotingCommand, result: GetResult, code: int
+    ) -> bytes:
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            self.on_offset_moved(header, result)
+        head = pull_answer_head(
+            request,
+            code,
+            result.status.value,
+            self.suggested_broker(header.consumer_group, suggest_slave=result.suggest_slave),
+            result.next_offset,
+            result.min_offset,
+            result.max_offset,
+            result.size,
+        )
+        return b"".join((head, *result.views))
+
+    def suggested_broker(self, group_name: str, *, suggest_slave: bool) -> int:
+        """Return the id of the broker to ask next: a slave for what is likely no longer in this one's memory."""
+        if not self._slave_read:
+            return MASTER_ID
+        group = self._groups.find_or_create(group_name)
+        return group.which_broker_when_consume_slowly if suggest_slave else group.broker_id
+
+
+def _ignore(header: PullMessageRequestHeader, result: GetResult) -> None:
+    """Stand in for a listener that nobody set."""
+
+
+def _code(result: GetResult, header: PullMessageRequestHeader) -> int:
+    code = _CODES.get(result.status)
+    if code is not None:
+        return code
+    # No such queue, or nothing in it: only who begins at 0 is in the right place.
+    return ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND

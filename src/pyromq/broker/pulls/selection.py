@@ -1,0 +1,126 @@
+"""Which messages a pull wants: by the expression it brings, or by what its group's heartbeats say."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from pyromq.broker.clients.client_registry import TAG_TYPES, ClientRegistry, GroupSubscription
+from pyromq.broker.pulls.property_filters import PropertyFilters, accepts_record
+from pyromq.broker.tables.consumer_filters import ConsumerFilters
+from pyromq.errors import BrokerError, LocalProtocolError, NoPermission
+from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
+from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
+from pyromq.protocol.messages.record import read_properties
+from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.tag_filter import FUNCTION, parse_tags
+from pyromq.store.read.readable import PropertyFilter
+
+SUBSCRIPTION_FLAG = 4
+
+
+class MessageFilter(NamedTuple):
+    """The hashes of the tags that are wanted, and a filter by property; None wants every message."""
+
+    codes: frozenset[int] | None = None
+    properties: PropertyFilter | None = None
+
+
+class Selection:
+    """Finds out what a pull wants, with RocketMQ's checks in its order."""
+
+    def __init__(
+        self, clients: ClientRegistry, registered: ConsumerFilters, filters: PropertyFilters, *, filter_retries: bool
+    ) -> None:
+        self._clients = clients
+        self._registered_filters = registered
+        self._filters = filters
+        self._filter_retries = filter_retries
+
+    def wanted(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> MessageFilter:
+        """Return what a pull wants; raise BrokerError where that is not known, not up to date or not possible."""
+        carried = header.sys_flag & SUBSCRIPTION_FLAG
+        wanted = self._carried(header) if carried else self._registered(header, group)
+        if self._filter_retries and header.topic.startswith(RETRY_PREFIX):
+            owner = header.topic.removeprefix(RETRY_PREFIX)
+            return wanted._replace(properties=RetryScan(self._registered_filters, owner))
+        return wanted
+
+    def _carried(self, header: PullMessageRequestHeader) -> MessageFilter:
+        """Read the expression in the pull itself."""
+        if header.expression_type in TAG_TYPES:
+            return _wanted_tags(header.subscription)
+        if header.subscription:
+            self._filters.check_on(header.expression_type)
+        return MessageFilter(properties=self._filters.find(header.expression_type, header.subscription))
+
+    def _registered(self, header: PullMessageRequestHeader, config: SubscriptionGroupConfig) -> MessageFilter:
+        """Return what the group's heartbeats say it wants."""
+        found = self._subscription(header, config)
+        if found.is_tags:
+            return MessageFilter(found.codes)
+        known = self._registered_filters.get(header.topic, header.consumer_group)
+        if known is None:
+            if found.data.expression_type == FUNCTION:  # no client of RocketMQ's: it may hear what is wrong
+                self._filters.find(FUNCTION, found.data.sub_string)
+            raise BrokerError(
+                f"the broker has no filter of {header.consumer_group} for {header.topic}: its expression may be wrong",
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+            )
+        if known.version < header.sub_version:
+            raise BrokerError(
+                f"the broker has an older filter of {header.consumer_group} for {header.topic}",
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+            )
+        self._filters.check_on(found.data.expression_type)
+        return MessageFilter(properties=known.scan)
+
+    def _subscription(self, header: PullMessageRequestHeader, config: SubscriptionGroupConfig) -> GroupSubscription:
+        group = self._clients.consumers.get(header.consumer_group)
+        if group is None:
+            raise BrokerError(
+                f"consumer group {header.consumer_group} is not online", ResponseCode.SUBSCRIPTION_NOT_EXIST
+            )
+        if not config.consume_broadcast_enable and group.message_model is MessageModel.BROADCASTING:
+            raise NoPermission(f"consumer group {header.consumer_group} may not broadcast")
+        found = group.subscriptions.get(header.topic)
+        if found is None:
+            raise BrokerError(
+                f"consumer group {header.consumer_group} does not subscribe to {header.topic}",
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            )
+        if found.data.sub_version < header.sub_version:
+            raise BrokerError(
+                f"the broker knows an older subscription of {header.consumer_group} to {header.topic}",
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+            )
+        return found
+
+
+class RetryScan:
+    """Filters messages that come again by what the group wants of the topics they came from (`filterSupportRetry`)."""
+
+    def __init__(self, filters: ConsumerFilters, group: str) -> None:
+        self.scan_limit = filters.scan_limit(group)
+        self.reads_bodies = filters.reads_bodies(group)
+        self._filters = filters
+        self._group = group
+
+    def accepts(self, stored: bytes, /) -> bool:
+        """Tell whether a message is wanted; one from a topic without a filter is."""
+        topic = find_property(read_properties(stored) if self.reads_bodies else stored, RETRY_TOPIC)
+        known = None if topic is None else self._filters.get(topic, self._group)
+        if known is None:
+            return True
+        return accepts_record(known.scan, stored) if self.reads_bodies else known.scan.accepts(stored)
+
+
+@lru_cache(maxsize=1024)
+def _wanted_tags(expression: str | None) -> MessageFilter:
+    try:
+        tags = parse_tags(expression)
+    except LocalProtocolError as error:
+        raise BrokerError(str(error), ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
+    return MessageFilter(None if tags.everything else tags.codes)

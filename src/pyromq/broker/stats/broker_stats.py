@@ -1,0 +1,229 @@
+"""Counters for tools, console and metrics: plain numbers on the hot path, rates from samples taken beside it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+
+from pyromq.broker.stats.time_series import LONG_PERIOD, TICK, Column, CountSample, CountSeries
+from pyromq.broker.tables.topic_table import Topic, TopicTable
+from pyromq.protocol.bodies import BrokerStatsData
+
+SAMPLE_PERIOD = TICK
+MINUTE = 6  # samples
+RATE_SPANS = (1, MINUTE, 10 * MINUTE)  # samples: rates over 10, 60 and 600 s, as RocketMQ shows them
+
+AT_A_TIME = 200  # counts sampled in one go, about 1 ms
+
+Later = Callable[[Callable[[], None]], object]
+
+# RocketMQ's names of what is counted, and which column of ours that is.
+_OF_TOPICS: dict[str, Column] = {"TOPIC_PUT_NUMS": "messages", "TOPIC_PUT_SIZE": "bytes"}
+_OF_GROUPS: dict[str, Column] = {
+    "GROUP_GET_NUMS": "messages",
+    "GROUP_GET_SIZE": "bytes",
+    "GROUP_GET_LATENCY": "read_ms",
+}
+_BROKER_PUTS = "BROKER_PUT_NUMS"
+_BROKER_GETS = "BROKER_GET_NUMS"
+
+
+class Count:
+    """How often something was done, with how many messages and bytes, and how long that took."""
+
+    __slots__ = ("bytes", "calls", "messages", "read_ms", "sampled", "series")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.bytes = 0
+        self.calls = 0
+        self.read_ms = 0.0
+        self.series = CountSeries()
+        self.sampled = 0
+        """What `messages` was when there was nothing more to note of this minute; -1 while there is."""
+
+    def sample(self, tick: int) -> None:
+        """Note the count; called every SAMPLE_PERIOD unless it is idle."""
+        busy = self.series.sample(tick, CountSample(self.messages, self.bytes, self.calls, self.read_ms))
+        self.sampled = -1 if busy else self.messages
+
+
+class Totals(NamedTuple):
+    """All that a broker has put and got since it started; `found` and `missed` are pulls."""
+
+    puts: int
+    put_bytes: int
+    gets: int
+    get_bytes: int
+    found: int = 0
+    missed: int = 0
+
+
+class Sample(NamedTuple):
+    """The totals at a time."""
+
+    now: float
+    totals: Totals
+
+
+class Rates:
+    """Totals as they were at times, and at midnight."""
+
+    def __init__(self, now: float) -> None:
+        self._samples: deque[Sample] = deque(maxlen=max(RATE_SPANS) + 1)
+        self._day = _day(now)
+        self.this_morning = Totals(0, 0, 0, 0)
+        self.yesterday_morning = Totals(0, 0, 0, 0)
+
+    def sample(self, now: float, totals: Totals) -> None:
+        """Note the totals; called every SAMPLE_PERIOD."""
+        if _day(now) != self._day:
+            self._day = _day(now)
+            self.yesterday_morning, self.this_morning = self.this_morning, totals
+        self._samples.append(Sample(now, totals))
+
+    def text(self, *fields: str) -> str:
+        """Return the rates of totals, added up, over 10, 60 and 600 s: three numbers and blanks, as in RocketMQ."""
+        return " ".join(str(round(sum(self._rate(field, span) for field in fields), 3)) for span in RATE_SPANS)
+
+    def _rate(self, field: str, span: int) -> float:
+        """Return the rate over so many samples, or over those that there are."""
+        if len(self._samples) < 2:
+            return 0.0
+        old, new = self._samples[max(0, len(self._samples) - 1 - span)], self._samples[-1]
+        change: int = getattr(new.totals, field) - getattr(old.totals, field)
+        return change / max(new.now - old.now, 1e-3)
+
+
+class BrokerStats:
+    """All that is counted: puts by topic (each topic counts its own), gets by topic and group, rarer things by name."""
+
+    def __init__(self, topics: TopicTable, now: float, later: Later = lambda work: work()) -> None:
+        """Begin to count; `later` runs the rest of a long piece of work, as a loop's call_soon does."""
+        self.rates = Rates(now)
+        self._later = later
+        self.gets: dict[tuple[str, str], Count] = {}
+        self.missed = 0
+        """Pulls that found nothing."""
+        self.longest_get_ms = 0.0
+        self.replies_taken = 0
+        """Replies that the client that waited for one took."""
+        self.replies_not_taken = 0
+        self._topics = topics
+        self._named: dict[tuple[str, str], Count] = {}
+        self._puts_of_all, self._gets_of_all = CountSeries(), CountSeries()
+        self._tick = 0
+
+    def count_get(self, topic: str, group: str, messages: int, size: int, read_ms: float) -> None:
+        """Count an answer with messages in it."""
+        count = self.gets.get((topic, group))
+        if count is None:
+            count = self.gets[topic, group] = Count()
+        count.messages += messages
+        count.bytes += size
+        count.calls += 1
+        count.read_ms += read_ms
+        if read_ms > self.longest_get_ms:
+            self.longest_get_ms = read_ms
+
+    def count(self, name: str, key: str, number: int = 1) -> None:
+        """Count what is rare under one of RocketMQ's names, such as SNDBCK_PUT_NUMS of `topic@group`."""
+        count = self._named.get((name, key))
+        if count is None:
+            count = self._named[name, key] = Count()
+        count.messages += number
+        count.calls += 1
+
+    def group_rate(self, topic: str, group: str) -> float:
+        """Return how many messages a second the group was given of the topic, over the last minute."""
+        count = self.gets.get((topic, group))
+        return count.series.rate if count else 0.0
+
+    def totals(self) -> Totals:
+        """Return what has been put and got since the start."""
+        gets = self.gets.values()
+        puts, put_bytes = self._topics.removed_puts, self._topics.removed_put_bytes
+        for topic in self._topics.by_name.values():
+            puts += topic.puts
+            put_bytes += topic.put_bytes
+        return Totals(
+            puts,
+            put_bytes,
+            sum(count.messages for count in gets),
+            sum(count.bytes for count in gets),
+            sum(count.calls for count in gets),
+            self.missed,
+        )
+
+    def sample(self, now: float) -> None:
+        """Note all counts; called every SAMPLE_PERIOD."""
+        self._tick += 1
+        totals = self.totals()
+        self.rates.sample(now, totals)
+        self._puts_of_all.sample(self._tick, CountSample(totals.puts, totals.put_bytes, totals.puts))
+        self._gets_of_all.sample(self._tick, CountSample(totals.gets, totals.get_bytes, totals.found))
+        everything = self._tick % LONG_PERIOD == 0
+        self._sample_some(
+            self._tick,
+            [
+                topic
+                for topic in self._topics.by_name.values()
+                if topic.puts != topic.sampled_puts or (everything and topic.series)
+            ],
+            [
+                count
+                for count in (*self.gets.values(), *self._named.values())
+                if everything or count.messages != count.sampled
+            ],
+        )
+
+    def _sample_some(self, tick: int, topics: list[Topic], counts: list[Count]) -> None:
+        """Note some counts now and the rest later: those of 100,000 topics would stop the loop for too long."""
+        for _ in range(AT_A_TIME):
+            if topics:
+                _sample_topic(topics.pop(), tick)
+            elif counts:
+                counts.pop().sample(tick)
+            else:
+                return
+        self._later(partial(self._sample_some, tick, topics, counts))
+
+    def data(self, name: str, key: str, cluster: str) -> BrokerStatsData | None:
+        """Return the figures that RocketMQ has under a name and a key; None if there are none."""
+        if name in _OF_TOPICS:
+            topic = self._topics.get(key)
+            return _of_topic(topic, _OF_TOPICS[name]) if topic else None
+        if name in _OF_GROUPS:
+            count = self.gets.get(_topic_and_group(key))
+            return count.series.data(_OF_GROUPS[name]) if count else None
+        if name in (_BROKER_PUTS, _BROKER_GETS) and key == cluster:
+            series = self._puts_of_all if name == _BROKER_PUTS else self._gets_of_all
+            return series.data("messages")
+        count = self._named.get((name, key))
+        return count.series.data("messages") if count else None
+
+
+def _sample_topic(topic: Topic, tick: int) -> None:
+    if topic.series is None:
+        topic.series = CountSeries()
+    busy = topic.series.sample(tick, CountSample(topic.puts, topic.put_bytes, topic.puts))
+    topic.sampled_puts = -1 if busy else topic.puts
+
+
+def _of_topic(topic: Topic, column: Column) -> BrokerStatsData | None:
+    if topic.series is not None:
+        return topic.series.data(column)
+    return BrokerStatsData() if topic.puts else None  # its first sample is yet to come
+
+
+def _topic_and_group(key: str) -> tuple[str, str]:
+    """Read `topic@group`, or `queue id@topic@group` as RocketMQ has it for latencies: ours are those of the group."""
+    topic, _, group = key.rpartition("@")
+    return topic.rpartition("@")[2], group
+
+
+def _day(now: float) -> int:
+    return datetime.fromtimestamp(now).toordinal()

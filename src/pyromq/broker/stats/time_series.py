@@ -1,0 +1,136 @@
+"""Figures over the last minute, hour and day, as RocketMQ's tools ask for them.
+
+A minute is seven samples 10 s apart, an hour seven samples 10 minutes apart, a day 25 samples an hour apart. Nothing
+is kept of what does not change, and nothing has to be done for it: a broker may have many idle topics.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from pyromq.protocol.bodies import BrokerStatsData, BrokerStatsItem
+
+TICK: Final = 10.0
+"""Seconds between two samples."""
+
+Column = Literal["messages", "bytes", "read_ms"]
+
+
+class CountSample(NamedTuple):
+    """What has been counted so far; no column ever falls."""
+
+    messages: int = 0
+    bytes: int = 0
+    calls: int = 0
+    read_ms: float = 0.0
+
+
+_NOTHING: Final = CountSample()
+
+
+class _TimedSample(NamedTuple):
+    tick: int
+    counts: CountSample
+
+
+class Span:
+    """What was counted over a while: as many samples as `reach` has periods, and the one before them."""
+
+    __slots__ = ("_base", "_born", "_samples")
+
+    period: ClassVar[int]
+    """Ticks between two samples."""
+    reach: ClassVar[int]
+    """Ticks that the samples cover."""
+
+    def __init__(self) -> None:
+        self._base = _NOTHING
+        self._born: int | None = None
+        self._samples: list[_TimedSample] | None = None
+
+    def sample(self, tick: int, counts: CountSample) -> None:
+        """Note the counts; called every period."""
+        if self._born is None:
+            self._born = tick
+        samples = self._samples
+        if samples is None:
+            if counts.messages == self._base.messages:
+                return
+            # Nothing was kept while nothing changed; what is new had nothing one period ago, as RocketMQ assumes.
+            since = max(self._born - self.period, tick - self.reach)
+            samples = self._samples = [_TimedSample(since, self._base)]
+        samples.append(_TimedSample(tick, counts))
+        while samples[1].tick <= tick - self.reach:
+            del samples[0]
+        if samples[0].counts.messages == counts.messages:
+            self._base = counts
+            self._samples = None
+
+    def is_quiet(self, counts: CountSample) -> bool:
+        """Tell whether there is nothing to note until the counts change."""
+        return self._samples is None and self._base.messages == counts.messages
+
+    def item(self, column: Column) -> BrokerStatsItem:
+        """Return sum, rate a second and average of a call."""
+        if self._samples is None:
+            return BrokerStatsItem()
+        first, last = self._samples[0], self._samples[-1]
+        total = getattr(last.counts, column) - getattr(first.counts, column)
+        calls = last.counts.calls - first.counts.calls
+        seconds = min(last.tick - first.tick, self.reach) * TICK
+        return BrokerStatsItem(sum=round(total), tps=total / seconds, avgpt=total / calls if calls else 0.0)
+
+
+class LastMinute(Span):
+    """The last minute, every 10 s."""
+
+    __slots__ = ()
+    period, reach = 1, 6
+
+
+class LastHour(Span):
+    """The last hour, every 10 minutes."""
+
+    __slots__ = ()
+    period, reach = 60, 360
+
+
+class LastDay(Span):
+    """The last day, every hour."""
+
+    __slots__ = ()
+    period, reach = 360, 8_640
+
+
+LONG_PERIOD: Final = LastHour.period
+
+
+class CountSeries:
+    """One thing that is counted, over the last minute, hour and day."""
+
+    __slots__ = ("_day", "_hour", "_minute")
+
+    def __init__(self) -> None:
+        self._minute = LastMinute()
+        self._hour = LastHour()
+        self._day = LastDay()
+
+    def sample(self, tick: int, counts: CountSample) -> bool:
+        """Note the counts; tell whether to be called at the next tick even if nothing changes until then.
+
+        At every tick of LONG_PERIOD it has to be called in any case.
+        """
+        self._minute.sample(tick, counts)
+        for span in (self._hour, self._day):
+            if not tick % span.period:
+                span.sample(tick, counts)
+        return not self._minute.is_quiet(counts)
+
+    def data(self, column: Column) -> BrokerStatsData:
+        """Return the figures of one column."""
+        return BrokerStatsData(self._minute.item(column), self._hour.item(column), self._day.item(column))
+
+    @property
+    def rate(self) -> float:
+        """Return messages a second over the last minute."""
+        return self._minute.item("messages").tps

@@ -1,0 +1,105 @@
+"""The tables in the store's `config` directory, opened, saved and closed together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.pulls.filter_functions import load_functions
+from pyromq.broker.pulls.property_filters import PropertyFilters
+from pyromq.broker.tables.consumer_filters import ConsumerFilters
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.saver import Saver
+from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.broker.tables.topic_table import TopicTable, built_in_topics
+from pyromq.errors import BrokerError
+from pyromq.protocol.names import LMQ_PREFIX, TRANSACTION_OP_TOPIC
+from pyromq.store.files import OsFiles
+from pyromq.store.message_store import MessageStore
+from pyromq.store.small_files.json_file import JsonFile
+
+
+class Tables:
+    """Topics, groups, committed offsets and registered filters."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        now_ms: Callable[[], int],
+        files: OsFiles | None = None,
+        *,
+        kind: type[JsonFile] = JsonFile,
+    ) -> None:
+        directory = config.store.root / "config"
+        self.topics = TopicTable(
+            built_in_topics(config),
+            kind(directory / "topics.json", files),
+            now_ms=now_ms,
+            auto_create=config.auto_create_topics,
+            limit=config.max_topics,
+        )
+        self.groups = SubscriptionGroups(
+            kind(directory / "subscriptionGroup.json", files),
+            now_ms=now_ms,
+            auto_create=config.auto_create_groups,
+            limit=config.max_groups,
+        )
+        self.offsets = ConsumerOffsets(kind(directory / "consumerOffset.json", files))
+        self.expressions = PropertyFilters(load_functions(dict(config.filter_functions)), by_sql=config.property_filter)
+        self.filters = ConsumerFilters(
+            kind(directory / "consumerFilter.json", files),
+            now_ms=now_ms,
+            keep=config.filter_keep_time,
+            filters=self.expressions,
+        )
+
+    def load(self) -> None:
+        """Read all files; raise ConfigError if one and its backup are unreadable."""
+        self.topics.load()
+        self.offsets.load()
+        self.groups.load()
+        self.filters.load()
+
+    def save(self) -> None:
+        """Have saved what changed since the last time, and what could not be saved then."""
+        self.offsets.save_if_changed()
+        self.filters.save_if_changed()
+        for saver in self._savers:
+            saver.retry()
+
+    async def close(self) -> None:
+        """Save what changed, and wait until it is on disk."""
+        self.save()
+        for saver in self._savers:
+            await saver.finish()
+
+    @property
+    def _savers(self) -> tuple[Saver[Any], ...]:
+        return self.topics.saver, self.groups.saver, self.offsets.saver, self.filters.saver
+
+
+logger = logging.getLogger(__name__)
+
+
+def restore_tables(tables: Tables, store: MessageStore) -> None:
+    """Add the topics that a crash took from the table, and bring back committed offsets that lie behind their queue."""
+    found = store.found_topics
+    if tables.topics.is_older:  # the newest rows may be missing, whenever they were added
+        found = {topic: max(store.queue_ids(topic)) + 1 for topic in store.topics} | found
+    for topic, queues in found.items():
+        if tables.topics.get(topic) is None and not _never_has_a_row(topic):
+            _restore_topic(tables, topic, queues)
+    tables.offsets.stay_within(store.max_offset)
+
+
+def _restore_topic(tables: Tables, topic: str, queues: int) -> None:
+    try:
+        tables.topics.ensure(topic, queues, "because the log has messages of it")
+    except BrokerError as error:
+        logger.warning("a topic found in the log has no row: %s", error)
+
+
+def _never_has_a_row(topic: str) -> bool:
+    return topic == TRANSACTION_OP_TOPIC or topic.startswith(LMQ_PREFIX)

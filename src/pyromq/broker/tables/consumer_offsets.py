@@ -1,0 +1,127 @@
+"""Each group's committed offsets: the next queue offset to consume, by topic, group and queue."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from pyromq.broker.tables.saver import Saver
+from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
+from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.store.small_files.json_file import JsonFile
+
+logger = logging.getLogger(__name__)
+
+_SEPARATOR = "@"  # not legal in topics and groups, so `topic@group` splits in one way only
+
+OffsetTable = dict[str, dict[int, int]]
+
+
+class ConsumerOffsets:
+    """Keeps progress in memory and in consumerOffset.json; a commit is durable after the next save."""
+
+    def __init__(self, file: JsonFile) -> None:
+        self._table: OffsetTable = {}
+        self._file = file
+        self._changed = False
+        self.saver = Saver(file, self.snapshot, encode_offsets)
+        self.backward_commits = 0
+
+    def load(self) -> None:
+        """Read the file, replacing what is in memory."""
+        loaded = self._file.load(lambda text: decode(ConsumerOffsetSerializeWrapper, text))
+        if loaded is not None:
+            self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items()}
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, who: str) -> None:
+        """Note a group's progress; a negative offset is no commit, one that goes back is obeyed and counted."""
+        if offset < 0:
+            return  # a client that never consumed the queue says -1
+        offsets = self._table.setdefault(_key(topic, group), {})
+        before = offsets.get(queue_id)
+        if before == offset:
+            return
+        if before is not None and offset < before:
+            self.backward_commits += 1
+            logger.warning(
+                "committed offset moved back group=%s topic=%s queue=%d from=%d to=%d by=%s",
+                *(group, topic, queue_id, before, offset, who),
+            )
+        offsets[queue_id] = offset
+        self._changed = True
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the committed offset, None where the group never committed."""
+        offsets = self._table.get(_key(topic, group))
+        return None if offsets is None else offsets.get(queue_id)
+
+    def of(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return what a group has committed of a topic, by queue id."""
+        return self._table.get(_key(topic, group), {})
+
+    def clone(self, source: str, target: str, topic: str, who: str) -> None:
+        """Give a group the offsets that another has of a topic; those that it had count no more."""
+        offsets = self.of(source, topic)
+        if offsets:
+            self._table[_key(topic, target)] = dict(offsets)
+            self._changed = True
+            logger.info("offsets copied from=%s to=%s topic=%s by=%s", source, target, topic, who)
+
+    def stay_within(self, max_offset: Callable[[str, int], int]) -> None:
+        """Bring back offsets that lie behind their queue's end: messages that are to come must not be skipped.
+
+        Called once, after recovery: only a cut of the log can have taken what a group had consumed.
+        """
+        for key, offsets in self._table.items():
+            topic, group = _split(key)
+            ends = {queue_id: max_offset(topic, queue_id) for queue_id in offsets}
+            ahead = {queue_id: end for queue_id, end in ends.items() if offsets[queue_id] > end}
+            if ahead:
+                logger.warning("committed offsets brought back to the end group=%s topic=%s to=%s", group, topic, ahead)
+                offsets.update(ahead)
+                self._changed = True
+
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics that a group has offsets of."""
+        return [topic for topic, owner in map(_split, self._table) if owner == group]
+
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """Return the topics that each group has offsets of."""
+        found: dict[str, list[str]] = {}
+        for topic, group in map(_split, self._table):
+            found.setdefault(group, []).append(topic)
+        return found
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that have offsets of a topic."""
+        return [group for name, group in map(_split, self._table) if name == topic]
+
+    def remove_group(self, group: str) -> None:
+        """Forget all that a group committed."""
+        for topic in self.topics_of(group):
+            del self._table[_key(topic, group)]
+            self._changed = True
+
+    def save_if_changed(self) -> None:
+        """Ask for a save if something was committed since the last one."""
+        if self._changed:
+            self._changed = False
+            self.saver.request()
+
+    def snapshot(self) -> OffsetTable:
+        """Return a copy that no later commit changes, in the form of RocketMQ's file."""
+        return {key: dict(offsets) for key, offsets in self._table.items()}
+
+
+def encode_offsets(table: Mapping[str, Mapping[int, int]]) -> bytes:
+    """Return the text of consumerOffset.json."""
+    return dumps_pretty({"offsetTable": table})
+
+
+def _key(topic: str, group: str) -> str:
+    return topic + _SEPARATOR + group
+
+
+def _split(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition(_SEPARATOR)
+    return topic, group

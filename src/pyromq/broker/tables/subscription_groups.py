@@ -1,0 +1,95 @@
+"""What each consumer group may do: consume at all, broadcast, retry how often."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.tables.saver import Saver
+from pyromq.errors import GroupNotFound, LocalProtocolError
+from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper, decode
+from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
+from pyromq.store.small_files.json_file import JsonFile
+
+logger = logging.getLogger(__name__)
+
+
+class SubscriptionGroups:
+    """All consumer groups by name, kept in subscriptionGroup.json."""
+
+    def __init__(
+        self, file: JsonFile, *, now_ms: Callable[[], int], auto_create: bool = True, limit: int = 10_000
+    ) -> None:
+        self.by_name = {name: SubscriptionGroupConfig(group_name=name) for name in BUILT_IN_GROUPS}
+        self.version = DataVersion(timestamp=now_ms(), counter=0)
+        self.saver = Saver(file, self.snapshot, encode_groups)
+        self._file = file
+        self._now_ms = now_ms
+        self._auto_create = auto_create
+        self._limit = limit
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over changed settings."""
+        self._auto_create = config.auto_create_groups
+        self._limit = config.max_groups
+
+    def load(self) -> None:
+        """Read the file over the built-in groups."""
+        loaded = self._file.load(lambda text: decode(SubscriptionGroupWrapper, text))
+        if loaded is None:
+            return
+        for name, config in loaded.subscription_group_table.items():
+            self.by_name[name] = replace(config, group_name=name)
+        self.version = loaded.data_version
+
+    def find_or_create(self, name: str) -> SubscriptionGroupConfig:
+        """Return the group, new if it may be created by use; raise GroupNotFound where it may not."""
+        return self.by_name.get(name) or self._create(name)
+
+    def update(self, config: SubscriptionGroupConfig) -> None:
+        """Create the group or change it, as an administrator says."""
+        _check_name(config.group_name)
+        self.by_name[config.group_name] = config
+        logger.info("group set group=%s", config.group_name)
+        self._changed()
+
+    def delete(self, name: str) -> None:
+        """Forget a group."""
+        if self.by_name.pop(name, None) is not None:
+            logger.info("group deleted group=%s", name)
+            self._changed()
+
+    def snapshot(self) -> SubscriptionGroupWrapper:
+        """Return the whole table as it is now."""
+        return SubscriptionGroupWrapper(data_version=self.version, subscription_group_table=dict(self.by_name))
+
+    def _create(self, name: str) -> SubscriptionGroupConfig:
+        _check_name(name)
+        if not (self._auto_create or is_system_group(name)):
+            raise GroupNotFound(f"consumer group {name} does not exist, and may not be created by use")
+        if len(self.by_name) >= self._limit:
+            raise GroupNotFound(f"consumer group {name} cannot be created: {self._limit} exist (pyromqMaxGroups)")
+        config = self.by_name[name] = SubscriptionGroupConfig(group_name=name)
+        logger.info("group created by use group=%s", name)
+        self._changed()
+        return config
+
+    def _changed(self) -> None:
+        self.version = self.version.next(self._now_ms())
+        self.saver.request()
+
+
+def encode_groups(table: SubscriptionGroupWrapper) -> bytes:
+    """Return the text of subscriptionGroup.json."""
+    return dumps_pretty(table)
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_group(name)
+    except LocalProtocolError as error:
+        raise GroupNotFound(str(error)) from None

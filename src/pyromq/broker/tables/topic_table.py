@@ -1,0 +1,263 @@
+"""The topics of this broker: their queues and permissions, which exist from the start, and how others come to be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+
+from msgspec.structs import replace
+
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.stats.time_series import CountSeries
+from pyromq.broker.tables.saver import Saver
+from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
+from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
+from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
+from pyromq.protocol.messages.record import MULTI_TAGS_FLAG
+from pyromq.protocol.names import (
+    BENCHMARK_TOPIC,
+    NO_SEND_TOPICS,
+    OFFSET_MOVED_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TBW102,
+    check_topic,
+    is_system_topic,
+    reply_topic,
+)
+from pyromq.store.small_files.json_file import JsonFile
+
+logger = logging.getLogger(__name__)
+
+READ_WRITE = PERM_READ | PERM_WRITE
+UNIT_FLAG = 1
+DELAY_LEVELS = 18
+
+
+class Topic:
+    """One topic, with what every send and pull asks of it worked out beforehand."""
+
+    __slots__ = (
+        "accepts_plain_sends", "config", "is_retry", "name", "put_bytes", "puts", "queues", "read_queues",
+        "readable", "sampled_puts", "series", "sys_flag", "writable", "write_queues",
+    )  # fmt: skip
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.name = config.topic_name
+        self.is_retry = self.name.startswith(RETRY_PREFIX)
+        self.puts = 0
+        self.put_bytes = 0
+        self.series: CountSeries | None = None
+        self.sampled_puts = 0
+        """What `puts` was when there was nothing more to note of this minute; -1 while there is."""
+        self.configure(config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take over a changed configuration."""
+        self.config = config
+        self.read_queues = config.read_queue_nums
+        self.write_queues = config.write_queue_nums
+        self.queues = max(self.read_queues, self.write_queues)
+        self.readable = bool(config.perm & PERM_READ)
+        self.writable = bool(config.perm & PERM_WRITE)
+        self.sys_flag = MULTI_TAGS_FLAG if config.topic_filter_type is TopicFilterType.MULTI_TAG else 0
+        # A send that needs none of the rarer checks: the hot path looks at this one flag.
+        self.accepts_plain_sends = (
+            self.writable and not (self.is_retry or config.order) and self.name not in NO_SEND_TOPICS
+        )
+
+
+class TopicTable:
+    """All topics by name, kept in topics.json; `on_change` hears of every change."""
+
+    def __init__(
+        self,
+        built_in: Iterable[TopicConfig],
+        file: JsonFile,
+        *,
+        now_ms: Callable[[], int],
+        auto_create: bool = True,
+        limit: int = 100_000,
+    ) -> None:
+        self.by_name: dict[str, Topic] = {config.topic_name: Topic(config) for config in built_in}
+        self.removed_puts = self.removed_put_bytes = 0
+        """What topics that are gone had counted: totals never fall."""
+        self.version = DataVersion(timestamp=now_ms(), counter=0)
+        self.on_change: Callable[[], None] = lambda: None
+        self.saver = Saver(file, self.snapshot, encode_topics)
+        self._built_in = frozenset(self.by_name)
+        self._file = file
+        self._now_ms = now_ms
+        self._auto_create = auto_create
+        self._limit = limit
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over changed settings; the template of new topics comes to be where creation was off before."""
+        self._limit = config.max_topics
+        self._auto_create = config.auto_create_topics
+        if self._auto_create and TBW102 not in self.by_name:
+            self._put(default_template(config))
+        self._changed()  # what this broker allows is part of every registration
+
+    def load(self) -> None:
+        """Read the file over the built-in topics."""
+        loaded = self._file.load(lambda text: decode(TopicConfigSerializeWrapper, text))
+        if loaded is None:
+            return
+        for name, config in loaded.topic_config_table.items():
+            self._put(replace(config, topic_name=name))
+        self.version = loaded.data_version
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the file was damaged and its backup was read: the newest topics may be missing."""
+        return self._file.is_older
+
+    def get(self, name: str) -> Topic | None:
+        """Return the topic, None if there is none."""
+        return self.by_name.get(name)
+
+    def find(self, name: str) -> Topic:
+        """Return the topic; raise TopicNotFound if there is none."""
+        topic = self.by_name.get(name)
+        if topic is None:
+            raise TopicNotFound(f"topic {name} does not exist on this broker")
+        return topic
+
+    def create_by_send(self, name: str, template_name: str, queues: int, unit_mode: bool) -> Topic | None:
+        """Create the topic from the template that a producer named; return None where that is not allowed."""
+        template = self.by_name.get(template_name)
+        if template is None or not template.config.perm & PERM_INHERIT:
+            return None
+        if template_name == TBW102 and not self._auto_create:
+            return None  # left in the file from a time when it was allowed
+        count = max(0, min(queues, template.write_queues))
+        config = replace(
+            template.config,
+            topic_name=name,
+            read_queue_nums=count,
+            write_queue_nums=count,
+            perm=template.config.perm & ~PERM_INHERIT,
+            topic_sys_flag=UNIT_FLAG if unit_mode else 0,
+            order=False,
+        )
+        return self._create(config, "by a send")
+
+    def ensure(self, name: str, queues: int, why: str, sys_flag: int = 0) -> Topic:
+        """Return a topic that the broker itself needs, creating it readable and writable."""
+        config = topic_config(name, queues, topic_sys_flag=sys_flag)
+        return self.by_name.get(name) or self._create(config, why)
+
+    def update(self, config: TopicConfig) -> Topic:
+        """Create the topic or change it, as an administrator says; its order flag stays what the name server said."""
+        known = self.by_name.get(config.topic_name)
+        topic = self._put(replace(config, order=known.config.order if known else False))
+        logger.info("topic set topic=%s read=%d write=%d perm=%d", topic.name, *_shape(config))
+        self._changed()
+        return topic
+
+    def remove(self, name: str) -> None:
+        """Forget a topic, if there is one."""
+        topic = self.by_name.pop(name, None)
+        if topic is not None:
+            self.removed_puts += topic.puts
+            self.removed_put_bytes += topic.put_bytes
+            self._changed()
+
+    def set_ordered(self, names: Collection[str]) -> None:
+        """Take over from the name server which topics are ordered; all others are not."""
+        wrong = [topic for topic in self.by_name.values() if topic.config.order != (topic.name in names)]
+        for topic in wrong:
+            topic.configure(replace(topic.config, order=not topic.config.order))
+            logger.info("topic order changed topic=%s order=%s", topic.name, topic.config.order)
+        if wrong:
+            self._changed()
+
+    def is_system(self, name: str) -> bool:
+        """Tell whether administrators must leave this topic alone."""
+        return name in self._built_in or is_system_topic(name)
+
+    def system_names(self) -> list[str]:
+        """Return the topics that this broker made by itself."""
+        return sorted(self._built_in)
+
+    def snapshot(self) -> TopicConfigSerializeWrapper:
+        """Return the whole table as it is now."""
+        table = {name: topic.config for name, topic in self.by_name.items()}
+        return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=table)
+
+    def _create(self, config: TopicConfig, why: str) -> Topic:
+        try:
+            check_topic(config.topic_name)  # a group's name may be longer than its retry topic's may be
+        except LocalProtocolError as error:
+            raise BrokerError(str(error)) from None
+        if len(self.by_name) >= self._limit:
+            raise TopicNotFound(
+                f"topic {config.topic_name} cannot be created {why}: {self._limit} topics exist, the most allowed"
+                " (pyromqMaxTopics)"
+            )
+        topic = self._put(config)
+        logger.info("topic created %s topic=%s queues=%d perm=%d", why, topic.name, topic.write_queues, config.perm)
+        self._changed()
+        return topic
+
+    def _put(self, config: TopicConfig) -> Topic:
+        topic = self.by_name.get(config.topic_name)
+        if topic is None:
+            topic = self.by_name[config.topic_name] = Topic(config)
+        else:
+            topic.configure(config)
+        return topic
+
+    def _changed(self) -> None:
+        self.version = self.version.next(self._now_ms())
+        self.saver.request()
+        self.on_change()
+
+
+def topic_config(name: str, queues: int, perm: int = READ_WRITE, topic_sys_flag: int = 0) -> TopicConfig:
+    """Describe a topic with as many queues to read as to write."""
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        topic_sys_flag=topic_sys_flag,
+        order=False,
+    )
+
+
+def default_template(config: BrokerConfig) -> TopicConfig:
+    """Return the template of the topics that sends create."""
+    return topic_config(TBW102, config.default_topic_queues, READ_WRITE | PERM_INHERIT)
+
+
+def built_in_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """Return the topics that every broker has from the start."""
+    cluster_perm = PERM_INHERIT | (READ_WRITE if config.cluster_topic_enabled else 0)
+    broker_perm = PERM_INHERIT | (READ_WRITE if config.broker_topic_enabled else 0)
+    topics = [
+        topic_config(SELF_TEST_TOPIC, 1),
+        topic_config(BENCHMARK_TOPIC, 1024),
+        topic_config(config.cluster, 16, cluster_perm),
+        topic_config(config.name, 1, broker_perm),
+        topic_config(OFFSET_MOVED_TOPIC, 1),
+        topic_config(SCHEDULE_TOPIC, DELAY_LEVELS),
+        topic_config(reply_topic(config.cluster), 1),
+    ]
+    if config.auto_create_topics:
+        topics.append(default_template(config))
+    if config.trace_topic_enabled:
+        topics.append(topic_config(config.trace_topic, 1))
+    return topics
+
+
+def encode_topics(table: TopicConfigSerializeWrapper) -> bytes:
+    """Return the text of topics.json."""
+    return dumps_pretty(table)
+
+
+def _shape(config: TopicConfig) -> tuple[int, int, int]:
+    return config.read_queue_nums, config.write_queue_nums, config.perm

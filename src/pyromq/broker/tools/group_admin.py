@@ -1,0 +1,127 @@
+"""What administrators ask about groups and do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyromq.broker.clients.client_registry import Client, ClientRegistry
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.errors import BrokerError, ServiceNotAvailable
+from pyromq.protocol.bodies import Connection as ConnectionBody
+from pyromq.protocol.bodies import (
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    SubscriptionGroupConfig,
+    decode,
+    encode,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.admin import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+    GetProducerConnectionListRequestHeader,
+)
+from pyromq.remoting.connection import Connection, Handler
+
+
+class GroupHandlers:
+    """Changes and describes groups: their rights and their members."""
+
+    def __init__(
+        self,
+        *,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        clients: ClientRegistry,
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.list_all,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+        }
+
+    async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Create a group or change it; answer when that is saved."""
+        self._groups.update(decode(SubscriptionGroupConfig, request.body))
+        await self._saved()
+        return response(request)
+
+    def list_all(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return all groups of this broker."""
+        return response(request, body=encode(self._groups.snapshot()))
+
+    async def delete(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Forget a group, and its offsets if asked to."""
+        header = request.header(DeleteSubscriptionGroupRequestHeader)
+        self._groups.delete(header.group_name)
+        if header.remove_offset:
+            self._offsets.remove_group(header.group_name)
+        await self._saved()
+        return response(request)
+
+    def consumers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the members of a consumer group that are online, and what they subscribe to."""
+        name = request.header(GetConsumerConnectionListRequestHeader).consumer_group
+        group = self._clients.consumers.get(name)
+        if group is None:
+            raise BrokerError(f"no consumer of group {name} is online", ResponseCode.CONSUMER_NOT_ONLINE)
+        body = ConsumerConnection(
+            connection_set=_connections(group.members.values()),
+            subscription_table={topic: found.data for topic, found in group.subscriptions.items()},
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from_where=group.consume_from_where,
+        )
+        return response(request, body=encode(body))
+
+    def producers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the members of a producer group that are online."""
+        name = request.header(GetProducerConnectionListRequestHeader).producer_group
+        members = self._clients.producers.get(name)
+        if members is None:
+            raise BrokerError(f"no producer of group {name} is online")
+        return response(request, body=encode(ProducerConnection(connection_set=_connections(members.values()))))
+
+    def all_producers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return every producer that is online, by group."""
+        table = {name: list(map(_producer_info, members.values())) for name, members in self._clients.producers.items()}
+        return response(request, body=encode(ProducerTableInfo(data=table)))
+
+    async def _saved(self) -> None:
+        if not await self._groups.saver.finish():
+            raise ServiceNotAvailable("the table of groups could not be saved")
+
+
+def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:
+    return [
+        ConnectionBody(
+            client_id=client.client_id,
+            client_addr=client.connection.peer,
+            language=client.language,
+            version=client.version,
+        )
+        for client in clients
+    ]
+
+
+def _producer_info(client: Client) -> ProducerInfo:
+    return ProducerInfo(
+        client_id=client.client_id,
+        remote_ip=f"/{client.connection.peer}",  # with the slash, as Java's addresses are written
+        language=client.language,
+        version=client.version,
+        last_update_timestamp=int(client.seen * 1000),
+    )

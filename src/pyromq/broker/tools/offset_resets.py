@@ -1,0 +1,186 @@
+"""Offsets set from outside: resets that a group's members carry out (222), their progress (223), copies (314, 308)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from pyromq.broker.clients.client_registry import Client, ClientRegistry
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.errors import BrokerError, ConnectionLost, ProtocolError, RemotingError
+from pyromq.protocol.bodies import (
+    GetConsumerStatusBody,
+    MessageQueueOffset,
+    QueryCorrectionOffsetBody,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+    decode,
+    encode,
+)
+from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.command import request as new_request
+from pyromq.protocol.headers.admin import (
+    CloneGroupOffsetRequestHeader,
+    InvokeBrokerToGetConsumerStatusRequestHeader,
+    InvokeBrokerToResetOffsetRequestHeader,
+    QueryCorrectionOffsetRequestHeader,
+)
+from pyromq.protocol.headers.clients import (
+    GetConsumerStatusFromClientRequestHeader,
+    ResetConsumerClientOffsetRequestHeader,
+)
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.read.readable import ReadableStore
+
+logger = logging.getLogger(__name__)
+
+STATUS_TIMEOUT = 5.0
+END_OF_QUEUE = -1  # as a timestamp
+_OLDEST_CLIENT = 28  # version 3.0.7
+_BEHIND = 2**63 - 1  # in place of an offset: the compared group is not as far
+
+Targets = dict[MessageQueue, int]
+
+
+class ResetHandlers:
+    """Moves groups, on behalf of an administrator, to other offsets."""
+
+    def __init__(
+        self,
+        broker_name: str,
+        *,
+        store: ReadableStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        clients: ClientRegistry,
+    ) -> None:
+        self._broker_name = broker_name
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._clients = clients
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.status,
+            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.correction,
+        }
+
+    # --- what members carry out
+
+    def reset(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Tell a group's members where to go on; they commit it themselves, and nobody does if none is online."""
+        header = request.header(InvokeBrokerToResetOffsetRequestHeader)
+        targets = self._targets(header)
+        members = self._members(header.group)
+        if not members:
+            raise BrokerError(f"no consumer of group {header.group} is online", ResponseCode.CONSUMER_NOT_ONLINE)
+        body = _for_cpp(targets) if request.language is LanguageCode.CPP else encode(ResetOffsetBody(targets))
+        order = ResetConsumerClientOffsetRequestHeader(
+            topic=header.topic, group=header.group, timestamp=header.timestamp
+        )
+        for client in members:
+            command = new_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, order, body, language=LanguageCode.JAVA)
+            try:
+                client.connection.oneway(command)
+            except ConnectionLost:
+                continue  # its queues go to the others
+        logger.info("reset of offsets sent group=%s topic=%s by=%s", header.group, header.topic, connection.peer)
+        return response(request, body=encode(ResetOffsetBody(targets)))
+
+    def _targets(self, header: InvokeBrokerToResetOffsetRequestHeader) -> Targets:
+        """Return where each queue is to go on: by default never further ahead than the group is."""
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise BrokerError(f"topic {header.topic} does not exist on this broker")
+        targets: Targets = {}
+        for queue_id in range(topic.write_queues):
+            current = self._offsets.get(header.group, topic.name, queue_id)
+            if current is None:
+                raise BrokerError(f"consumer group {header.group} has no offset of {topic.name} queue {queue_id}")
+            wanted = self._offset_at(topic.name, queue_id, header.timestamp)
+            queue = MessageQueue(topic.name, self._broker_name, queue_id)
+            targets[queue] = wanted if header.is_force else min(wanted, current)
+        return targets
+
+    def _offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        if timestamp_ms == END_OF_QUEUE:
+            return self._store.max_offset(topic, queue_id)
+        return max(self._store.offset_at(topic, queue_id, timestamp_ms), 0)
+
+    def _members(self, name: str) -> list[Client]:
+        group = self._clients.consumers.get(name)
+        members = list(group.members.values()) if group else []
+        for client in members:
+            if client.version < _OLDEST_CLIENT:
+                raise BrokerError(f"client {client.client_id} has version {client.version}, too old to be asked this")
+        return members
+
+    async def status(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Ask a group's members, or one of them, how far they are in a topic; who does not answer is left out."""
+        header = request.header(InvokeBrokerToGetConsumerStatusRequestHeader)
+        members = self._members(header.group)
+        if not members:
+            raise BrokerError(f"no consumer of group {header.group} is online")
+        asked = [client for client in members if not header.client_addr or client.client_id == header.client_addr]
+        question = GetConsumerStatusFromClientRequestHeader(topic=header.topic, group=header.group)
+        answers = await asyncio.gather(*(_ask_status(client, question) for client in asked))
+        table = {
+            client.client_id: offsets for client, offsets in zip(asked, answers, strict=True) if offsets is not None
+        }
+        return response(request, body=encode(GetConsumerStatusBody(consumer_table=table)))
+
+    # --- what the broker does by itself
+
+    def clone(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Give one group the offsets of another, of one topic or of all that it still consumes."""
+        header = request.header(CloneGroupOffsetRequestHeader)
+        for topic in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
+            if topic in self._topics.by_name and (header.offline or self._consumes(header.src_group, topic)):
+                self._offsets.clone(header.src_group, header.dest_group, topic, connection.peer)
+        return response(request)
+
+    def correction(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the lowest offsets that groups have of a topic, and where another group is even behind those."""
+        header = request.header(QueryCorrectionOffsetRequestHeader)
+        ignored = (header.filter_groups or "").split(",")
+        lowest: dict[int, int] = {}
+        for group in self._offsets.groups_of(header.topic):
+            if group not in ignored:
+                for queue_id, offset in self._offsets.of(group, header.topic).items():
+                    if offset >= self._store.min_offset(header.topic, queue_id):
+                        lowest[queue_id] = min(lowest.get(queue_id, offset), offset)
+        for queue_id, offset in self._offsets.of(header.compare_group, header.topic).items():
+            if lowest.get(queue_id, offset) > offset:
+                lowest[queue_id] = _BEHIND
+        return response(request, body=encode(QueryCorrectionOffsetBody(correction_offsets=lowest)))
+
+    def _consumes(self, name: str, topic: str) -> bool:
+        """Leave out what a group once consumed and, being online, no longer does."""
+        group = self._clients.consumers.get(name)
+        return group is None or topic in group.subscriptions
+
+
+async def _ask_status(client: Client, header: GetConsumerStatusFromClientRequestHeader) -> Targets | None:
+    question = new_request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, header, language=LanguageCode.JAVA)
+    try:
+        answer = await client.connection.request(question, STATUS_TIMEOUT)
+        if answer.code == ResponseCode.SUCCESS:
+            return decode(GetConsumerStatusBody, answer.body).message_queue_table
+    except (RemotingError, ProtocolError) as error:
+        logger.warning("a consumer did not say how far it is client=%s reason=%s", client.client_id, error)
+    return None
+
+
+def _for_cpp(targets: Targets) -> bytes:
+    rows = [
+        MessageQueueOffset(queue.topic, queue.broker_name, queue.queue_id, offset) for queue, offset in targets.items()
+    ]
+    return encode(ResetOffsetBodyForC(rows))

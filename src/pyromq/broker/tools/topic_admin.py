@@ -1,0 +1,128 @@
+"""What administrators ask about topics and do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from pyromq.broker.clients.client_registry import ClientRegistry
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.tools.consume_progress import stored_at
+from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
+from pyromq.protocol.bodies import (
+    GroupList,
+    TopicConfig,
+    TopicFilterType,
+    TopicList,
+    TopicOffset,
+    TopicStatsTable,
+    encode,
+)
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.admin import (
+    GetTopicStatsInfoRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+    UpdateAndCreateTopicRequestHeader,
+)
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.names import check_topic
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.read.readable import ReadableStore
+
+MAX_QUEUES = 65_535
+MAX_PERMISSION = 7
+
+
+class TopicHandlers:
+    """Creates and describes topics."""
+
+    def __init__(
+        self,
+        broker_name: str,
+        *,
+        store: ReadableStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        clients: ClientRegistry,
+        register: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._broker_name = broker_name
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._clients = clients
+        self._register = register
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.list_all,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.consumed_by,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
+        }
+
+    async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Create a topic or change it; answer when it is saved and the name servers know."""
+        header = request.header(UpdateAndCreateTopicRequestHeader)
+        self._check(header)
+        self._topics.update(
+            TopicConfig(
+                topic_name=header.topic,
+                read_queue_nums=header.read_queue_nums,
+                write_queue_nums=header.write_queue_nums,
+                perm=header.perm,
+                topic_filter_type=TopicFilterType(header.topic_filter_type),
+                topic_sys_flag=header.topic_sys_flag or 0,
+            )
+        )
+        if not await self._topics.saver.finish():
+            raise ServiceNotAvailable("the table of topics could not be saved")
+        await self._register()
+        return response(request)
+
+    def list_all(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return all topics of this broker."""
+        return response(request, body=encode(self._topics.snapshot()))
+
+    def stats(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return where each write queue of a topic begins and ends."""
+        topic = self._topics.find(request.header(GetTopicStatsInfoRequestHeader).topic)
+        table = {
+            MessageQueue(topic.name, self._broker_name, queue_id): self._ends(topic.name, queue_id)
+            for queue_id in range(topic.write_queues)
+        }
+        return response(request, body=encode(TopicStatsTable(offset_table=table)))
+
+    def consumed_by(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the groups that consume a topic, or once did."""
+        topic = request.header(QueryTopicConsumeByWhoRequestHeader).topic
+        online = {name for name, group in self._clients.consumers.items() if topic in group.subscriptions}
+        groups = sorted(online | set(self._offsets.groups_of(topic)))
+        return response(request, body=encode(GroupList(group_list=groups)))
+
+    def system_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the topics that this broker made by itself."""
+        return response(request, body=encode(TopicList(topic_list=self._topics.system_names())))
+
+    def _ends(self, topic: str, queue_id: int) -> TopicOffset:
+        high = max(self._store.max_offset(topic, queue_id), 0)
+        return TopicOffset(
+            min_offset=max(self._store.min_offset(topic, queue_id), 0),
+            max_offset=high,
+            last_update_timestamp=max(stored_at(self._store, topic, queue_id, high - 1), 0),
+        )
+
+    def _check(self, header: UpdateAndCreateTopicRequestHeader) -> None:
+        try:
+            check_topic(header.topic)
+        except LocalProtocolError as error:
+            raise BrokerError(str(error)) from None
+        if self._topics.is_system(header.topic):
+            raise BrokerError(f"topic {header.topic} is the broker's own and cannot be changed")
+        if not all(0 <= count <= MAX_QUEUES for count in (header.read_queue_nums, header.write_queue_nums)):
+            raise BrokerError(f"a topic has 0 to {MAX_QUEUES} queues")
+        if not 0 <= header.perm <= MAX_PERMISSION:
+            raise BrokerError(f"permission {header.perm} is not a sum of 4 (read), 2 (write) and 1 (inherit)")

@@ -1,0 +1,174 @@
+"""Transactions: half messages are taken in, and each is ended once, however often a producer says so.
+
+An end writes the committed message and, right behind it, the op record of the half message: one group, one write.
+Whoever ends an open half message that this broker has taken in since it started is served at once, for the ledger knows
+all about it. Any other end (late_ends.py) is decided after a look at what the store holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.deferred_messages import DeferredMessages, has_level, is_timed
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.transactions.half_messages import (
+    QUEUE,
+    Identity,
+    StoredHalf,
+    committed_record,
+    make_half,
+    op_record,
+    read_half,
+)
+from pyromq.broker.transactions.transaction_ledger import TransactionLedger
+from pyromq.errors import BrokerError, MessageIllegal, NoPermission, StoreError, TopicNotFound
+from pyromq.protocol.headers.transactions import EndTransactionRequestHeader, TransactionState
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
+from pyromq.protocol.messages.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
+from pyromq.protocol.messages.record import Record, read_head
+from pyromq.protocol.names import TRANSACTION_HALF_TOPIC
+from pyromq.store.message_store import MessageStore
+from pyromq.store.results import GetStatus
+
+logger = logging.getLogger(__name__)
+
+_COMMIT: Final = TransactionState.COMMIT
+
+
+class OpenTransactions:
+    """Takes half messages in and ends them."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        ledger: TransactionLedger,
+        acknowledgements: Acknowledgements,
+        placing: DeferredMessages,
+        now_ms: Callable[[], int],
+        *,
+        rejects: bool = False,
+    ) -> None:
+        self.ledger = ledger
+        self.store_host = bytes(IPV4_HOST_LENGTH)
+        """Where clients reach this broker, as a record holds it."""
+        self.rejects = rejects
+        """Whether no transactional message is taken."""
+        self.commits = self.rollbacks = 0
+        self.unstored: set[Identity] = set()
+        """What was committed a moment ago: the index does not have it yet."""
+        self.committed_since: set[Identity] | None = None
+        """What was committed since somebody began to look things up; None while nobody does."""
+        self._store = store
+        self._topics = topics
+        self._acknowledgements = acknowledgements
+        self._placing = placing
+        self._now_ms = now_ms
+        self._first_own = store.next_offset(TRANSACTION_HALF_TOPIC, QUEUE)
+
+    def prepare(self, record: Record, properties: dict[str, str]) -> None:
+        """Turn a transactional message into a half message, which no consumer sees."""
+        if self.rejects:
+            raise NoPermission("this broker takes no transactional messages (rejectTransactionMessage)")
+        if PRODUCER_GROUP not in properties:
+            raise MessageIllegal("a transactional message needs the property PGROUP: nobody could be asked about it")
+        if TRANSACTION_HALF_TOPIC not in self._topics.by_name:
+            self._topics.ensure(TRANSACTION_HALF_TOPIC, 1, "for transactions")
+        make_half(record, properties)
+
+    # --- finding
+
+    def find(self, header: EndTransactionRequestHeader) -> StoredHalf:
+        """Return the half message that a request names; raises BrokerError if it is not that of this producer."""
+        record = self._store.read(header.commit_log_offset)
+        if record is None:
+            raise BrokerError(f"no half message is at physical offset {header.commit_log_offset}, or it was removed")
+        half = read_half(record)
+        if half.topic != TRANSACTION_HALF_TOPIC:
+            raise BrokerError(f"the message at physical offset {header.commit_log_offset} is no half message")
+        if half.group != header.producer_group:
+            raise BrokerError(f"the half message is not one of producer group {header.producer_group}")
+        if half.queue_offset != header.tran_state_table_offset:
+            raise BrokerError(f"the half message is not at queue offset {header.tran_state_table_offset}")
+        return half
+
+    def read(self, offset: int) -> StoredHalf | None:
+        """Return the half message at a queue offset; None if it is damaged or gone."""
+        record = self.read_record(offset)
+        return None if record is None else read_half(record)
+
+    def read_record(self, offset: int) -> bytes | None:
+        """Return the half message at a queue offset as it is stored; None if it is damaged or gone."""
+        found = self._store.get(TRANSACTION_HALF_TOPIC, QUEUE, offset, 1)
+        if found.status is not GetStatus.FOUND:
+            return None
+        record = bytes(found.views[0])
+        return record if read_head(record).queue_offset == offset else None
+
+    def open_count(self) -> int:
+        """Return how many half messages are open."""
+        return self.ledger.open_before(self.end_offset)
+
+    @property
+    def end_offset(self) -> int:
+        """Where the queue of half messages ends."""
+        return self._store.max_offset(TRANSACTION_HALF_TOPIC, QUEUE)
+
+    def is_simple(self, half: StoredHalf) -> bool:
+        """Tell whether the ledger alone knows that a transaction is open."""
+        return half.queue_offset >= self._first_own and self.ledger.is_open(half.queue_offset)
+
+    # --- ending
+
+    def end(self, half: StoredHalf, state: TransactionState) -> None:
+        """Commit or roll back, with the store's open group; raises BrokerError or StoreError, and nothing has ended."""
+        if state is _COMMIT:
+            self.commit(half)
+            try:
+                self.settle(half)
+            except StoreError as error:  # the message tells the same, and will be found if this comes up again
+                logger.warning("a committed half message has no op record offset=%d: %s", half.queue_offset, error)
+                self.ledger.settle(half.queue_offset)
+        else:
+            self.settle(half)
+            self.rollbacks += 1
+
+    def commit(self, half: StoredHalf) -> None:
+        """Put the message that consumers get; it may be a delayed one."""
+        record = committed_record(half, self._real_queue(half))
+        if has_level(half.properties) or is_timed(half.properties):
+            properties = {name: value for name, value in half.properties.items() if name != TRANSACTION_PREPARED}
+            self._placing.place(record, properties)
+        place = self._store.put(record)
+        self._count(record.topic, place.size)
+        identity = half.identity
+        self.unstored.add(identity)
+        if self.committed_since is not None:
+            self.committed_since.add(identity)
+        self._acknowledgements.then(lambda stored: self.unstored.discard(identity))
+
+    def _count(self, topic_name: str, size: int) -> None:
+        self.commits += 1
+        topic = self._topics.get(topic_name)
+        if topic is not None:
+            topic.puts += 1
+            topic.put_bytes += size
+
+    def settle(self, half: StoredHalf) -> None:
+        """Write the op record: the half message needs nothing more."""
+        self.settle_offset(half.queue_offset)
+
+    def settle_offset(self, offset: int) -> None:
+        """Write the op record of a half message that may be unreadable."""
+        place = self._store.put(op_record(offset, self.store_host, self._now_ms()))
+        self.ledger.note_op(place.queue_offset, offset)
+        self.ledger.settle(offset)
+
+    def _real_queue(self, half: StoredHalf) -> int:
+        topic = self._topics.get(half.real_topic)
+        if topic is None or topic.queues < 1:
+            raise TopicNotFound(f"topic {half.real_topic} does not exist any more: the transaction stays open")
+        return half.real_queue_id % topic.queues  # a queue that was taken away would hide the message

@@ -1,0 +1,209 @@
+"""Checks: producers are asked about half messages that have been open for too long.
+
+Every round goes once over the open ones. One that is due is written again at the end of its queue, with a higher count,
+and a producer of its group is asked about that copy (CHECK_TRANSACTION_STATE). After so many questions, or when it is
+older than the log is kept, it is given up: an operator finds it in TRANS_CHECK_MAX_TIME_TOPIC.
+
+A group of which no producer is online cannot be asked: its half messages wait, and nothing is counted. They stay where
+they are until they hold up the ledger, as do those whose producer wants them left alone for longer; then they are
+moved to the end of the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from pyromq.broker.clients.client_registry import ClientRegistry
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.transactions.half_messages import (
+    QUEUE,
+    StoredHalf,
+    checked_record,
+    given_up_record,
+    moved_record,
+    question,
+)
+from pyromq.broker.transactions.open_transactions import OpenTransactions
+from pyromq.clock import Clock
+from pyromq.errors import ConnectionLost, StoreError
+from pyromq.protocol.codes import LanguageCode, RequestCode
+from pyromq.protocol.command import request
+from pyromq.protocol.headers.transactions import CheckTransactionStateRequestHeader
+from pyromq.protocol.messages.message_id import encode_offset_id
+from pyromq.protocol.messages.record import Record
+from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.message_store import MessageStore
+from pyromq.store.results import PutResult
+
+logger = logging.getLogger(__name__)
+
+LOOKS_AT_A_TIME: Final = 50  # some 5 ms
+MOST_IN_LEDGER: Final = 200_000  # from the first open half message to the end: a second of reading at the next start
+_HOUR_MS: Final = 3_600_000
+_MOST_TRIES: Final = 3  # for a producer that takes what it is sent
+
+
+class TransactionChecks:
+    """Asks, counts and gives up; one round at a time."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        store: MessageStore,
+        topics: TopicTable,
+        clients: ClientRegistry,
+        transactions: OpenTransactions,
+        acknowledgements: Acknowledgements,
+    ) -> None:
+        self.checks = self.given_up = 0
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._clients = clients
+        self._transactions = transactions
+        self._acknowledgements = acknowledgements
+        self._ticker = Ticker(clock, config.transaction_check_interval, self._begin)
+        self._task: asyncio.Task[None] | None = None
+        self._turn = 0
+        self.configure(config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over settings that changed."""
+        self._timeout_ms = round(config.transaction_timeout * 1000)
+        self._most_checks = config.transaction_check_max
+        self._longest_ms = config.store.file_reserved_hours * _HOUR_MS
+
+    def start(self) -> None:
+        """Make a round at every interval, the first one after an interval."""
+        self._ticker.start()
+
+    async def stop(self) -> None:
+        """Make no more rounds."""
+        self._ticker.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _begin(self) -> bool:
+        if self._task is None and self._store.writable:
+            self._task = asyncio.create_task(self._run(), name="pyromq transaction checks")
+        return True
+
+    async def _run(self) -> None:
+        try:
+            await self._round()
+        except StoreError as error:
+            logger.warning("a round of transaction checks ended early: %s", error)
+        except Exception:
+            logger.exception("a round of transaction checks failed")
+        finally:
+            self._task = None
+
+    async def _round(self) -> None:
+        ledger = self._transactions.ledger
+        ledger.skip_to(self._store.min_offset(TRANSACTION_HALF_TOPIC, QUEUE))
+        began_ms = self._clock.now_ms()
+        end = self._transactions.end_offset  # what is written again from here on is for the next round
+        lonely: Counter[str] = Counter()
+        looks = 0
+        offset = ledger.next_open(ledger.low)
+        while offset < end and self._look_at(offset, began_ms, lonely):
+            looks += 1
+            if looks % LOOKS_AT_A_TIME == 0:
+                await self._clock.sleep(0)
+            offset = ledger.next_open(offset + 1)
+        for group, count in lonely.items():
+            logger.warning("no producer is online to be asked group=%s half messages=%d", group, count)
+
+    def _look_at(self, offset: int, began_ms: int, lonely: Counter[str]) -> bool:
+        """Do what an open half message needs; tell whether to go on with the next."""
+        half = self._transactions.read(offset)
+        if half is None:
+            logger.error("a half message cannot be read and is passed over offset=%d", offset)
+            self._settle(offset)
+            return True
+        if half.head.store_timestamp_ms >= began_ms:
+            return False
+        age_ms = began_ms - half.head.born_timestamp_ms
+        if half.check_times >= self._most_checks or age_ms > self._longest_ms:
+            self._give_up(half)
+        elif not self._is_due(half, age_ms):
+            self._make_way(half)
+        elif connection := self._next_producer(half.group):
+            self._check(half, connection)
+        else:
+            lonely[half.group] += 1
+            self._make_way(half)
+        return True
+
+    def _is_due(self, half: StoredHalf, age_ms: int) -> bool:
+        """Tell whether to ask; of a producer whose clock is ahead the age says nothing, and RocketMQ asks at once."""
+        immunity_ms = self._timeout_ms if half.immunity is None else half.immunity * 1000
+        return age_ms < 0 or age_ms >= immunity_ms
+
+    def _next_producer(self, group: str) -> Connection | None:
+        """Return a producer of the group, in turn, one that takes what it is sent if there is one."""
+        members = list(self._clients.producers.get(group, ()))
+        self._turn += 1
+        turns = [members[(self._turn + number) % len(members)] for number in range(min(_MOST_TRIES, len(members)))]
+        alive = [connection for connection in turns if not connection.closed]
+        return next((connection for connection in alive if connection.writable), alive[-1] if alive else None)
+
+    # --- what may become of a half message
+
+    def _check(self, half: StoredHalf, connection: Connection) -> None:
+        copy = checked_record(half)
+        place = self._replace(half, copy)
+        self.checks += 1
+        self._acknowledgements.then(partial(_ask, connection, half, copy, place))
+
+    def _make_way(self, half: StoredHalf) -> None:
+        if self._transactions.end_offset - half.queue_offset > MOST_IN_LEDGER:
+            self._replace(half, moved_record(half))
+
+    def _give_up(self, half: StoredHalf) -> None:
+        self._topics.ensure(TRANSACTION_CHECK_MAX_TOPIC, 1, "for transactions that were given up")
+        self._replace(half, given_up_record(half))
+        self.given_up += 1
+        logger.warning(
+            "a transaction is given up message=%s topic=%s group=%s after checks=%d",
+            *(half.unique_key, half.real_topic, half.group, half.check_times),
+        )
+
+    def _replace(self, half: StoredHalf, copy: Record) -> PutResult:
+        place = self._store.put(copy)
+        self._settle(half.queue_offset)
+        return place
+
+    def _settle(self, offset: int) -> None:
+        self._transactions.settle_offset(offset)
+        self._acknowledgements.expect_group()
+
+
+def _ask(connection: Connection, half: StoredHalf, copy: Record, place: PutResult, stored: bool) -> None:
+    if not stored:
+        return
+    header = CheckTransactionStateRequestHeader(
+        tran_state_table_offset=place.queue_offset,
+        commit_log_offset=place.physical_offset,
+        msg_id=half.unique_key or None,
+        transaction_id=half.unique_key or None,
+        offset_msg_id=encode_offset_id(half.head.store_host, place.physical_offset),
+    )
+    command = request(
+        RequestCode.CHECK_TRANSACTION_STATE, header, question(half, copy, place), language=LanguageCode.JAVA
+    )
+    try:
+        connection.oneway(command)
+    except ConnectionLost:
+        logger.info("a producer left before it could be asked group=%s", half.group)

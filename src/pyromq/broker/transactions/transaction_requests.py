@@ -1,0 +1,163 @@
+"""END_TRANSACTION (37), and what operators ask for: LIST_TRANSACTIONS (30010), RESUME_CHECK_HALF_MESSAGE (323)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
+from pyromq.broker.transactions.half_messages import QUEUE, StoredHalf, read_half, resumed_record, split_records
+from pyromq.broker.transactions.late_ends import LateEnd, LateEnds
+from pyromq.broker.transactions.open_transactions import OpenTransactions
+from pyromq.broker.transactions.transaction_history import TransactionHistory
+from pyromq.errors import BrokerError, PyroMQError, ServiceNotAvailable, StoreError
+from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.transactions import (
+    EndTransactionRequestHeader,
+    ListTransactionsRequestHeader,
+    ListTransactionsResponseHeader,
+    ResumeCheckHalfMessageRequestHeader,
+    TransactionState,
+)
+from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.dispatch import error_answer
+from pyromq.store.message_store import MessageStore
+from pyromq.store.results import GetStatus
+
+logger = logging.getLogger(__name__)
+
+_MOST_LISTED: Final = 100
+_MOST_BYTES: Final = 4 << 20
+
+
+class TransactionHandlers:
+    """Ends transactions on behalf of producers; lists and resumes them for operators."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        transactions: OpenTransactions,
+        late: LateEnds,
+        history: TransactionHistory,
+        acknowledgements: Acknowledgements,
+    ) -> None:
+        self._store = store
+        self._transactions = transactions
+        self._late = late
+        self._history = history
+        self._acknowledgements = acknowledgements
+        self._resuming = asyncio.Lock()
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return who answers which request."""
+        return {
+            RequestCode.END_TRANSACTION: self.end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
+            RequestCode.LIST_TRANSACTIONS: self.list_halves,
+        }
+
+    # --- producers
+
+    def end(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
+        """Commit or roll back a half message; answer when that is stored. One that is not known is left open."""
+        header = request.header(EndTransactionRequestHeader)
+        state = header.commit_or_rollback
+        if request.remark:
+            logger.info("a producer says of transaction message=%r: %r", header.msg_id, request.remark[:500])
+        if state is TransactionState.UNKNOWN:
+            return response(request)  # Apache's broker lets those wait who did not send it one-way
+        half = self._transactions.find(header)
+        if header.from_transaction_check or not self._transactions.is_simple(half):
+            self._late.add(LateEnd(half, state, partial(self._ended, request, connection)))
+            return None
+        try:
+            self._transactions.end(half, state)
+        except StoreError as error:
+            raise ServiceNotAvailable(f"not stored: {public_reason(error)}") from error
+        self._ended(request, connection, None)
+        return None
+
+    def _ended(self, request: RemotingCommand, connection: Connection, error: PyroMQError | None) -> None:
+        if error is not None:
+            logger.warning("a transaction could not be ended: %s", error)
+        if request.flag & ONEWAY_FLAG:
+            self._acknowledgements.expect_group()
+        elif error is not None:
+            connection.send(error_answer(request, error).encode())
+        elif self._store.has_pending:
+            self._acknowledgements.add(connection, request, response(request).encode())
+        else:
+            connection.send(response(request).encode())
+
+    # --- operators
+
+    async def list_halves(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return half messages that are open, or those that were given up and not resumed since."""
+        header = request.header(ListTransactionsRequestHeader)
+        count = max(1, min(header.max_num, _MOST_LISTED))
+        found = await self._given_up(header.offset, count) if header.given_up else self._open(header.offset, count)
+        records, next_offset, is_last = found
+        answer = ListTransactionsResponseHeader(next_offset=next_offset, is_last=is_last)
+        return response(request, header=answer, body=b"".join(records))
+
+    def _open(self, offset: int, count: int) -> tuple[list[bytes], int, bool]:
+        ledger, end = self._transactions.ledger, self._transactions.end_offset
+        records: list[bytes] = []
+        size = 0
+        offset = ledger.next_open(offset)
+        while offset < end and len(records) < count and size < _MOST_BYTES:
+            record = self._transactions.read_record(offset)
+            if record is not None:
+                records.append(record)
+                size += len(record)
+            offset = ledger.next_open(offset + 1)
+        return records, offset, offset >= end
+
+    async def _given_up(self, offset: int, count: int) -> tuple[list[bytes], int, bool]:
+        found = self._store.get(TRANSACTION_CHECK_MAX_TOPIC, QUEUE, offset, count, max_bytes=_MOST_BYTES)
+        records = b"".join(found.views)  # copied before the first await: views are of the log itself
+        listed = [record for record in split_records(records) if await self._why_not(read_half(record)) is None]
+        is_last = found.next_offset >= found.max_offset and found.status is not GetStatus.OFFSET_TOO_SMALL
+        return listed, found.next_offset, is_last
+
+    async def _why_not(self, half: StoredHalf) -> str | None:
+        """Return why a given-up half message cannot be resumed; None if it can."""
+        places = await asyncio.to_thread(self._history.find, half)
+        past = self._history.read(half, places)
+        if past.is_committed or half.identity in self._transactions.unstored:
+            return "the transaction has been committed since"
+        if any(copy.physical_offset > half.physical_offset for copy in past.copies):
+            return "the transaction has been resumed already"
+        return None
+
+    async def resume(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Have a producer asked anew about a transaction that was given up."""
+        half = self._find_given_up(request.header(ResumeCheckHalfMessageRequestHeader).msg_id or "")
+        async with self._resuming:  # the second of two that come together must find the copy that the first one made
+            reason = await self._why_not(half)
+            if reason is not None:
+                raise BrokerError(reason)
+            try:
+                self._store.put(resumed_record(half))
+            except StoreError as error:
+                raise ServiceNotAvailable(f"not stored: {public_reason(error)}") from error
+            stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._acknowledgements.then(stored.set_result)
+            if not await stored:
+                raise ServiceNotAvailable("not stored: the store takes no messages now")
+        logger.info("transaction resumed message=%s by=%s", half.unique_key, connection.peer)
+        return response(request)
+
+    def _find_given_up(self, message_id: str) -> StoredHalf:
+        _, physical_offset = decode_offset_id(message_id)
+        record = self._store.read(physical_offset)
+        half = None if record is None else read_half(record)
+        if half is None or half.topic != TRANSACTION_CHECK_MAX_TOPIC:
+            raise BrokerError(f"no transaction that was given up is at {message_id}")
+        return half

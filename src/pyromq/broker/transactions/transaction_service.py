@@ -1,0 +1,84 @@
+"""All that a broker does for transactions, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyromq.broker.clients.client_registry import ClientRegistry
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.deferred_messages import DeferredMessages
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.transactions.late_ends import LateEnds
+from pyromq.broker.transactions.open_transactions import OpenTransactions
+from pyromq.broker.transactions.state_checks import TransactionChecks
+from pyromq.broker.transactions.transaction_history import TransactionHistory
+from pyromq.broker.transactions.transaction_ledger import load_ledger
+from pyromq.broker.transactions.transaction_progress import TransactionProgress
+from pyromq.broker.transactions.transaction_requests import TransactionHandlers
+from pyromq.clock import Clock
+from pyromq.store.message_store import MessageStore
+
+
+class TransactionService:
+    """Half messages, their ends, the checks, and the progress that is saved."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        clients: ClientRegistry,
+        acknowledgements: Acknowledgements,
+        placing: DeferredMessages,
+    ) -> None:
+        ledger = load_ledger(store, offsets)
+        self.transactions = OpenTransactions(
+            store, topics, ledger, acknowledgements, placing, clock.now_ms, rejects=config.reject_transactions
+        )
+        placing.prepare = self.transactions.prepare
+        history = TransactionHistory(store)
+        self._late = LateEnds(self.transactions, history)
+        self._checks = TransactionChecks(
+            config,
+            clock,
+            store=store,
+            topics=topics,
+            clients=clients,
+            transactions=self.transactions,
+            acknowledgements=acknowledgements,
+        )
+        self._progress = TransactionProgress(store, offsets, ledger, acknowledgements, clock)
+        handlers = TransactionHandlers(store, self.transactions, self._late, history, acknowledgements)
+        self.handlers = handlers.handlers()
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over settings that changed; the interval of the checks stays what it was at the start."""
+        self.transactions.rejects = config.reject_transactions
+        self._checks.configure(config)
+
+    def start(self) -> None:
+        """Ask producers, and save how far things are, from now on."""
+        self._checks.start()
+        self._progress.start()
+
+    async def stop(self) -> None:
+        """Do nothing more; what is open stays open."""
+        await self._checks.stop()
+        await self._late.stop()
+        self._progress.stop()
+
+    def info(self) -> dict[str, Any]:
+        """Return figures for people with curl."""
+        return {
+            "transactions_open": self.transactions.open_count(),
+            "transactions_committed": self.transactions.commits,
+            "transactions_rolled_back": self.transactions.rollbacks,
+            "transactions_ended_again": self._late.repeated,
+            "transaction_checks": self._checks.checks,
+            "transactions_given_up": self._checks.given_up,
+        }

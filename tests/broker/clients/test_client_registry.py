@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from pyromq.broker.clients.client_registry import Client, ClientRegistry, QueueLockTable, group_subscription
+from pyromq.protocol.bodies import ConsumerData, SubscriptionData
+from pyromq.protocol.codes import LanguageCode
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.tag_filter import java_hash
+from pyromq.remoting.connection import Connection
+
+
+def client(name: str, seen: float = 0.0) -> Client:
+    connection = cast(Connection, object())  # the registry only tells connections apart
+    return Client(connection=connection, client_id=name, language=LanguageCode.JAVA, version=409, seen=seen)
+
+
+def consumer(group: str = "billing", version: int = 1, **topics: str) -> ConsumerData:
+    wanted = [SubscriptionData(topic=topic, sub_string=tags, sub_version=version) for topic, tags in topics.items()]
+    return ConsumerData(group_name=group, subscription_data_set=wanted)
+
+
+def test_a_group_changes_when_a_member_or_a_topic_comes_or_goes() -> None:
+    registry = ClientRegistry()
+    first, second = client("first"), client("second")
+    assert registry.register_consumer(consumer(orders="*"), first)
+    assert not registry.register_consumer(consumer(orders="*"), first)
+    assert registry.register_consumer(consumer(orders="*"), second)
+    assert registry.register_consumer(consumer(orders="*", refunds="*"), second)
+    assert registry.register_consumer(consumer(refunds="*"), second)
+    assert registry.consumer_ids("billing") == ["first", "second"]
+    assert registry.unregister_consumer("billing", first.connection)
+    assert not registry.unregister_consumer("billing", first.connection)
+    assert registry.consumer_ids("billing") == ["second"]
+
+
+def test_only_a_newer_subscription_replaces_one() -> None:
+    registry = ClientRegistry()
+    member = client("first")
+    registry.register_consumer(consumer(version=5, orders="a"), member)
+    assert not registry.register_consumer(consumer(version=4, orders="b"), member)
+    assert registry.consumers["billing"].subscriptions["orders"].data.sub_string == "a"
+    assert not registry.register_consumer(consumer(version=6, orders="b"), member)
+    assert registry.consumers["billing"].subscriptions["orders"].codes == frozenset({java_hash("b")})
+
+
+def test_a_closed_connection_leaves_all_its_groups() -> None:
+    registry = ClientRegistry()
+    first, second = client("first"), client("second")
+    registry.register_producer("shop", first)
+    registry.register_consumer(consumer("g1", orders="*"), first)
+    registry.register_consumer(consumer("g2", orders="*"), first)
+    registry.register_consumer(consumer("g2", orders="*"), second)
+    assert sorted(registry.drop(first.connection)) == ["g1", "g2"]
+    assert list(registry.consumers) == ["g2"]
+    assert registry.producers == {}
+    assert registry.drop(first.connection) == []
+
+
+def test_clients_that_went_silent_are_found_once() -> None:
+    registry = ClientRegistry()
+    silent, loud = client("silent", seen=10.0), client("loud", seen=200.0)
+    for member in (silent, loud):
+        registry.register_producer("shop", member)
+        registry.register_consumer(consumer(orders="*"), member)
+    assert registry.silent(since=100.0) == [silent]
+
+
+@pytest.mark.parametrize(
+    ("expression", "codes", "expected"),
+    [
+        ("*", [], None),
+        ("", [], None),
+        ("a || b", [], {java_hash("a"), java_hash("b")}),  # some clients leave the hashes out
+        ("a", [7], {7}),
+        ("||", [], set()),
+        (" ", [], set()),
+    ],
+)
+def test_a_subscription_knows_the_tags_it_wants(expression: str, codes: list[int], expected: set[int] | None) -> None:
+    found = group_subscription(SubscriptionData(topic="orders", sub_string=expression, code_set=codes))
+    assert found.codes == expected
+    assert found.is_tags
+
+
+def test_an_sql_expression_is_not_taken_for_tags() -> None:
+    found = group_subscription(SubscriptionData(topic="orders", sub_string="a > 5", expression_type="SQL92"))
+    assert found.codes is None
+    assert not found.is_tags
+
+
+QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(3)]
+
+
+def test_a_queue_has_one_owner_at_a_time() -> None:
+    locks = QueueLockTable()
+    assert locks.lock("billing", QUEUES[:2], "first", now=0) == QUEUES[:2]
+    assert locks.lock("billing", QUEUES, "second", now=1) == QUEUES[2:]
+    assert locks.lock("other", QUEUES, "second", now=1) == QUEUES
+    locks.unlock("billing", QUEUES, "second")
+    assert locks.lock("billing", QUEUES, "first", now=2) == QUEUES
+
+
+def test_a_lock_lives_60_seconds_after_its_last_renewal() -> None:
+    locks = QueueLockTable()
+    locks.lock("billing", QUEUES[:1], "first", now=0)
+    locks.lock("billing", QUEUES[:1], "first", now=50)
+    assert locks.lock("billing", QUEUES[:1], "second", now=110) == []
+    assert locks.lock("billing", QUEUES[:1], "second", now=111) == QUEUES[:1]
+
+
+def test_locks_that_nobody_renews_are_forgotten() -> None:
+    locks = QueueLockTable()
+    locks.lock("billing", QUEUES, "first", now=0)
+    locks.forget_expired(now=30)
+    assert locks.lock("billing", QUEUES, "second", now=31) == []
+    locks.forget_expired(now=100)
+    assert locks._locks == {}

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from pyromq.broker.pulls.long_polling import PASSED_OVER_LIMIT, HeldPull, LongPolling
+from pyromq.errors import ServiceNotAvailable, SystemBusy
+from pyromq.protocol.command import request
+from pyromq.remoting.connection import Connection
+from pyromq.store.results import Arrival
+from pyromq.testing import TestClock
+
+
+class Waiting:
+    """A table of held pulls, and what it has resumed."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self.clock = TestClock()
+        self.resumed: list[HeldPull] = []
+        self.table = LongPolling(self.clock, limit, self.resumed.append)
+
+    def hold(
+        self,
+        queue_id: int = 0,
+        offset: int = 10,
+        codes: frozenset[int] | None = None,
+        seconds: float = 15.0,
+        connection: Connection | None = None,
+        look: Callable[[int], tuple[bool, int]] | None = None,
+    ) -> HeldPull:
+        connection = connection or cast(Connection, object())
+        deadline = self.clock.now() + seconds
+        pull = HeldPull(request(11), connection, ("orders", queue_id), offset, codes, deadline, look)
+        self.table.hold(pull)
+        return pull
+
+    def arrive(self, queue_id: int = 0, offset: int = 10, code: int = 0) -> None:
+        self.table.on_arrival([Arrival("orders", queue_id, offset, code)])
+
+
+async def test_a_message_resumes_all_pulls_of_its_queue_and_no_others() -> None:
+    waiting = Waiting()
+    mine = [waiting.hold(queue_id=1), waiting.hold(queue_id=1)]
+    waiting.hold(queue_id=2)
+    waiting.arrive(queue_id=1)
+    assert waiting.resumed == mine
+    assert len(waiting.table) == 1
+    waiting.arrive(queue_id=1)
+    assert waiting.resumed == mine
+
+
+async def test_only_wanted_tags_resume_a_pull() -> None:
+    waiting = Waiting()
+    pull = waiting.hold(codes=frozenset({7}))
+    waiting.arrive(code=8)
+    assert waiting.resumed == []
+    waiting.arrive(code=7)
+    assert waiting.resumed == [pull]
+
+
+async def test_a_filter_by_property_looks_once_at_messages_that_come_together() -> None:
+    waiting = Waiting()
+    looked: list[int] = []
+
+    def look(offset: int) -> tuple[bool, int]:
+        looked.append(offset)
+        return offset >= 20, 20  # ten messages came together, none of them is wanted
+
+    pull = waiting.hold(offset=10, look=look)
+    for offset in range(10, 20):
+        waiting.arrive(offset=offset)
+    assert (looked, waiting.resumed) == ([10], [])
+    waiting.arrive(offset=20)
+    assert (looked, waiting.resumed) == ([10, 20], [pull])
+
+
+async def test_a_pull_for_what_lies_ahead_goes_on_waiting() -> None:
+    waiting = Waiting()
+    pull = waiting.hold(offset=12)
+    waiting.arrive(offset=11)
+    assert waiting.resumed == []
+    waiting.arrive(offset=12)
+    assert waiting.resumed == [pull]
+
+
+async def test_a_pull_is_resumed_when_its_time_is_up() -> None:
+    waiting = Waiting()
+    early, late = waiting.hold(seconds=3.0), waiting.hold(seconds=60.0)
+    await waiting.clock.advance_async(seconds=2)
+    assert waiting.resumed == []
+    await waiting.clock.advance_async(seconds=3)
+    assert waiting.resumed == [early]
+    await waiting.clock.advance_async(seconds=60)
+    assert waiting.resumed == [early, late]
+
+
+async def test_a_pull_passed_over_by_unwanted_messages_moves_on_within_seconds() -> None:
+    waiting = Waiting()
+    pull = waiting.hold(codes=frozenset({7}), seconds=300.0)
+    waiting.arrive(code=8)
+    await waiting.clock.advance_async(seconds=PASSED_OVER_LIMIT + 2)
+    assert waiting.resumed == [pull]
+
+
+async def test_pulls_of_a_closed_connection_are_dropped() -> None:
+    waiting = Waiting()
+    connection = cast(Connection, object())
+    waiting.hold(connection=connection)
+    waiting.hold(queue_id=1, connection=connection)
+    other = waiting.hold()
+    waiting.table.drop(connection)
+    waiting.arrive()
+    assert waiting.resumed == [other]
+    assert len(waiting.table) == 0
+
+
+async def test_no_more_pulls_wait_than_the_limit_says() -> None:
+    waiting = Waiting(limit=2)
+    waiting.hold()
+    waiting.hold()
+    with pytest.raises(SystemBusy, match="2 pulls"):
+        waiting.hold()
+    waiting.arrive()
+    waiting.hold()
+
+
+async def test_a_pull_held_again_while_resuming_is_not_lost() -> None:
+    waiting = Waiting()
+    again: list[HeldPull] = []
+
+    def resume(pull: HeldPull) -> None:
+        if not again:
+            again.append(waiting.hold(offset=11))
+
+    waiting.table._resume = resume
+    waiting.hold()
+    waiting.arrive(offset=10)
+    assert len(waiting.table) == 1
+    waiting.table._resume = waiting.resumed.append
+    waiting.arrive(offset=11)
+    assert waiting.resumed == again
+
+
+async def test_closing_resumes_what_is_held_and_holds_nothing_more() -> None:
+    waiting = Waiting()
+    pulls = [waiting.hold(queue_id=1), waiting.hold(queue_id=2, codes=frozenset({7}))]
+    waiting.table.close()
+    assert waiting.resumed == pulls
+    assert len(waiting.table) == 0
+    with pytest.raises(ServiceNotAvailable):
+        waiting.hold()
+    await waiting.clock.advance_async(seconds=30)
+    assert waiting.resumed == pulls

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.errors import ConfigError
+from pyromq.store.small_files.json_file import JsonFile
+
+APACHES_FILE = '{\n\t"offsetTable":{\n\t\t"%RETRY%G1@G1":{},\n\t\t"T1@G1":{0:5,1:7,10:9\n\t\t}\n\t}\n}'
+
+
+def make(directory: Path) -> ConsumerOffsets:
+    return ConsumerOffsets(JsonFile(directory / "consumerOffset.json"))
+
+
+async def test_commits_survive_a_restart(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("billing", "orders", 0, 7, "me")
+    offsets.commit("billing", "orders", 1, 0, "me")
+    offsets.save_if_changed()
+    await offsets.saver.finish()
+    again = make(tmp_path)
+    again.load()
+    assert again.snapshot() == {"orders@billing": {0: 7, 1: 0}}
+    assert '"orders@billing":{0:7,1:0' in (tmp_path / "consumerOffset.json").read_text()
+
+
+def test_apaches_file_with_its_bare_numbers_is_read(tmp_path: Path) -> None:
+    (tmp_path / "consumerOffset.json").write_text(APACHES_FILE)
+    offsets = make(tmp_path)
+    offsets.load()
+    assert offsets.get("G1", "T1", 10) == 9
+    assert offsets.get("G1", "T1", 2) is None
+
+
+async def test_without_a_commit_nothing_is_saved(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("billing", "orders", 0, 7, "me")
+    offsets.save_if_changed()
+    await offsets.saver.finish()
+    offsets.commit("billing", "orders", 0, 7, "me")
+    offsets.save_if_changed()
+    assert not offsets.saver.pending
+
+
+def test_a_commit_that_goes_back_is_obeyed_logged_with_who_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("billing", "orders", 0, 100, "10.0.0.9:5")
+    with caplog.at_level(logging.WARNING):
+        offsets.commit("billing", "orders", 0, 40, "10.0.0.9:5")
+    assert offsets.get("billing", "orders", 0) == 40
+    assert offsets.backward_commits == 1
+    assert "10.0.0.9:5" in caplog.text
+
+
+def test_a_negative_commit_is_no_commit(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("billing", "orders", 0, -1, "me")
+    assert offsets.get("billing", "orders", 0) is None
+    offsets.commit("billing", "orders", 0, 5, "me")
+    offsets.commit("billing", "orders", 0, -1, "me")
+    assert offsets.get("billing", "orders", 0) == 5
+    assert offsets.backward_commits == 0
+
+
+def test_the_table_answers_by_group_and_by_topic(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("g1", "a", 0, 1, "me")
+    offsets.commit("g1", "b", 0, 1, "me")
+    offsets.commit("g2", "a", 0, 1, "me")
+    assert offsets.topics_of("g1") == ["a", "b"]
+    assert offsets.groups_of("a") == ["g1", "g2"]
+    offsets.remove_group("g1")
+    assert offsets.groups_of("a") == ["g2"]
+
+
+def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
+    (tmp_path / "consumerOffset.json").write_text("{ damaged")
+    (tmp_path / "consumerOffset.json.bak").write_text(APACHES_FILE)
+    offsets = make(tmp_path)
+    offsets.load()
+    assert offsets.get("G1", "T1", 0) == 5
+    (tmp_path / "consumerOffset.json.bak").write_text("{ damaged too")
+    with pytest.raises(ConfigError, match=r"consumerOffset\.json"):
+        offsets.load()

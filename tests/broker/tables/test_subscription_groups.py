@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.errors import GroupNotFound
+from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.store.small_files.json_file import JsonFile
+
+
+def make(directory: Path, *, auto_create: bool = True, limit: int = 100) -> SubscriptionGroups:
+    file = JsonFile(directory / "subscriptionGroup.json")
+    return SubscriptionGroups(file, now_ms=lambda: 1, auto_create=auto_create, limit=limit)
+
+
+def test_a_broker_has_rocketmqs_groups_from_the_start(tmp_path: Path) -> None:
+    assert "TOOLS_CONSUMER" in make(tmp_path).by_name
+
+
+async def test_use_creates_a_group_with_rocketmqs_defaults_and_saves_it(tmp_path: Path) -> None:
+    groups = make(tmp_path)
+    config = groups.find_or_create("billing")
+    assert (config.retry_queue_nums, config.retry_max_times, config.consume_enable) == (1, 16, True)
+    await groups.saver.finish()
+    again = make(tmp_path)
+    again.load()
+    assert again.snapshot() == groups.snapshot()
+
+
+async def test_without_auto_creation_only_system_groups_come_by_use(tmp_path: Path) -> None:
+    groups = make(tmp_path, auto_create=False)
+    with pytest.raises(GroupNotFound, match="billing"):
+        groups.find_or_create("billing")
+    assert groups.find_or_create("CID_RMQ_SYS_TRANS")
+    await groups.saver.finish()
+
+
+def test_illegal_names_and_too_many_groups_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(GroupNotFound, match="characters"):
+        make(tmp_path).find_or_create("bill@ing")
+    with pytest.raises(GroupNotFound, match="pyromqMaxGroups"):
+        make(tmp_path, limit=7).find_or_create("billing")
+
+
+async def test_administrators_change_and_delete_groups(tmp_path: Path) -> None:
+    groups = make(tmp_path)
+    groups.update(SubscriptionGroupConfig(group_name="billing", consume_enable=False))
+    assert not groups.find_or_create("billing").consume_enable
+    groups.delete("billing")
+    assert "billing" not in groups.by_name
+    await groups.saver.finish()
