@@ -25,7 +25,7 @@ from typing import Self
 
 from big_store import TOPICS, fill
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 
 PYROMQ = [sys.executable, "-m", "pyromq.cli.main"]
 

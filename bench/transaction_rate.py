@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from pyromq import COMMIT, Message, MessageExt, TransactionProducer, TransactionState
-from pyromq.client.api import BrokerApi
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.send.producer import Producer
 
 TOPIC = "bench-transactions"
 PORTS = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyromq import Message, MessageExt, Producer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.client.start_from import plain_pull
 from pyromq.protocol.messages.record import decode_messages

@@ -6,7 +6,7 @@ import asyncio
 
 from interop.conftest import Cluster
 from pyromq import LitePullConsumer, Message, MessageExt, Producer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 
 COUNT = 20
 BODIES = {b"body %d" % number for number in range(COUNT)}

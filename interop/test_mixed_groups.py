@@ -27,7 +27,7 @@ from pyromq import (
     allocate_nearby,
 )
 from pyromq.client.allocation import Allocate
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 
 BROKERS = ("north@a", "south@b")  # the room, and a name in it
 QUEUES = 4  # on each

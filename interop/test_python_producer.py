@@ -26,7 +26,7 @@ from pyromq import (
     TransactionProducer,
     TransactionState,
 )
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import RequestTimeout
 
 

@@ -10,7 +10,7 @@ import pytest
 from interop.servers import HOST, Broker, Kind, NameServer, free_port
 from interop.toolkit import Toolkit
 from pyromq import Message, Producer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.bodies.codec import decode
 from pyromq.protocol.bodies.routes import KVTable
 from pyromq.protocol.codes import RequestCode

@@ -13,7 +13,7 @@ from interop.contents import Contents, contents, fill, numbers_in
 from interop.peer import Peer
 from interop.servers import Broker, Kind, NameServer, free_port
 from interop.toolkit import Toolkit
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 
 TOPIC = "exchanged"
 GROUP = "half-way"

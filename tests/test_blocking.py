@@ -17,11 +17,11 @@ import pyromq
 from pyromq import Message, MessageExt, blocking
 from pyromq.admin import AdminClient as AsyncAdminClient
 from pyromq.blocking import AdminClient, LitePullConsumer, Portal, Producer, PushConsumer
-from pyromq.client.api import BrokerApi
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
-from pyromq.client.producer import Producer as AsyncProducer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.pull_consumer import LitePullConsumer as AsyncLitePullConsumer
 from pyromq.client.push_consumer import PushConsumer as AsyncPushConsumer
+from pyromq.client.send.producer import Producer as AsyncProducer
 from pyromq.errors import ClientError, ConnectFailed, NoRoute, TopicNotFound
 from pyromq.testing import LocalCluster
 

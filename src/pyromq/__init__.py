@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from pyromq.client.outcomes import DeadLetter as DeadLetter
     from pyromq.client.outcomes import RetryLater as RetryLater
     from pyromq.client.outcomes import Suspend as Suspend
-    from pyromq.client.producer import Producer as Producer
     from pyromq.client.pull_consumer import LitePullConsumer as LitePullConsumer
     from pyromq.client.push_consumer import PushConsumer as PushConsumer
     from pyromq.client.results import SendResult as SendResult
     from pyromq.client.results import SendStatus as SendStatus
     from pyromq.client.results import TransactionResult as TransactionResult
+    from pyromq.client.send.producer import Producer as Producer
+    from pyromq.client.send.transaction_producer import TransactionProducer as TransactionProducer
     from pyromq.client.subscriptions import Function as Function
     from pyromq.client.subscriptions import Sql as Sql
-    from pyromq.client.trace import Trace as Trace
-    from pyromq.client.trace_dispatcher import TraceCounts as TraceCounts
-    from pyromq.client.transaction_producer import TransactionProducer as TransactionProducer
+    from pyromq.client.trace.config import Trace as Trace
+    from pyromq.client.trace.dispatcher import TraceCounts as TraceCounts
     from pyromq.errors import AccessDenied as AccessDenied
     from pyromq.errors import BrokerError as BrokerError
     from pyromq.errors import ClientError as ClientError
@@ -82,7 +82,7 @@ _HOMES = {
     "Message": "protocol.messages.message",
     "MessageExt": "protocol.messages.message",
     "MessageQueue": "protocol.messages.message",
-    "Producer": "client.producer",
+    "Producer": "client.send.producer",
     "PushConsumer": "client.push_consumer",
     "RetryLater": "client.outcomes",
     "ROLLBACK": "client.outcomes",
@@ -92,9 +92,9 @@ _HOMES = {
     "SendStatus": "client.results",
     "Sql": "client.subscriptions",
     "Suspend": "client.outcomes",
-    "Trace": "client.trace",
-    "TraceCounts": "client.trace_dispatcher",
-    "TransactionProducer": "client.transaction_producer",
+    "Trace": "client.trace.config",
+    "TraceCounts": "client.trace.dispatcher",
+    "TransactionProducer": "client.send.transaction_producer",
     "TransactionResult": "client.results",
     "TransactionState": "protocol.headers.transactions",
     "UNKNOWN": "client.outcomes",

@@ -15,18 +15,18 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from pyromq.client import producer as producer_module
 from pyromq.client import pull_consumer as pull_consumer_module
 from pyromq.client import push_consumer as push_consumer_module
-from pyromq.client import transaction_producer as transaction_module
-from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
 from pyromq.client.listener import Listener
-from pyromq.client.local_transactions import Judge
+from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.portal import Portal, on_the_loop, waits
+from pyromq.client.send import producer as producer_module
+from pyromq.client.send import transaction_producer as transaction_module
+from pyromq.client.send.local_transactions import TransactionFunction
 from pyromq.client.subscriptions import Expression
-from pyromq.client.trace_dispatcher import TraceCounts
+from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class TransactionProducer(Producer):
         group: str,
         namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
         *,
-        check: Judge,
+        check: TransactionFunction,
         **options: Unpack[ProducerOptions],
     ) -> None:
         _Client.__init__(self)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from pyromq.admin import AdminClient
-from pyromq.client.producer import Producer
+from pyromq.client.send.producer import Producer
 from pyromq.testing import LocalCluster
 
 _numbers = itertools.count()

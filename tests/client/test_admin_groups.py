@@ -11,7 +11,7 @@ import pytest
 
 from pyromq import DeadLetter, LitePullConsumer, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from pyromq.admin import AdminClient, GroupDescription
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import GroupNotFound
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
 from pyromq.protocol.codes import RequestCode

@@ -8,7 +8,7 @@ import pytest
 
 from pyromq import LitePullConsumer, Message, Producer
 from pyromq.admin import AdminClient, TopicConsumer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import NoRoute
 from pyromq.protocol.codes import PERM_READ
 from pyromq.protocol.messages.message import MessageQueue

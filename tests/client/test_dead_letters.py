@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyromq.admin import AdminClient, Letter, Wanted
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.pull_consumer import LitePullConsumer
 from pyromq.errors import ClientError, NoPermission, NoRoute, TopicNotFound
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyromq import BrokerError, Function, LitePullConsumer, Message, MessageExt, NotSupported, Producer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import response
 from pyromq.remoting.server import RemotingServer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import eventually, fill, read

@@ -10,7 +10,7 @@ import pytest
 
 from pyromq import LitePullConsumer, Message, Producer, PushConsumer
 from pyromq.admin import AdminClient, ResetTo
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ClientError, GroupNotFound, LocalProtocolError
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, MemoryOffsets, committed, register_broker

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pyromq.client.api import BrokerApi
 from pyromq.client.config import FlowControl
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed, LocalProtocolError, NoRoute
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster

@@ -9,8 +9,8 @@ import pytest
 
 from pyromq.client.local_offsets import LocalOffsets, default_path
 from pyromq.client.outcomes import DeadLetter
-from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.testing import LocalCluster

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.api import BrokerApi
 from pyromq.client.config import FlowControl
 from pyromq.client.hooks import ConsumeContext, ConsumeHook
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.testing import LocalCluster

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from pyromq.client.allocation import allocate_by_circle, allocate_sticky
-from pyromq.client.api import BrokerApi
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, eventually, fill

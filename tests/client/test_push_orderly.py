@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.outcomes import COMMIT, ROLLBACK, Ack, DeadLetter, RetryLater, Suspend
-from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import dlq_topic

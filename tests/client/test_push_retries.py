@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import pytest
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.outcomes import ROLLBACK, Ack, DeadLetter, RetryLater
-from pyromq.client.producer import Producer
 from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.client.send_back import delay_level
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages.message import Message, MessageExt

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.results import SendStatus
+from pyromq.client.send.producer import Producer
 from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, SystemBusy
 from pyromq.namesrv.server import NameServer

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pyromq import blocking
-from pyromq.client.api import BrokerApi
 from pyromq.client.filter_support import OLDEST_VERSION
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.client.subscriptions import Expression, Sql
 from pyromq.errors import BrokerError, ClientError, LocalProtocolError, NotSupported
 from pyromq.protocol.codes import RequestCode, ResponseCode

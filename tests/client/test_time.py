@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.producer import Producer
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.client.start_from import first_offset_since
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from pyromq import Message, Producer, PyroMQError
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.client.start_from import plain_pull
 from pyromq.errors import NoRoute

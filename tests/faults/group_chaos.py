@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from pyromq import Message, Producer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.testing import LocalCluster
 
 SCRIPT = Path(__file__).with_name("group_member.py")

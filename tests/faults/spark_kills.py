@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.protocol.messages.record import decode_messages
 from tests.faults.campaign import Server, pull_header

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pyromq import Message, Producer
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.messages.message import MessageQueue
 from tests.faults.campaign import Server, digest, free_ports, read_everything
 from tests.faults.spark_campaign import KEYS, Driver, Row, Sent, disordered, produce, read_parquet, wait_until

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyromq import BrokerError, ClientError, InvalidMessage, Message, MessageQueue, Producer, PushConsumer, SendStatus
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard, in_queue_order, stored_count
 from tests.integration.conftest import new_topic

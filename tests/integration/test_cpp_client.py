@@ -18,7 +18,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.broker.server import Broker
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.testing import LocalCluster
 
 COUNT = 20

@@ -19,7 +19,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.broker.read_only import CHANGES
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.clock import SystemClock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode, ResponseCode

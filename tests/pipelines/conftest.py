@@ -8,7 +8,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.blocking import Portal
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.testing import LocalCluster
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pyromq import Message, MessageExt, blocking
 from pyromq.blocking import Portal
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.outcomes import DeadLetter
 from pyromq.errors import ConfigError
 from pyromq.pipelines import report

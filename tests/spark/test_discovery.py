@@ -12,7 +12,8 @@ import sys
 import pyspark.sql.datasource
 before = set(sys.modules)
 import pyspark_pyromq
-print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}), "pyromq.client.api" in sys.modules)
+loaded = "pyromq.client.net.calls.broker_api" in sys.modules
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}), loaded)
 """
 
 

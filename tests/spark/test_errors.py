@@ -10,7 +10,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.blocking import Portal
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ConfigError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request

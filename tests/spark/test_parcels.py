@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pyromq.client.publish import queue_for_key
+from pyromq.client.net.publish_info import queue_for_key
 from pyromq.errors import InvalidMessage
 from pyromq.protocol.messages.batch import decode_batch
 from pyromq.protocol.messages.message import MessageQueue

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyromq.blocking import Portal
-from pyromq.client.api import BrokerApi
-from pyromq.client.publish import queue_for_key
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import queue_for_key
 from pyromq.errors import ConfigError, InvalidMessage, NoRoute, PyroMQError, TaskRepeated
 from pyromq.protocol.codes import PERM_READ
 from pyromq.protocol.messages.message import MessageQueue

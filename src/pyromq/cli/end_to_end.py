@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from pyromq.cli.load import Tally
 from pyromq.client.environment import environment_credentials
-from pyromq.client.producer import Producer
 from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.send.producer import Producer
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import Message
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP

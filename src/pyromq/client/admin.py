@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.admin_brokers import Masters
 from pyromq.client.admin_dead_letters import DeadLetters
 from pyromq.client.admin_delays import TimedMessages
@@ -14,8 +13,9 @@ from pyromq.client.admin_groups import Groups
 from pyromq.client.admin_topics import Topics
 from pyromq.client.admin_traces import Traces
 from pyromq.client.admin_transactions import Transactions
-from pyromq.client.api import BrokerApi
-from pyromq.client.producer import Producer
+from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.send.producer import Producer
 from pyromq.client.topic_reader import TopicReader
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError

@@ -15,7 +15,7 @@ from pyromq.client import (
     admin_traces,
     admin_transactions,
 )
-from pyromq.client.address import DEFAULT_NAMESRV
+from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.portal import Portal, iterates, waits
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials

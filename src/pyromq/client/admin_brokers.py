@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.publish import MASTER_ID
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.errors import AccessDenied, BrokerError, ProtocolError, RemotingError
 
 _AT_A_TIME = 64

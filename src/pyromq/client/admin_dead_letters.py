@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.calls import CALL_TIMEOUT, broker_error
 from pyromq.client.dead_letter import Letter
+from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.pace import Pace
-from pyromq.client.producer import Producer
 from pyromq.client.results import SendResult
+from pyromq.client.send.producer import Producer
 from pyromq.client.topic_reader import TopicReader
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, NoRoute, TopicNotFound

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.timer_calls import Waiting, cancel_waiting, list_waiting
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.calls.timer_calls import WaitingMessage, cancel_waiting, list_waiting
 from pyromq.errors import NotSupported, NotSupportedByServer
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
@@ -80,7 +80,9 @@ class TimedMessages:
         masters = await self._masters()
         for name, address in masters.items():
             try:
-                if await cancel_waiting(self._api.remoting, address, self._group, Waiting(topic, name, message_id)):
+                if await cancel_waiting(
+                    self._api.remoting, address, self._group, WaitingMessage(topic, name, message_id)
+                ):
                     cancelled.append(name)
             except NotSupportedByServer:
                 refusals.append(NotSupported(f"broker {address} is not PyroMQ's: it has no timer"))

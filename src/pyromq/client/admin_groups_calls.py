@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.client.calls import CALL_TIMEOUT, Calls
+from pyromq.client.net.calls.base import CALL_TIMEOUT, BrokerCalls
 from pyromq.errors import BrokerError, TopicNotFound
 from pyromq.protocol.bodies import (
     ConsumerConnection,
@@ -35,7 +35,7 @@ ANSWER_TIMEOUT = 5.0
 """For a consumer to tell what goes on inside it; its broker would wait for 10 s."""
 
 
-class GroupAdminCalls(Calls):
+class GroupAdminCalls(BrokerCalls):
     """Typed questions about groups."""
 
     async def connections(self, address: str, group: str) -> ConsumerConnection | None:

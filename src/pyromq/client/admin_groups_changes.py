@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pyromq.client.admin_brokers import Masters
 from pyromq.client.admin_groups_calls import GroupAdminCalls
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, GroupNotFound
 from pyromq.protocol.bodies import SubscriptionGroupConfig

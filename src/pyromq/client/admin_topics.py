@@ -11,9 +11,9 @@ from msgspec import Struct
 from pyromq.client.admin_brokers import Masters, each
 from pyromq.client.admin_groups_calls import GroupAdminCalls
 from pyromq.client.admin_groups_members import EPOCH
-from pyromq.client.api import BrokerApi
-from pyromq.client.calls import CALL_TIMEOUT
-from pyromq.client.publish import MASTER_ID
+from pyromq.client.net.calls.base import CALL_TIMEOUT
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.protocol.bodies import (
     ClusterInfo,
     GroupList,

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.calls import CALL_TIMEOUT, broker_error
+from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import NotSupported
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request

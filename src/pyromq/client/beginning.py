@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.process_queue import HeldQueue
-from pyromq.client.routes import Routes
 from pyromq.client.start_from import Start, start_offset
 from pyromq.protocol.names import RETRY_PREFIX
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from pyromq.client.failure_log import FailureLog
+from pyromq.client.background import FailureLog
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.process_queue import HeldQueue, ProcessQueue
 from pyromq.errors import PyroMQError

@@ -8,12 +8,12 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from pyromq.client.api import BrokerApi
 from pyromq.client.filter_support import FilterSupport
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import MASTER_ID
+from pyromq.client.net.routes import Routes
 from pyromq.client.process_queue import HeldQueue
-from pyromq.client.publish import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
-from pyromq.client.routes import Routes
 from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.client.subscriptions import Subscription
 from pyromq.errors import ClientError

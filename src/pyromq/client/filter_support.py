@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.routes import Routes
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
 from pyromq.client.subscriptions import Subscription
 from pyromq.errors import NoRoute, NotSupported, NotSupportedByServer, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from pyromq.client.allocation import Allocate
-from pyromq.client.instance import ClientInstance
-from pyromq.client.periodic import Periodic
+from pyromq.client.background import Periodic
+from pyromq.client.net.broker_requests import GroupMember
+from pyromq.client.net.instance import ClientInstance
 from pyromq.client.rebalance import Rebalance
-from pyromq.client.requests import GroupMember
 from pyromq.errors import NoRoute
 from pyromq.protocol.messages.message import MessageQueue
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.routes import Routes
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
 from pyromq.protocol.messages.message import MessageQueue
 
 

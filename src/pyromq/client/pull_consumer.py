@@ -8,12 +8,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.allocation import Allocate, allocate_averagely
 from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.routes import read_queues
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.pull_session import PullSession, PullSettings
-from pyromq.client.routes import read_queues
 from pyromq.client.start_from import StartFrom, check_start_from, first_offset_since, to_ms
 from pyromq.client.subscriptions import Expression, subscribe_all
 from pyromq.clock import Clock, SystemClock, wait_for

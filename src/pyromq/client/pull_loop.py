@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from pyromq.client.background import FailureLog
 from pyromq.client.config import FlowControl
-from pyromq.client.failure_log import FailureLog
 from pyromq.client.fetch import Fetched, Fetcher
 from pyromq.client.process_queue import HeldQueue
 from pyromq.clock import Clock

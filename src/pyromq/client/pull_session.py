@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pyromq.client import heads
 from pyromq.client.allocation import Allocate
 from pyromq.client.assignment import Assignment
+from pyromq.client.background import Periodic
 from pyromq.client.beginning import Beginning
 from pyromq.client.commits import Commits
 from pyromq.client.config import ClientConfig, FlowControl
@@ -18,12 +19,11 @@ from pyromq.client.fetch import PULL_LITE, PULL_MAY_WAIT, Fetcher, PullTerms
 from pyromq.client.filter_support import FilterSupport
 from pyromq.client.hand_out import HandOut
 from pyromq.client.membership import Membership
+from pyromq.client.net.sharing import borrow_instance, return_instance
 from pyromq.client.offset_store import BrokerOffsets, OffsetStore
-from pyromq.client.periodic import Periodic
 from pyromq.client.process_queue import ProcessQueue
 from pyromq.client.pull_loop import PullLoop
 from pyromq.client.running_info import consumer_properties, running_info
-from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.start_from import Start, consume_from_where
 from pyromq.client.subscriptions import Expression, Subscription, subscribe
 from pyromq.clock import Clock

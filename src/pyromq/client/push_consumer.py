@@ -10,20 +10,20 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from pyromq.client.address import DEFAULT_NAMESRV
 from pyromq.client.allocation import Allocate, allocate_averagely
 from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.listener import Listener, takes_batches
+from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.offset_store import OffsetStore
 from pyromq.client.push_session import PushSession
 from pyromq.client.push_settings import PushSettings
 from pyromq.client.start_from import StartFrom, check_start_from
 from pyromq.client.subscriptions import Expression, subscribe, subscribe_all
-from pyromq.client.trace import Trace, chosen_trace
-from pyromq.client.trace_dispatcher import TraceCounts
-from pyromq.client.tracing import Tracing
+from pyromq.client.trace.config import Trace, chosen_trace
+from pyromq.client.trace.dispatcher import TraceCounts
+from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials

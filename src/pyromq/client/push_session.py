@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pyromq.client import heads
 from pyromq.client.assignment import Assignment
+from pyromq.client.background import Periodic
 from pyromq.client.beginning import Beginning
 from pyromq.client.blocked import BlockedQueue, as_property
 from pyromq.client.commits import Commits
@@ -24,17 +25,16 @@ from pyromq.client.hooks import accepted_by
 from pyromq.client.listener import bind
 from pyromq.client.local_offsets import LocalOffsets, default_path
 from pyromq.client.membership import Membership
+from pyromq.client.net.sharing import borrow_instance, return_instance
 from pyromq.client.offset_store import BrokerOffsets, OffsetStore
 from pyromq.client.ownership import Ownership
-from pyromq.client.periodic import Periodic
 from pyromq.client.pull_loop import PullLoop
 from pyromq.client.push_queue import PushQueue
 from pyromq.client.push_settings import PushSettings
 from pyromq.client.queue_locks import RENEWAL_INTERVAL, QueueLocks
-from pyromq.client.replying import Replier
+from pyromq.client.reply.replier import Replier
 from pyromq.client.running_info import consumer_properties, running_info
 from pyromq.client.send_back import SendBack
-from pyromq.client.sharing import borrow_instance, return_instance
 from pyromq.client.start_from import consume_from_where
 from pyromq.client.subscriptions import Subscription
 from pyromq.client.threads import ListenerThreads

@@ -13,10 +13,10 @@ import logging
 import math
 from collections.abc import Iterable
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.failure_log import FailureLog
+from pyromq.client.background import FailureLog
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
 from pyromq.client.push_queue import PushQueue
-from pyromq.client.routes import Routes
 from pyromq.clock import Clock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import MessageQueue

@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 
 from pyromq.client.allocation import Allocate, utf16
-from pyromq.client.api import BrokerApi
-from pyromq.client.failure_log import FailureLog
-from pyromq.client.heartbeats import Heartbeats
-from pyromq.client.routes import Routes, read_queues
+from pyromq.client.background import FailureLog
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.heartbeats import Heartbeats
+from pyromq.client.net.routes import Routes, read_queues
 from pyromq.errors import AccessDenied, BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.messages.message import MessageQueue

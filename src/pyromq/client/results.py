@@ -75,7 +75,7 @@ class PullAnswer(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class BrokerHello(Struct, frozen=True):
+class BrokerIdentity(Struct, frozen=True):
     """What a broker tells of itself when it answers a heartbeat."""
 
     version: int

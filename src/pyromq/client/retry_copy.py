@@ -6,9 +6,9 @@ message could not be sent back, and with what an orderly listener gives up.
 
 from __future__ import annotations
 
-from pyromq.client.api import BrokerApi
-from pyromq.client.publish import PublishInfo
-from pyromq.client.routes import Routes
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import TopicPublishInfo
+from pyromq.client.net.routes import Routes
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.compression import COMPRESSED_FLAG, COMPRESSION_TYPE_MASK
@@ -51,7 +51,7 @@ class RetryCopies:
         target = info.next_of(queue.broker_name) or info.next()
         await self._send(message, target, self._properties(message, cause), AT_ONCE)
 
-    async def _queues(self) -> PublishInfo:
+    async def _queues(self) -> TopicPublishInfo:
         return await self._routes.find_queues(self._topic)
 
     async def _send(

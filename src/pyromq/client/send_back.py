@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
 from pyromq.client.outcomes import Action, Verdict
 from pyromq.client.retry_copy import RetryCopies
-from pyromq.client.routes import Routes
 from pyromq.errors import PyroMQError
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pyromq.protocol.messages.message import MessageExt, MessageQueue

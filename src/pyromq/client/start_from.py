@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import ConsumeFromWhere

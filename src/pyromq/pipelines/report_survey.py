@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from pyromq.blocking import Portal
-from pyromq.client.api import BrokerApi
 from pyromq.client.environment import environment_credentials
-from pyromq.client.publish import MASTER_ID
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
 from pyromq.protocol.codes import RequestCode

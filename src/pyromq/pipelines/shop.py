@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pyromq.client.outcomes import COMMIT, ROLLBACK
 from pyromq.client.results import SendResult
-from pyromq.client.transaction_producer import TransactionProducer
+from pyromq.client.send.transaction_producer import TransactionProducer
 from pyromq.pipelines.orders import REASONS, STATES
 from pyromq.pipelines.shop_groups import Seen, Stock
 from pyromq.protocol.headers.transactions import TransactionState

@@ -6,10 +6,10 @@ import asyncio
 
 from pyromq.blocking import Portal
 from pyromq.client.admin_groups_calls import GroupAdminCalls
-from pyromq.client.api import BrokerApi
 from pyromq.client.environment import environment_credentials
-from pyromq.client.publish import MASTER_ID
-from pyromq.client.routes import read_queues
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import MASTER_ID
+from pyromq.client.net.routes import read_queues
 from pyromq.errors import ConfigError, NoRoute
 from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.messages.message import MessageQueue

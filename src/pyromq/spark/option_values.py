@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from pyromq.client.address import parse_addresses
+from pyromq.client.net.address import parse_addresses
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.names import check_group

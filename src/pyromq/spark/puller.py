@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 
-from pyromq.client.publish import MASTER_ID
+from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import CorruptRecord, PyroMQError
 from pyromq.protocol.tag_filter import SQL92, TAG

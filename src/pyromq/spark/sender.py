@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from pyromq.client.config import ClientConfig
-from pyromq.client.delivery import Delivery, DeliveryRules
-from pyromq.client.outgoing import Outgoing
+from pyromq.client.net.sharing import borrow_instance, return_instance
 from pyromq.client.pace import Pace
 from pyromq.client.results import SendResult, SendStatus
-from pyromq.client.sharing import borrow_instance, return_instance
-from pyromq.client.window import Window
+from pyromq.client.send.delivery import Delivery, DeliveryRules
+from pyromq.client.send.in_flight import InFlightLimit
+from pyromq.client.send.prepare import PreparedMessage
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import Message, MessageQueue
@@ -39,7 +39,7 @@ class Sender:
     def __init__(self, options: WriteOptions, clock: Clock | None = None) -> None:
         self._options = options
         self._clock = clock or SystemClock()
-        self._window = Window(options.in_flight, _MOST_BYTES_IN_FLIGHT)
+        self._window = InFlightLimit(options.in_flight, _MOST_BYTES_IN_FLIGHT)
         self._pace = Pace(options.rate_per_second, self._clock) if options.rate_per_second else None
         self._lanes: dict[MessageQueue, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -138,8 +138,8 @@ class Sender:
             await self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _outgoing(self, parcel: Parcel) -> Outgoing:
-        return Outgoing(
+    def _outgoing(self, parcel: Parcel) -> PreparedMessage:
+        return PreparedMessage(
             source=Message(topic=parcel.topic, body=parcel.body),
             topic=parcel.topic,
             body=parcel.body,

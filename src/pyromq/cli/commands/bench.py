@@ -22,7 +22,7 @@ from pyromq.cli.connect import filled_ranges, find_target
 from pyromq.cli.end_to_end import EndToEnd
 from pyromq.cli.load import PullSlot, SendSlot, Slot, Tally, drive
 from pyromq.cli.settings import namesrv_addresses
-from pyromq.client.api import BrokerApi
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 

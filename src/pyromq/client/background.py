@@ -1,0 +1,94 @@
+"""Background work: a job that repeats at an interval, and a log that reports a lasting failure once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import PyroMQError
+
+
+class FailureLog:
+    """Logs a failure as a warning when it is new or different, and once more when it is over."""
+
+    def __init__(self, logger: logging.Logger, work: str) -> None:
+        self._logger = logger
+        self._work = work
+        self._last = ""
+
+    def failed(self, error: object) -> None:
+        """Note a failure."""
+        text = str(error)
+        level = logging.DEBUG if text == self._last else logging.WARNING
+        self._logger.log(level, "%s failed and is tried again: %s", self._work, text)
+        self._last = text
+
+    def worked(self) -> None:
+        """Note that it works, perhaps again."""
+        if self._last:
+            self._logger.info("%s works again", self._work)
+            self._last = ""
+
+
+logger = logging.getLogger(__name__)
+
+RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class Periodic:
+    """Call `work` every `interval` seconds, at once when woken, and soon again when it failed or was not finished."""
+
+    def __init__(self, name: str, clock: Clock, interval: float, work: Callable[[], Awaitable[bool]]) -> None:
+        self._name = name
+        self._clock = clock
+        self._interval = interval
+        self._work = work
+        self._log = FailureLog(logger, name)
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, one interval from now unless woken before."""
+        self._task = asyncio.create_task(self._run(), name=f"pyromq {self._name}")
+
+    def wake(self) -> None:
+        """Have the work done now; once more if it is being done."""
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """End it, in the middle of the work if need be."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        delay = self._interval
+        failures = 0
+        while True:
+            await self._wait(delay)
+            if await self._attempt():
+                delay, failures = self._interval, 0
+            else:
+                delay = min(RETRY_DELAYS[min(failures, len(RETRY_DELAYS) - 1)], self._interval)
+                failures += 1
+
+    async def _wait(self, delay: float) -> None:
+        with suppress(TimeoutError):
+            await wait_for(self._clock, self._woken.wait(), delay)
+        self._woken.clear()
+
+    async def _attempt(self) -> bool:
+        try:
+            finished = await self._work()
+        except PyroMQError as error:
+            self._log.failed(error)
+        except Exception:
+            logger.exception("%s failed and is tried again", self._name)
+        else:
+            self._log.worked()
+            return finished
+        return False

@@ -1,0 +1,40 @@
+"""Asking a broker: any request, and the exception for an answer that is not success."""
+
+from __future__ import annotations
+
+from pyromq.errors import AccessDenied, BrokerError
+from pyromq.protocol.acl import ACCESS_DENIED
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, request
+from pyromq.protocol.headers import Header
+from pyromq.remoting.client import RemotingClient
+
+CALL_TIMEOUT = 3.0
+
+_ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__() if kind is not AccessDenied}
+
+
+def broker_error(code: int, remark: str | None) -> BrokerError:
+    """Return the exception that stands for an answer's code."""
+    if remark is not None and remark.startswith(ACCESS_DENIED):
+        return AccessDenied(remark, code)  # brokers have no code for it
+    return _ERRORS.get(code, BrokerError)(remark or "", code)
+
+
+class BrokerCalls:
+    """Requests over kept connections."""
+
+    def __init__(self, remoting: RemotingClient) -> None:
+        self.remoting = remoting
+
+    async def call(self, address: str, command: RemotingCommand, timeout: float = CALL_TIMEOUT) -> RemotingCommand:
+        """Return a broker's answer, whatever its code."""
+        return await self.remoting.request(address, command, timeout)
+
+    async def _ask(
+        self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"", *, timeout: float
+    ) -> RemotingCommand:
+        answer = await self.call(address, request(code, header, body), timeout)
+        if answer.code != ResponseCode.SUCCESS:
+            raise broker_error(answer.code, answer.remark)
+        return answer

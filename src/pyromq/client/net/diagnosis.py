@@ -1,0 +1,128 @@
+"""The walk that finds out why a topic cannot be used: name server → route → permission → broker address → port.
+
+Its text goes into NoRoute and time-outs: the exception says which step failed, for which address, and what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
+from pyromq.protocol.bodies import BrokerData, TopicRouteData
+from pyromq.protocol.codes import PERM_READ, PERM_WRITE
+from pyromq.protocol.names import DLQ_PREFIX, TBW102
+
+_STEP_TIMEOUT = 1.0
+
+
+class DiagnosisStep(NamedTuple):
+    """One step of the walk: what was tried, whether it worked, what was seen, and what to do if it did not work."""
+
+    name: str
+    passed: bool
+    seen: str
+    advice: str = ""
+
+
+async def diagnose(api: BrokerApi, topic: str) -> list[DiagnosisStep]:
+    """Walk towards a topic and return the steps up to the first that fails."""
+    steps = [await _name_servers(api)]
+    if steps[-1].passed:
+        route, step = await _route(api, topic)
+        steps.append(step)
+        if route is not None:
+            steps += _permissions(topic, route)
+            steps += await asyncio.gather(*[_broker(api, topic, broker) for broker in route.broker_datas])
+    return steps
+
+
+def explain(steps: list[DiagnosisStep]) -> str:
+    """Return the walk as one line: what worked, then what failed and what to do about it."""
+    texts = []
+    for step in steps:
+        texts.append(f"{step.name}: {step.seen}" + (f" ({step.advice})" if step.advice and not step.passed else ""))
+    return "; ".join(texts)
+
+
+async def _name_servers(api: BrokerApi) -> DiagnosisStep:
+    addresses = ", ".join(api.name_servers.addresses)
+    try:
+        await api.topic_list(timeout=_STEP_TIMEOUT)
+    except RemotingError as error:
+        return DiagnosisStep("name server", False, str(error), "start one, or correct namesrv=")
+    except BrokerError as error:
+        return DiagnosisStep("name server", False, f"{addresses} answers {error}")
+    return DiagnosisStep("name server", True, f"{addresses} answers")
+
+
+async def _route(api: BrokerApi, topic: str) -> tuple[TopicRouteData | None, DiagnosisStep]:
+    try:
+        route = await api.route(topic, timeout=_STEP_TIMEOUT)
+    except NoRoute:
+        return None, await _missing_route(api, topic)
+    except PyroMQError as error:
+        return None, DiagnosisStep("route", False, str(error))
+    names = ", ".join(broker.broker_name for broker in route.broker_datas)
+    return route, DiagnosisStep("route", True, f"{topic} is on {names}")
+
+
+async def _missing_route(api: BrokerApi, topic: str) -> DiagnosisStep:
+    try:
+        brokers = await _broker_names(api)
+    except PyroMQError as error:
+        return DiagnosisStep("route", False, str(error))
+    if not brokers:
+        return DiagnosisStep(
+            "route", False, "no broker is registered", "start a broker with this name server's address"
+        )
+    return DiagnosisStep(
+        "route", False, f"none of the brokers {', '.join(brokers)} has the topic {topic!r}", _advice(topic)
+    )
+
+
+def _advice(topic: str) -> str:
+    if topic.startswith(DLQ_PREFIX):
+        return "a broker makes it with the group's first dead letter: is the group's name right?"
+    return f"create the topic, or set autoCreateTopicEnable=true so that brokers make it from {TBW102}"
+
+
+async def _broker_names(api: BrokerApi) -> list[str]:
+    cluster = await api.cluster_info(timeout=_STEP_TIMEOUT)
+    return sorted(cluster.broker_addr_table)
+
+
+def _permissions(topic: str, route: TopicRouteData) -> list[DiagnosisStep]:
+    """Return a step for each broker where the topic may not be both read and written."""
+    steps = []
+    for data in route.queue_datas:
+        missing = [word for bit, word in ((PERM_WRITE, "written"), (PERM_READ, "read")) if not data.perm & bit]
+        if missing:
+            seen = f"{topic} may not be {' or '.join(missing)} on {data.broker_name} (perm {data.perm})"
+            steps.append(DiagnosisStep("permission", False, seen, "set the topic's perm to 6"))
+    return steps
+
+
+async def _broker(api: BrokerApi, topic: str, broker: BrokerData) -> DiagnosisStep:
+    name = f"broker {broker.broker_name}"
+    address = broker.broker_addrs.get(0)
+    if address is None:
+        return DiagnosisStep(name, False, "has no master now", "start its master, or wait until it has registered")
+    try:
+        await api.remoting.connection(address)
+    except RemotingError as error:
+        advice = "is the broker running, and is brokerIP1 an address that this machine can reach?"
+        return DiagnosisStep(name, False, str(error), advice)
+    try:
+        await api.max_offset(address, topic, 0, timeout=_STEP_TIMEOUT)
+    except RemotingError as error:
+        return DiagnosisStep(
+            name,
+            False,
+            f"{address} accepts connections, but there is {error}",
+            "is it overloaded, or no broker at all?",
+        )
+    except BrokerError:
+        pass  # an answer all the same
+    return DiagnosisStep(name, True, f"{address} answers")

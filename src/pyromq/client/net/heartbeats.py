@@ -1,0 +1,61 @@
+"""Heartbeats: every broker hears every 30 seconds which groups live in this client, and forgets them otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
+from pyromq.client.results import BrokerIdentity
+from pyromq.errors import AccessDenied, PyroMQError
+from pyromq.protocol.bodies import HeartbeatData
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """Tell brokers who is here; `brokers` holds what each said of itself, by address."""
+
+    def __init__(self, api: BrokerApi, routes: Routes, content: Callable[[], HeartbeatData]) -> None:
+        self.brokers: dict[str, BrokerIdentity] = {}
+        self._api = api
+        self._routes = routes
+        self._content = content
+        self._refusals: dict[str, AccessDenied] = {}
+
+    async def beat(self) -> bool:
+        """Tell every broker known, all at once; return whether each one took it.
+
+        Consumers tell slaves too, which may be read from; producers only masters, which they send to.
+        """
+        content = self._content()
+        if not content.producer_data_set and not content.consumer_data_set:
+            return True
+        addresses = self._routes.addresses(slaves=bool(content.consumer_data_set))
+        taken = await asyncio.gather(*[self._beat(address, content) for address in addresses])
+        return all(taken)
+
+    def check_access(self) -> None:
+        """Raise AccessDenied if no broker has taken the last heartbeat, and one because of who sent it."""
+        if self._refusals and not self.brokers:
+            raise next(iter(self._refusals.values()))
+
+    async def greet(self, address: str) -> BrokerIdentity:
+        """Tell one broker, and return what it says of itself; raises PyroMQError."""
+        hello = self.brokers[address] = await self._api.heartbeat(address, self._content())
+        return hello
+
+    async def _beat(self, address: str, content: HeartbeatData) -> bool:
+        try:
+            self.brokers[address] = await self._api.heartbeat(address, content)
+        except PyroMQError as error:
+            known = self.brokers.pop(address, None)
+            level = logging.WARNING if known else logging.DEBUG  # said once, not every second that it is down
+            logger.log(level, "heartbeat to broker=%s failed: %s", address, error)
+            if isinstance(error, AccessDenied):
+                self._refusals[address] = error
+            return False
+        self._refusals.pop(address, None)
+        return True

@@ -1,0 +1,181 @@
+"""ClientInstance: routes, heartbeats and connections behind the producers and consumers that share it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import weakref
+
+from pyromq.client.background import Periodic
+from pyromq.client.config import ClientConfig
+from pyromq.client.net.address import new_client_id
+from pyromq.client.net.broker_requests import ClientRequests, GroupMember, TransactionCheck
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.diagnosis import diagnose, explain
+from pyromq.client.net.heartbeats import Heartbeats
+from pyromq.client.net.name_servers import DISCOVERY_INTERVAL, NameServers
+from pyromq.client.net.routes import Routes
+from pyromq.client.reply.pending_replies import PendingReplies
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import ClientError, PyroMQError
+from pyromq.protocol.bodies import HeartbeatData, ProducerData
+from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_WALK = 2.0
+
+
+class ClientInstance:
+    """One client as brokers see it: an id, a connection to each of them, and the groups it has."""
+
+    def __init__(self, config: ClientConfig, clock: Clock) -> None:
+        self.client_id = new_client_id(config.instance_name)
+        self.clock = clock
+        self.forked = False
+        self.users = 0
+        """How many producers and consumers share it."""
+        self.replies = PendingReplies()
+        self.checks: dict[str, TransactionCheck] = {}
+        """Who answers for the transactions of which producer group."""
+        self._producers: set[str] = set()
+        self._consumers: dict[str, GroupMember] = {}
+        requests = ClientRequests(self._consumers, self.replies, self.checks, clock)
+        self._remoting = RemotingClient(
+            clock,
+            handlers=requests.handlers(),
+            on_disconnect=self._disconnected,
+            credentials=config.credentials,
+        )
+        self.name_servers = NameServers.of(self._remoting, config.namesrv)
+        self.api = BrokerApi(self._remoting, self.name_servers)
+        self.routes = Routes(self.api, self.explain, config.topic_queues)
+        self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data)
+        self._walks: dict[str, asyncio.Future[str]] = {}
+        self._started = False
+        self._refreshed_at = 0.0
+        self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
+        self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
+        self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
+        self.routes.on_change.append(lambda topic: self._beating.wake())  # it may have named a new broker
+        _open_instances.add(self)
+
+    def start(self) -> None:
+        """Begin the work in the background, unless another user did."""
+        if not self._started:
+            self._started = True
+            self._refreshing.start()
+            self._beating.start()
+            if self.name_servers.url is not None:
+                self._discovering.start()
+
+    async def close(self) -> None:
+        """Leave all groups and close all connections; brokers that cannot be told will notice by themselves."""
+        await self._discovering.stop()
+        await self._refreshing.stop()
+        await self._beating.stop()
+        for group in list(self._producers):
+            await self.remove_producer(group)
+        for group in list(self._consumers):
+            await self.remove_consumer(group)
+        await self._remoting.close()
+        _open_instances.discard(self)
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    def add_producer(self, group: str) -> None:
+        """Announce a producer group, with the next heartbeat."""
+        if group in self._producers:
+            raise ClientError(f"this client already has a producer in the group {group!r}")
+        self._producers.add(group)
+
+    async def remove_producer(self, group: str) -> None:
+        """Withdraw a producer group."""
+        self._producers.discard(group)
+        await self._unregister(producer_group=group)
+
+    async def add_consumer(self, group: str, member: GroupMember) -> None:
+        """Announce a consumer group and wait until the brokers known so far have heard of it; raises AccessDenied."""
+        if group in self._consumers:
+            raise ClientError(f"this client already has a consumer in the group {group!r}")
+        self._consumers[group] = member
+        await self.heartbeats.beat()
+        self.heartbeats.check_access()
+
+    async def remove_consumer(self, group: str) -> None:
+        """Withdraw a consumer group; brokers tell its other members at once."""
+        if self._consumers.pop(group, None) is not None:
+            await self._unregister(consumer_group=group)
+
+    async def _unregister(self, producer_group: str | None = None, consumer_group: str | None = None) -> None:
+        told = [
+            self.api.unregister(address, self.client_id, producer_group=producer_group, consumer_group=consumer_group)
+            for address in self.heartbeats.brokers
+        ]
+        for outcome in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(outcome, PyroMQError):
+                logger.debug("could not unregister: %s", outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+
+    def _heartbeat_data(self) -> HeartbeatData:
+        return HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in sorted(self._producers)],
+            consumer_data_set=[member.consumer_data() for member in self._consumers.values()],
+        )
+
+    # --- what happens by itself --------------------------------------------------------------------------------------
+
+    def refresh_soon(self) -> None:
+        """Ask for all routes again, in the background: a broker failed and may have moved. At most once a second."""
+        if self.clock.now() - self._refreshed_at >= 1.0:
+            self._refreshing.wake()
+
+    async def _refresh_routes(self) -> bool:
+        self._refreshed_at = self.clock.now()
+        await self.routes.refresh_all()
+        return True
+
+    async def explain(self, topic: str) -> str:
+        """Return what was found on the way to a topic: which step fails, and what to do; within 2 s.
+
+        All who ask for one topic at a time share one walk.
+        """
+        walk = self._walks.get(topic)
+        if walk is None:
+            walk = self._walks[topic] = asyncio.ensure_future(self._walk(topic))
+            walk.add_done_callback(lambda done: self._walks.pop(topic, None))
+        return await asyncio.shield(walk)
+
+    async def _walk(self, topic: str) -> str:
+        try:
+            return explain(await wait_for(self.clock, diagnose(self.api, topic), _LONGEST_WALK))
+        except TimeoutError:
+            return f"why could not be found out within {_LONGEST_WALK:g} s"
+        except PyroMQError as error:  # closed meanwhile
+            return f"why could not be found out: {error}"
+
+    def _disconnected(self, connection: Connection) -> None:
+        # The broker has forgotten us with the connection: tell it again as soon as it is back.
+        if self._producers or self._consumers:
+            self._beating.wake()
+
+    def check_process(self) -> None:
+        """Raise ClientError in a process forked from the one that made this client: sockets cannot be shared."""
+        if self.forked:
+            raise ClientError("this client was made before the process forked; make a new one in the child process")
+
+
+_open_instances: weakref.WeakSet[ClientInstance] = weakref.WeakSet()
+
+
+def _mark_forked() -> None:
+    for instance in _open_instances:
+        instance.forked = True
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_mark_forked)

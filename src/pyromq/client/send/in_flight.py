@@ -1,0 +1,70 @@
+"""Bounds on what is under way: callers over the bounds wait, first come, first served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class InFlightLimit:
+    """Lets so many things, of so many bytes together, be under way at once; one that is larger than that goes alone."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self._count_limit = count
+        self._size_limit = size
+        self._count = 0
+        self._size = 0
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._idle: asyncio.Future[None] | None = None
+
+    def try_enter(self, size: int) -> bool:
+        """Enter if there is room and nobody waits; this is the whole cost while there is."""
+        count, total = self._count, self._size + size
+        if self._waiting or (count and (count >= self._count_limit or total > self._size_limit)):
+            return False
+        self._count = count + 1
+        self._size = total
+        return True
+
+    async def enter(self, size: int) -> None:
+        """Enter, after waiting in line if need be."""
+        if self.try_enter(size):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, size))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(size)  # let in and cancelled in the same round
+            else:
+                self._waiting.remove((turn, size))
+                self._admit()
+            raise
+
+    def leave(self, size: int) -> None:
+        """Make room for who waits."""
+        self._count -= 1
+        self._size -= size
+        if self._waiting:
+            self._admit()
+        elif self._idle is not None and self._count == 0 and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def idle(self) -> None:
+        """Wait until nothing is under way."""
+        if self._count:
+            if self._idle is None or self._idle.done():
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+
+    def _fits(self, size: int) -> bool:
+        return self._count == 0 or (self._count < self._count_limit and self._size + size <= self._size_limit)
+
+    def _admit(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][1]):
+            turn, size = self._waiting.popleft()
+            if not turn.done():
+                self._count += 1
+                self._size += size
+                turn.set_result(None)

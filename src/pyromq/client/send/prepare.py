@@ -1,0 +1,189 @@
+"""From a Message to what travels: checked, with an id, its properties as text, a large body compressed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from pyromq.client.net.address import local_address
+from pyromq.clock import Clock
+from pyromq.errors import InvalidMessage
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.batch import BatchElement, element_size, encode_batch
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG, compress
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.messages.message_id import UniqueIds
+from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
+
+_COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
+_MOST_WITH_CARGO = names.MAX_PROPERTIES_LENGTH - 2048  # brokers add properties of their own, with every retry
+
+PreparedElement = tuple[str, BatchElement, Message]
+"""A message of a batch: its id, how it travels, and as its sender gave it."""
+
+
+class PreparedMessage(Struct, gc=False):
+    """A message, or a batch of them, ready for any broker."""
+
+    source: Message
+    """The message as its sender gave it; of a batch, the first."""
+    topic: str
+    body: bytes
+    properties: str
+    message_id: str
+    born_timestamp_ms: int
+    flag: int = 0
+    sys_flag: int = 0
+    batch: bool = False
+    delayed: bool = False
+    timed: bool = False
+    """Whether it may only go to a broker with a timer."""
+    sources: Sequence[Message] = ()
+    """Of a batch, all messages as their senders gave them."""
+
+
+class MessagePreparer:
+    """Makes messages ready to travel."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        max_message_size: int,
+        compress_over: int,
+        namespace: str | None,
+        carry: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._carry = carry  # what every message takes along, unless it brings that itself
+        self._max_message_size = max_message_size
+        self._compress_over = compress_over
+        self._namespace = namespace
+        self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
+
+    def new_id(self, now_ms: int) -> str:
+        """Return an id for a message made at this time."""
+        return self._ids.next(now_ms)
+
+    def prepare(
+        self,
+        message: Message,
+        order_key: str | None = None,
+        system: Mapping[str, str] | None = None,
+        made: tuple[str, int] | None = None,
+    ) -> PreparedMessage:
+        """Check a message and make it ready; raises InvalidMessage with one line that says what is wrong.
+
+        `system` are properties that its sender may not set by himself, `made` the id and time that it has already.
+        """
+        self._check(message)
+        message_id, now_ms = made or self._new()
+        properties = self._properties(message, message_id, order_key, system)
+        return PreparedMessage(
+            message, self._topic(message), message.body, properties, message_id, now_ms, message.flag
+        )
+
+    def _new(self) -> tuple[str, int]:
+        now_ms = self._clock.now_ms()
+        return self._ids.next(now_ms), now_ms
+
+    async def compress(self, outgoing: PreparedMessage) -> None:
+        """Compress the body if it is large enough for that."""
+        size = len(outgoing.body)
+        if size >= self._compress_over:
+            large = size > _COMPRESS_IN_THREAD_OVER
+            outgoing.body = await asyncio.to_thread(compress, outgoing.body) if large else compress(outgoing.body)
+            outgoing.sys_flag |= COMPRESSED_FLAG
+
+    def prepare_batches(self, messages: Sequence[Message]) -> Iterator[PreparedMessage]:
+        """Check messages that go together and cut them into batches that the size limit allows."""
+        self._check_batch(messages)
+        elements = (self._element(message) for message in messages)
+        for chunk in _chunks(elements, self._max_message_size):
+            yield self.batch(messages[0], chunk)
+
+    def element(self, message: Message, order_key: str | None) -> PreparedElement:
+        """Check a message and make it ready to be part of a batch."""
+        self._check_batch([message])
+        return self._element(message, order_key)
+
+    def _element(self, message: Message, order_key: str | None = None) -> PreparedElement:
+        message_id = self._ids.next(self._clock.now_ms())
+        properties = self._properties(message, message_id, order_key)
+        return message_id, BatchElement(message.flag, message.body, properties.encode()), message
+
+    def batch(self, first: Message, elements: Sequence[PreparedElement]) -> PreparedMessage:
+        """Put elements together."""
+        return PreparedMessage(
+            source=first,
+            topic=self._topic(first),
+            body=encode_batch(element for _, element, _ in elements),
+            properties=encode_properties({names.WAIT: "true" if first.wait else "false"}),
+            message_id=",".join(message_id for message_id, _, _ in elements),
+            born_timestamp_ms=self._clock.now_ms(),
+            batch=True,
+            sources=[message for _, _, message in elements],
+        )
+
+    def _check(self, message: Message) -> None:
+        message.check(self._max_message_size)
+        if message.topic in NO_SEND_TOPICS:
+            raise InvalidMessage(f"the topic {message.topic} is the broker's own: nobody may send to it")
+
+    def _check_batch(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            raise InvalidMessage("a batch needs at least one message")
+        for message in messages:
+            self._check(message)
+        first = messages[0]
+        if first.topic.startswith(RETRY_PREFIX):
+            raise InvalidMessage("messages to a retry topic cannot be batched")
+        if any(message.topic != first.topic for message in messages):
+            raise InvalidMessage("the messages of a batch must have one topic")
+        if any(message.wait != first.wait for message in messages):
+            raise InvalidMessage("the messages of a batch must agree on wait=")
+
+    def _properties(
+        self,
+        message: Message,
+        message_id: str,
+        order_key: str | None = None,
+        system: Mapping[str, str] | None = None,
+    ) -> str:
+        properties = {**message.all_properties(), **(system or {})}
+        if order_key is not None:
+            properties[names.SHARDING_KEY] = order_key
+        if self._namespace:
+            properties[names.INSTANCE_ID] = self._namespace
+        properties[names.UNIQ_KEY] = message_id  # the last: see express.py
+        if self._carry is not None:
+            laden = encode_properties({**self._carry(), **properties})
+            if len(laden.encode()) <= _MOST_WITH_CARGO:
+                return laden
+        return encode_properties(properties)
+
+    def _topic(self, message: Message) -> str:
+        return with_namespace(message.topic, self._namespace) if self._namespace else message.topic
+
+
+def _chunks(elements: Iterable[PreparedElement], limit: int) -> Iterator[list[PreparedElement]]:
+    chunk: list[PreparedElement] = []
+    size = 0
+    for element in elements:
+        added = size_in_batch(element[1])
+        if chunk and size + added > limit:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(element)
+        size += added
+    yield chunk
+
+
+def size_in_batch(element: BatchElement) -> int:
+    """Return the bytes that an element takes in a batch."""
+    return element_size(len(element.body), len(element.properties))

@@ -1,0 +1,388 @@
+"""Producer: sends messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from pyromq.client.config import MAX_MESSAGE_SIZE, ClientConfig
+from pyromq.client.hooks import SendHook
+from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.publish_info import Select
+from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.reply.requesting import ask
+from pyromq.client.results import SendResult
+from pyromq.client.send.delays import delay_properties, is_timed, without_times
+from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
+from pyromq.client.send.fast_send import FastSend
+from pyromq.client.send.find_message import find_message
+from pyromq.client.send.in_flight import InFlightLimit
+from pyromq.client.send.linger import Linger
+from pyromq.client.send.prepare import MessagePreparer, PreparedMessage
+from pyromq.client.trace.config import Trace, chosen_trace
+from pyromq.client.trace.dispatcher import TraceCounts
+from pyromq.client.trace.tracing import Tracing
+from pyromq.clock import Clock, SystemClock, wait_for
+from pyromq.errors import ClientError, PyroMQError
+from pyromq.protocol.acl import Credentials
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
+
+_MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
+
+
+class Producer:
+    """Sends messages to any topic; safe to use from any number of tasks of one event loop.
+
+    >>> async with Producer(group="shop", namesrv="127.0.0.1:9876") as producer:
+    ...     result = await producer.send(Message(topic="orders", body=b"...", tags="created", keys=["o-1"]))
+
+    `retries` counts further attempts on other brokers, all within `send_timeout`. At most `max_in_flight` sends are
+    under way at a time; further calls wait their turn, and that waiting does not count as time spent sending. With
+    `linger` seconds small messages that are sent together travel together. `latency_fault_tolerance` keeps away, for a
+    while, from brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        *,
+        send_timeout: float = 3.0,
+        retries: int = 2,
+        retry_other_broker_when_not_stored: bool = False,
+        latency_fault_tolerance: bool = False,
+        compress_over: int = 4096,
+        topic_queues: int = 4,
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        max_in_flight: int = 1024,
+        linger: float | None = None,
+        hooks: Sequence[SendHook] = (),
+        trace: bool | Trace = False,
+        namespace: str | None = None,
+        credentials: Credentials | None = None,
+        instance_name: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if group == DEFAULT_PRODUCER_GROUP:
+            raise ClientError(f"the group name {group} is reserved; choose one of your own")
+        check_group(group)
+        self.group = with_namespace(group, namespace)
+        self._config = ClientConfig(
+            namesrv=namesrv,
+            instance_name=instance_name,
+            namespace=namespace,
+            credentials=credentials,
+            topic_queues=topic_queues,
+        )
+        self._clock = clock or SystemClock()
+        chosen = chosen_trace(trace)
+        self._tracing = Tracing(chosen, self._config, self.group, "PRODUCE", self._clock) if chosen else None
+        self._spans = self._tracing.send_spans() if self._tracing else None
+        self._rules = DeliveryRules(
+            group=self.group,
+            namespace=namespace,
+            topic_queues=topic_queues,
+            retries=retries,
+            retry_not_stored=retry_other_broker_when_not_stored,
+            hooks=(*hooks, *(self._tracing.send_hooks() if self._tracing else ())),
+            avoid_slow=latency_fault_tolerance,
+        )
+        self._send_timeout = send_timeout
+        self._compress_over = compress_over
+        self._max_message_size = max_message_size
+        self._outbox = MessagePreparer(
+            self._clock,
+            max_message_size=max_message_size,
+            compress_over=compress_over,
+            namespace=namespace,
+            carry=self._spans.context if self._spans else None,
+        )
+        self._window = InFlightLimit(max_in_flight, _MAX_BYTES_IN_FLIGHT)
+        self._linger_time = linger
+        self._linger: Linger | None = None
+        self._express: FastSend | None = None
+        self._opened: Delivery | None = None
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the producer; `async with` does it for you. Nothing is sent, and nobody asked, before the first send."""
+        if self._opened is not None:
+            raise ClientError("this producer is open already")
+        instance = borrow_instance(self._config, self._clock)
+        try:
+            instance.add_producer(self.group)
+        except ClientError:
+            await return_instance(instance)
+            raise
+        instance.start()
+        delivery = self._opened = Delivery(instance, self._rules)
+        if self._tracing is not None:
+            self._tracing.open()
+        if self._spans is not None:
+            self._spans.opened(instance.client_id, instance.routes.master)
+        if self._linger_time is not None:
+            send = partial(_send_batch, delivery, self._send_timeout)
+            self._linger = Linger(self._linger_time, self._outbox, self._clock, send)
+        elif not delivery.is_watched and self._spans is None:
+            largest = min(self._compress_over - 1, self._max_message_size)
+            self._express = FastSend(
+                delivery, self._outbox, self._window, self._clock, timeout=self._send_timeout, largest=largest
+            )
+
+    async def close(self) -> None:
+        """Wait for the sends that are under way, take no more, and leave."""
+        delivery, self._opened, self._express = self._opened, None, None
+        if delivery is None or delivery.instance.forked:
+            return
+        if self._linger is not None:
+            self._linger.flush()
+        with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
+            await wait_for(self._clock, self._window.idle(), self._send_timeout)
+        if self._tracing is not None:
+            await self._tracing.close()
+        await delivery.instance.remove_producer(self.group)
+        await return_instance(delivery.instance)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know this producer."""
+        return self._delivery.instance.client_id
+
+    @property
+    def trace_counts(self) -> TraceCounts:
+        """What became of the trace records that this producer wrote."""
+        return self._tracing.counts if self._tracing else TraceCounts()
+
+    @property
+    def _delivery(self) -> Delivery:
+        delivery = self._opened
+        if delivery is None:
+            raise ClientError("this producer is not open: use it inside `async with`")
+        if delivery.instance.forked:
+            delivery.instance.check_process()
+        return delivery
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        select: Select | None = None,
+        timeout: float | None = None,
+        delay: timedelta | float | None = None,
+        at: datetime | None = None,
+        level: int | None = None,
+    ) -> SendResult:
+        """Send a message and return where it was stored.
+
+        Messages with the same `order_key` go to the same queue, the one Java's clients choose for that key. Such a
+        send, or one to a given `queue` or with a `select` function, is tried once; others up to `retries` more times.
+
+        Consumers get it after a `delay` (a number means seconds) or `at` a time, up to 40 days ahead; until then it can
+        be cancelled. Both need PyroMQ's brokers; towards others they raise NotSupported. A `level` is one of the delays
+        that every broker has: of 18 the first is 1 s, the third 10 s, the last 2 h, unless its operator chose others.
+
+        Raises if nothing was stored, or, after a time-out or a lost connection, if that is unknown: InvalidMessage,
+        NoRoute, BrokerError with the broker's code, or RemotingError, whose text says what is wrong on the way to the
+        broker (up to 2 s more are spent on finding out). A cancelled send may have been stored.
+        """
+        anywhere = order_key is None and queue is None and select is None
+        simply = timeout is None and delay is None and at is None and level is None
+        if self._express is not None and anywhere and simply:
+            return await self._express.send(message)
+        system = delay_properties(delay, at, level)
+        sending = self._send(message, order_key, queue, select, timeout, system)
+        if self._spans is None:
+            return await sending
+        kind = "fifo" if order_key is not None else "delay" if system else "normal"
+        return await self._spans.around([message], sending, kind, order_key, system)
+
+    async def _send(
+        self,
+        message: Message,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+        timeout: float | None,
+        system: Mapping[str, str] | None,
+    ) -> SendResult:
+        delivery = self._delivery
+        size = len(message.body)
+        if not self._window.try_enter(size):
+            await self._window.enter(size)
+        try:
+            if self._linger is not None and timeout is None and size < self._compress_over and system is None:
+                return await self._send_with_others(self._linger, message, order_key, queue, select)
+            timeout = self._send_timeout if timeout is None else timeout
+            if system is None:
+                outgoing = self._outbox.prepare(message, order_key)
+            else:
+                outgoing = self._outbox.prepare(without_times(message), order_key, system)
+                outgoing.delayed, outgoing.timed = bool(system), is_timed(system)
+            await self._outbox.compress(outgoing)
+            if order_key is None and queue is None and select is None:
+                return await delivery.send_anywhere(outgoing, timeout)
+            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
+            return await delivery.send_to(chosen, outgoing, timeout)
+        finally:
+            self._window.leave(size)
+
+    async def cancel(self, result: SendResult) -> bool:
+        """Cancel a message that was sent with `delay` or `at`; return whether it still waited.
+
+        When that is so it is stored, as safely as a send, that nobody gets the message. Raises NotSupported towards
+        brokers that are not PyroMQ's, otherwise what `send` does.
+        """
+        return await self._delivery.cancel(result)
+
+    async def _send_with_others(
+        self,
+        linger: Linger,
+        message: Message,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+    ) -> SendResult:
+        chosen: MessageQueue | None = None
+        if order_key is not None or queue is not None or select is not None:
+            topic = with_namespace(message.topic, self._config.namespace)
+            chosen = await self._delivery.choose(message, topic, order_key=order_key, queue=queue, select=select)
+        return await linger.send(message, chosen, order_key)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        select: Select | None = None,
+    ) -> None:
+        """Send a message without waiting for an answer: whether it was stored is never known."""
+        sending = self._send_oneway(message, order_key, queue, select)
+        await (sending if self._spans is None else self._spans.around([message], sending))
+
+    async def _send_oneway(
+        self, message: Message, order_key: str | None, queue: MessageQueue | None, select: Select | None
+    ) -> None:
+        delivery = self._delivery
+        size = len(message.body)
+        await self._window.enter(size)
+        try:
+            outgoing = self._outbox.prepare(message, order_key)
+            await self._outbox.compress(outgoing)
+            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
+            await delivery.send_oneway(chosen, outgoing)
+        finally:
+            self._window.leave(size)
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> list[SendResult]:
+        """Send messages of one topic together, in as few requests as the size limit allows; return a result for each.
+
+        A request is stored as a whole or not at all. If one fails, its exception has a note that says how many messages
+        were stored before it.
+        """
+        timeout = self._send_timeout if timeout is None else timeout
+        sending = self._send_batches(messages, queue, timeout)
+        return await (sending if self._spans is None else self._spans.around(messages, sending))
+
+    async def _send_batches(
+        self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float
+    ) -> list[SendResult]:
+        delivery = self._delivery
+        results: list[SendResult] = []
+        for outgoing in self._outbox.prepare_batches(messages):
+            size = len(outgoing.body)
+            await self._window.enter(size)
+            try:
+                chosen = queue and await delivery.choose(messages[0], outgoing.topic, queue=queue)
+                results.append(await _send_batch(delivery, timeout, outgoing, chosen))
+            except PyroMQError as error:
+                stored = sum(result.message_id.count(",") + 1 for result in results)
+                note = f"{stored} of {len(messages)} messages of the batch were stored before this"
+                raise with_note(error, note) from error.__cause__
+            finally:
+                self._window.leave(size)
+        return results
+
+    async def request(
+        self,
+        message: Message,
+        timeout: float = 3.0,
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        select: Select | None = None,
+    ) -> MessageExt:
+        """Send a message that asks for a reply, and return the reply; a consumer gives it by `message.reply(body)`.
+
+        Raises RequestTimeout if the request was stored and no reply came in time, otherwise what `send` does.
+        """
+        asking = self._request(message, timeout, order_key, queue, select)
+        return await (asking if self._spans is None else self._spans.around([message], asking))
+
+    async def _request(
+        self,
+        message: Message,
+        timeout: float,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+    ) -> MessageExt:
+        delivery = self._delivery
+
+        async def send(asking: Mapping[str, str], left: float) -> SendResult:
+            outgoing = self._outbox.prepare(message, order_key, asking)
+            await self._outbox.compress(outgoing)
+            await delivery.be_known(outgoing.topic)
+            if order_key is None and queue is None and select is None:
+                return await delivery.send_anywhere(outgoing, left)
+            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
+            return await delivery.send_to(chosen, outgoing, left)
+
+        return await ask(delivery.instance, timeout, send)
+
+    async def find(self, topic: str, message_id: str) -> MessageExt | None:
+        """Return a stored message by its id, None if no broker of the topic has it: to be asked after a time-out.
+
+        Raises if a broker could not be asked and the others do not have it. A send that is still on its way may be
+        stored later; its id is `message_id` of the exception.
+        """
+        delivery = self._delivery
+        topic = with_namespace(topic, self._config.namespace)
+        instance = delivery.instance
+        found = await find_message(instance.api, instance.routes, topic, message_id, self._clock.now_ms())
+        if found is not None:
+            found.topic = without_namespace(found.topic, self._config.namespace)
+        return found
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues that this topic's messages go to."""
+        return await self._delivery.queues(topic)
+
+
+async def _send_batch(
+    delivery: Delivery, timeout: float, outgoing: PreparedMessage, queue: MessageQueue | None
+) -> SendResult:
+    if queue is None:
+        return await delivery.send_anywhere(outgoing, timeout)
+    return await delivery.send_to(queue, outgoing, timeout)

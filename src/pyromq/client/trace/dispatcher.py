@@ -1,0 +1,204 @@
+"""TraceDispatcher gathers trace records; TraceSender, a small hidden producer, sends them as trace messages."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct, field
+
+from pyromq.client.config import ClientConfig
+from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.results import SendResult
+from pyromq.client.send.delivery import Delivery, DeliveryRules
+from pyromq.client.send.prepare import MessagePreparer
+from pyromq.clock import Clock, TimerHandle, wait_for
+from pyromq.errors import ClientError, PyroMQError
+from pyromq.protocol.messages.message import Message
+from pyromq.protocol.names import MAX_GROUP_LENGTH
+from pyromq.protocol.trace_records import TraceRecord, encode_trace_record, record_keys
+
+logger = logging.getLogger(__name__)
+
+FLUSH_INTERVAL: Final = 0.5
+"""Seconds that a record waits for others at most."""
+MOST_WAITING: Final = 20_000
+"""Records that may wait or be on their way; more are dropped."""
+CLOSE_PATIENCE: Final = 3.0
+
+_MOST_BYTES: Final = 118_000  # as Apache's: far below what any broker takes
+_MOST_KEY_BYTES: Final = 30_000  # properties may have 32,767
+
+
+class TraceCounts(Struct, frozen=True):
+    """What became of a client's trace records."""
+
+    written: int = 0
+    dropped: int = 0
+    """There were too many at once."""
+    failed: int = 0
+    """The brokers did not take the message that held them."""
+
+
+class _Segment(Struct, eq=False):
+    """One trace message in the making."""
+
+    timer: TimerHandle
+    texts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    keys: dict[str, None] = field(default_factory=dict)  # in the order they came
+    key_size: int = 0
+
+
+class TraceDispatcher:
+    """Takes records at no cost of waiting; what it cannot send, or can no longer hold, is counted and lost."""
+
+    def __init__(self, topic: str, clock: Clock, send: Callable[[Message], Awaitable[object]]) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._send = send
+        self._open: _Segment | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._written = self._dropped = self._failed = 0
+        self._last_failure = ""
+
+    @property
+    def counts(self) -> TraceCounts:
+        """What became of the records so far."""
+        return TraceCounts(self._written, self._dropped, self._failed)
+
+    def put(self, records: Sequence[TraceRecord]) -> None:
+        """Have records sent soon."""
+        if self._waiting + len(records) > MOST_WAITING:
+            if not self._dropped:
+                logger.warning("trace records come faster than brokers take them: some are dropped")
+            self._dropped += len(records)
+            return
+        self._waiting += len(records)
+        for record in records:
+            self._add(record)
+
+    def _add(self, record: TraceRecord) -> None:
+        text = encode_trace_record(record).encode()
+        keys = record_keys(record)
+        if sum(map(_key_size, keys)) > _MOST_KEY_BYTES:
+            keys = keys[:1]
+        segment = self._segment()
+        new = [key for key in keys if key not in segment.keys]
+        key_size = sum(map(_key_size, new))
+        if segment.texts and segment.key_size + key_size > _MOST_KEY_BYTES:
+            self.flush()
+            segment, new, key_size = self._segment(), keys, sum(map(_key_size, keys))
+        segment.texts.append(text)
+        segment.size += len(text)
+        segment.keys.update(dict.fromkeys(new))
+        segment.key_size += key_size
+        if segment.size >= _MOST_BYTES:
+            self.flush()
+
+    def _segment(self) -> _Segment:
+        if self._open is None:
+            self._open = _Segment(self._clock.call_later(FLUSH_INTERVAL, self.flush))
+        return self._open
+
+    def flush(self) -> None:
+        """Send what waits, now."""
+        segment, self._open = self._open, None
+        if segment is not None:
+            segment.timer.cancel()
+            task = asyncio.create_task(self._deliver(segment), name="pyromq trace")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, segment: _Segment) -> None:
+        count = len(segment.texts)
+        try:
+            await self._send(Message(topic=self._topic, body=b"".join(segment.texts), keys=list(segment.keys)))
+        except PyroMQError as error:
+            self._failed += count
+            self._say(error)
+        else:
+            self._written += count
+            self._last_failure = ""
+        finally:
+            self._waiting -= count
+
+    def _say(self, error: PyroMQError) -> None:
+        kind = type(error).__name__
+        if kind != self._last_failure:  # once, not with every trace of a night-long outage
+            logger.warning("traces are lost: they could not be sent to the topic %s: %s", self._topic, error)
+        self._last_failure = kind
+
+    async def close(self) -> None:
+        """Send what waits; what takes longer than 3 s is lost."""
+        self.flush()
+        with suppress(TimeoutError):
+            await wait_for(self._clock, asyncio.gather(*self._tasks, return_exceptions=True), CLOSE_PATIENCE)
+
+
+def _key_size(key: str) -> int:
+    return len(key.encode()) + 1
+
+
+_TIMEOUT: Final = 5.0
+_RETRIES: Final = 2
+_COMPRESS_OVER: Final = 4096
+_MAX_MESSAGE_SIZE: Final = 256 * 1024
+_LONGEST_GROUP: Final = MAX_GROUP_LENGTH - 55  # of the traced client, inside the name of this producer's
+_numbers = itertools.count(1)
+
+
+class TraceSender:
+    """Sends trace messages under the group that Apache's client would use; all of a process share one connection."""
+
+    def __init__(self, config: ClientConfig, group: str, kind: str, clock: Clock) -> None:
+        addresses = config.namesrv if isinstance(config.namesrv, str) else ";".join(config.namesrv)
+        self._group = f"_INNER_TRACE_PRODUCER-{group[:_LONGEST_GROUP]}-{kind}-{next(_numbers)}"
+        # With the process, unlike Apache's: two on one machine are two clients.
+        name = f"PID_CLIENT_INNER_TRACE_PRODUCER_{addresses}#{os.getpid()}"
+        self._config = ClientConfig(namesrv=config.namesrv, instance_name=name, credentials=config.credentials)
+        self._clock = clock
+        self._outbox = MessagePreparer(
+            clock, max_message_size=_MAX_MESSAGE_SIZE, compress_over=_COMPRESS_OVER, namespace=None
+        )
+        self._delivery: Delivery | None = None
+
+    def open(self) -> None:
+        """Open it; nobody is asked before the first trace message."""
+        instance = borrow_instance(self._config, self._clock)
+        instance.add_producer(self._group)
+        instance.start()
+        rules = DeliveryRules(
+            group=self._group,
+            namespace=None,
+            topic_queues=self._config.topic_queues,
+            retries=_RETRIES,
+            retry_not_stored=False,
+        )
+        self._delivery = Delivery(instance, rules)
+
+    async def send(self, message: Message) -> SendResult:
+        """Send one trace message."""
+        if self._delivery is None:
+            raise ClientError("traces are written only while their client is open")
+        outgoing = self._outbox.prepare(message)
+        await self._outbox.compress(outgoing)
+        return await self._delivery.send_anywhere(outgoing, _TIMEOUT)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process was forked from the one that opened it."""
+        return self._delivery is not None and self._delivery.instance.forked
+
+    async def close(self) -> None:
+        """Leave."""
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            await delivery.instance.remove_producer(self._group)
+            await return_instance(delivery.instance)

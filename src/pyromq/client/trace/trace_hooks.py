@@ -1,0 +1,187 @@
+"""Hooks that write down, as RocketMQ's trace records, what a client sends and consumes."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+
+from msgspec import Struct
+
+from pyromq.client.hooks import ConsumeContext, ConsumeHook, EndContext, SendContext, SendHook
+from pyromq.client.net.address import local_address
+from pyromq.client.net.calls.broker_api import DEFAULT_REGION
+from pyromq.client.results import SendResult, SendStatus
+from pyromq.clock import Clock
+from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.message_id import UniqueIds
+from pyromq.protocol.names import without_namespace
+from pyromq.protocol.trace_records import (
+    TRANSACTION_STATES,
+    ConsumeCode,
+    EndTransaction,
+    MessageType,
+    Pub,
+    SubAfter,
+    SubBefore,
+    TraceRecord,
+)
+
+Put = Callable[[Sequence[TraceRecord]], None]
+
+
+class SendTraceHook(SendHook):
+    """Writes a Pub for each message that was stored, and an EndTransaction for each transaction's end."""
+
+    def __init__(self, put: Put, topic: str, clock: Clock, namespace: str | None) -> None:
+        self._put = put
+        self._topic = topic
+        self._clock = clock
+        self._namespace = namespace
+
+    def before(self, context: SendContext) -> None:
+        """Note when it begins."""
+        context.notes["trace began"] = self._clock.now_ms()
+
+    def after(self, context: SendContext) -> None:
+        """Write what was stored; a send that failed leaves no trace, as with Apache's client."""
+        result = context.result
+        if result is None or not context.region or not context.trace_on or self._is_trace(context.message):
+            return
+        began_ms = context.notes["trace began"]
+        assert isinstance(began_ms, int)
+        if context.messages:  # a record for each message of a batch, so that every id finds its own
+            parts = zip_longest(context.messages, result.message_id.split(","), result.offset_message_id.split(","))
+        else:
+            parts = zip_longest([context.message], [result.message_id], [result.offset_message_id])
+        self._put([self._pub(context, result, began_ms, *part) for part in parts])
+
+    def _pub(
+        self,
+        context: SendContext,
+        result: SendResult,
+        began_ms: int,
+        message: Message,
+        message_id: str,
+        offset_message_id: str | None,
+    ) -> Pub:
+        return Pub(
+            timestamp_ms=began_ms,
+            region=context.region,
+            group=without_namespace(context.group, self._namespace),
+            topic=context.queue.topic,
+            message_id=message_id,
+            tags=message.tags or None,
+            keys=_joined(message),
+            store_host=context.address,
+            body_length=len(message.body) if context.messages else context.body_size,
+            cost_ms=self._clock.now_ms() - began_ms,
+            message_type=_message_type(context),
+            offset_message_id=offset_message_id,
+            success=result.status is SendStatus.SEND_OK,
+        )
+
+    def end(self, context: EndContext) -> None:
+        """Write how a transaction ended."""
+        message = context.message
+        if self._is_trace(message):
+            return
+        self._put(
+            [
+                EndTransaction(
+                    timestamp_ms=self._clock.now_ms(),
+                    region=message.properties.get(names.MSG_REGION) or DEFAULT_REGION,
+                    group=without_namespace(context.group, self._namespace),
+                    topic=without_namespace(message.topic, self._namespace),
+                    message_id=context.message_id,
+                    tags=message.tags or None,
+                    keys=_joined(message),
+                    store_host=context.address,
+                    message_type=MessageType.COMMIT,
+                    transaction_id=context.message_id,
+                    state=TRANSACTION_STATES[context.state],
+                    from_check=context.from_check,
+                )
+            ]
+        )
+
+    def _is_trace(self, message: Message | MessageExt) -> bool:
+        return message.topic.startswith(self._topic)
+
+
+class _Call(Struct, frozen=True):
+    """One call of the listener, with the messages that are traced."""
+
+    began_ms: int
+    request_id: str
+    messages: list[MessageExt]
+
+
+class ConsumeTraceHook(ConsumeHook):
+    """Writes a SubBefore and a SubAfter for each message that the listener gets."""
+
+    def __init__(self, put: Put, topic: str, clock: Clock, namespace: str | None) -> None:
+        self._put = put
+        self._topic = topic
+        self._clock = clock
+        self._namespace = namespace
+        self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
+
+    def before(self, context: ConsumeContext) -> None:
+        """Write which messages the listener is about to get."""
+        now_ms = self._clock.now_ms()
+        traced = [message for message in context.messages if self._wants(message)]
+        if traced:
+            call = context.notes["trace"] = _Call(now_ms, self._ids.next(now_ms), traced)
+            group = without_namespace(context.group, self._namespace)
+            self._put([_sub_before(message, group, call) for message in traced])
+
+    def after(self, context: ConsumeContext) -> None:
+        """Write how it ended."""
+        call = context.notes.get("trace")
+        if not isinstance(call, _Call):
+            return
+        now_ms = self._clock.now_ms()
+        self._put(
+            [
+                SubAfter(
+                    request_id=call.request_id,
+                    message_id=message.message_id,
+                    cost_ms=(now_ms - call.began_ms) // len(context.messages),
+                    success=context.success,
+                    keys=_joined(message),
+                    code=ConsumeCode[context.status],
+                    timestamp_ms=now_ms,
+                    group=without_namespace(context.group, self._namespace),
+                )
+                for message in call.messages
+            ]
+        )
+
+    def _wants(self, message: MessageExt) -> bool:
+        # Apache's client would trace the trace messages too that a traced consumer reads, for ever.
+        return message.properties.get(names.TRACE_ON) != "false" and not message.topic.startswith(self._topic)
+
+
+def _sub_before(message: MessageExt, group: str, call: _Call) -> SubBefore:
+    return SubBefore(
+        timestamp_ms=call.began_ms,
+        region=message.properties.get(names.MSG_REGION),
+        group=group,
+        request_id=call.request_id,
+        message_id=message.message_id,
+        retry_times=message.reconsume_times,
+        keys=_joined(message),
+    )
+
+
+def _joined(message: Message | MessageExt) -> str | None:
+    return " ".join(message.keys) or None
+
+
+def _message_type(context: SendContext) -> MessageType:
+    if context.delayed:
+        return MessageType.DELAY
+    return MessageType.HALF if context.half else MessageType.NORMAL

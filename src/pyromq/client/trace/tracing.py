@@ -1,0 +1,75 @@
+"""Tracing: what a client with traces switched on has besides, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pyromq.client.config import ClientConfig
+from pyromq.client.hooks import ConsumeHook, SendHook
+from pyromq.client.trace.config import Trace
+from pyromq.client.trace.dispatcher import TraceCounts, TraceDispatcher, TraceSender
+from pyromq.client.trace.trace_hooks import ConsumeTraceHook, SendTraceHook
+from pyromq.clock import Clock
+
+if TYPE_CHECKING:
+    from pyromq.client.trace.spans import ConsumeSpans, SendSpans
+
+
+class Tracing:
+    """The traces of one client: trace messages, which it sends beside, and spans."""
+
+    def __init__(
+        self, trace: Trace, config: ClientConfig, group: str, kind: Literal["PRODUCE", "CONSUME"], clock: Clock
+    ) -> None:
+        self._trace = trace
+        self._group = group
+        self._namespace = config.namespace
+        self._clock = clock
+        self._sender = TraceSender(config, group, kind, clock)
+        self._dispatcher = TraceDispatcher(trace.topic, clock, self._sender.send)
+
+    @property
+    def counts(self) -> TraceCounts:
+        """What became of the trace records so far."""
+        return self._dispatcher.counts
+
+    def open(self) -> None:
+        """Begin; nobody is asked before the first trace message."""
+        if self._trace.messages:
+            self._sender.open()
+
+    async def close(self) -> None:
+        """Send the trace messages that wait, and write no more."""
+        if self._trace.messages and not self._sender.forked:
+            await self._dispatcher.close()
+            await self._sender.close()
+
+    # --- what a client hangs in ----------------------------------------------------------------------------------
+
+    def send_hooks(self) -> list[SendHook]:
+        """Return the hooks of a producer."""
+        if not self._trace.messages:
+            return []
+        return [SendTraceHook(self._dispatcher.put, self._trace.topic, self._clock, self._namespace)]
+
+    def consume_hooks(self) -> list[ConsumeHook]:
+        """Return the hooks of a push consumer, without its spans."""
+        if not self._trace.messages:
+            return []
+        return [ConsumeTraceHook(self._dispatcher.put, self._trace.topic, self._clock, self._namespace)]
+
+    def send_spans(self) -> SendSpans | None:
+        """Return the spans of a producer, if they are wanted."""
+        if not self._trace.spans:
+            return None
+        from pyromq.client.trace.spans import SendSpans  # it loads OpenTelemetry, which the untraced shall not pay for
+
+        return SendSpans(self._namespace)
+
+    def consume_spans(self, *, broadcasting: bool) -> ConsumeSpans | None:
+        """Return the spans of a push consumer, if they are wanted."""
+        if not self._trace.spans:
+            return None
+        from pyromq.client.trace.spans import ConsumeSpans
+
+        return ConsumeSpans(self._group, self._namespace, broadcasting=broadcasting)

@@ -1,0 +1,108 @@
+"""Sends that linger travel together, and each still has its own result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from pyromq.client.hooks import SendContext, SendHook
+from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.results import SendStatus
+from pyromq.client.send.producer import Producer
+from pyromq.errors import BrokerError, InvalidMessage
+from pyromq.protocol.messages.message import Message
+from pyromq.testing import LocalCluster
+from tests.client.helpers import read
+
+
+class Requests(SendHook):
+    """Counts the messages of each request."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def before(self, context: SendContext) -> None:
+        self.sizes.append(context.message_id.count(",") + 1)
+
+
+async def test_messages_sent_together_travel_together(cluster: LocalCluster, topic: str, group: str) -> None:
+    requests = Requests()
+    bodies = [b"%d" % number for number in range(500)]
+    async with Producer("p", cluster.namesrv, linger=0.02, hooks=[requests]) as producer:
+        sends = [producer.send(Message(topic=topic, body=body, tags="t", keys=["k"])) for body in bodies]
+        results = await asyncio.gather(*sends)
+    assert len(requests.sizes) < 20
+    assert sum(requests.sizes) == 500
+    assert all(result.status is SendStatus.SEND_OK for result in results)
+    places = {(result.queue, result.queue_offset): result for result in results}
+    assert len(places) == len({result.message_id for result in results}) == 500
+    async with LitePullConsumer(group, cluster.namesrv, {topic: "t"}, start_from="earliest") as consumer:
+        for message in await read(consumer, 500):
+            result = places[message.queue, message.queue_offset]
+            assert message.message_id == result.message_id
+            assert message.offset_message_id == result.offset_message_id
+            assert message.body == bodies[results.index(result)]
+            assert message.keys == ("k",)
+
+
+async def test_messages_with_a_key_stay_in_their_queue_and_order(cluster: LocalCluster, topic: str, group: str) -> None:
+    requests = Requests()
+    async with Producer("p", cluster.namesrv, linger=0.02, hooks=[requests]) as producer:
+        sends = [
+            producer.send(Message(topic=topic, body=b"%d" % number), order_key=f"key-{number % 5}")
+            for number in range(100)
+        ]
+        results = await asyncio.gather(*sends)
+        plain = [await producer.queues(topic)]
+    assert len(requests.sizes) <= len(plain[0])
+    async with LitePullConsumer(group, cluster.namesrv, {topic: "*"}, start_from="earliest") as consumer:
+        messages = await read(consumer, 100)
+    for key in range(5):
+        mine = [int(message.body) for message in messages if message.properties["__SHARDINGKEY"] == f"key-{key}"]
+        assert mine == list(range(key, 100, 5))
+    assert len({result.queue for result in results[::5]}) == 1
+
+
+async def test_what_does_not_fit_together_goes_apart(cluster: LocalCluster, topic: str) -> None:
+    requests = Requests()
+    async with Producer("p", cluster.namesrv, linger=0.02, hooks=[requests], max_in_flight=5000) as producer:
+        await asyncio.gather(
+            *[producer.send(Message(topic=topic, body=b"x" * 4000)) for _ in range(100)],  # 400 kB: two batches
+            producer.send(Message(topic=topic, body=b"y" * 5000)),  # compressed, so alone
+            producer.send(Message(topic=topic, body=b"z"), timeout=3.0),  # with a time of its own
+            producer.send(Message(topic=f"{topic}-b", body=b"x")),
+            producer.send(Message(topic=topic, body=b"x", wait=False)),
+        )
+    assert Counter(size == 1 for size in requests.sizes) == {True: 4, False: 2}
+    many = Requests()
+    async with Producer("p", cluster.namesrv, linger=5.0, hooks=[many], max_in_flight=5000) as producer:
+        await asyncio.gather(*[producer.send(Message(topic=topic, body=b"x")) for _ in range(2000)])
+    assert many.sizes == [1000, 1000], "a thousand do not wait for more"
+
+
+async def test_all_that_travelled_together_fail_together(topic: str) -> None:
+    async with LocalCluster() as cluster, Producer("p", cluster.namesrv, linger=0.01, retries=0) as producer:
+        await producer.send(Message(topic=topic, body=b"x"))
+        server = cluster.brokers[0].server
+        assert server is not None
+        server._handlers[320] = refuse
+        sends = [producer.send(Message(topic=topic, body=b"x")) for _ in range(10)]
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        assert all(isinstance(outcome, BrokerError) for outcome in outcomes)
+        with pytest.raises(InvalidMessage, match="empty"):
+            await producer.send(Message(topic=topic, body=b""))
+
+
+def refuse(command: object, connection: object) -> None:
+    raise BrokerError("not today")
+
+
+async def test_closing_sends_what_waits(cluster: LocalCluster, topic: str) -> None:
+    producer = Producer("p", cluster.namesrv, linger=60.0)
+    await producer.start()
+    sends = [asyncio.create_task(producer.send(Message(topic=topic, body=b"x"))) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    await producer.close()
+    assert all(result.status is SendStatus.SEND_OK for result in await asyncio.gather(*sends))
