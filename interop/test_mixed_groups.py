@@ -26,7 +26,7 @@ from pyromq import (
     allocate_by_machine_room,
     allocate_nearby,
 )
-from pyromq.client.allocation import Allocate
+from pyromq.client.group.allocation import Allocate
 from pyromq.client.net.calls.broker_api import BrokerApi
 
 BROKERS = ("north@a", "south@b")  # the room, and a name in it

@@ -18,8 +18,8 @@ from interop.python_side import poll
 from interop.servers import BROKER_NAME, Broker, Kind, NameServer, free_port
 from interop.toolkit import Toolkit
 from pyromq import LitePullConsumer, Message, MessageExt, Producer, PushConsumer
+from pyromq.client.consume.start_from import StartFrom
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.start_from import StartFrom
 
 TOPIC = "old"
 EARLY, LATE = 150, 20

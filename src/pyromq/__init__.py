@@ -9,37 +9,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyromq.client.allocation import allocate_averagely as allocate_averagely
-    from pyromq.client.allocation import allocate_by_circle as allocate_by_circle
-    from pyromq.client.allocation import allocate_by_config as allocate_by_config
-    from pyromq.client.allocation import allocate_by_consistent_hash as allocate_by_consistent_hash
-    from pyromq.client.allocation import allocate_by_machine_room as allocate_by_machine_room
-    from pyromq.client.allocation import allocate_nearby as allocate_nearby
-    from pyromq.client.allocation import allocate_sticky as allocate_sticky
-    from pyromq.client.blocked import BlockedQueue as BlockedQueue
     from pyromq.client.config import FlowControl as FlowControl
+    from pyromq.client.consume.blocked_queues import BlockedQueue as BlockedQueue
+    from pyromq.client.consume.offset_store import LocalOffsets as LocalOffsets
+    from pyromq.client.consume.subscriptions import Function as Function
+    from pyromq.client.consume.subscriptions import Sql as Sql
+    from pyromq.client.group.allocation import allocate_averagely as allocate_averagely
+    from pyromq.client.group.allocation import allocate_by_circle as allocate_by_circle
+    from pyromq.client.group.allocation import allocate_by_config as allocate_by_config
+    from pyromq.client.group.allocation import allocate_by_consistent_hash as allocate_by_consistent_hash
+    from pyromq.client.group.allocation import allocate_by_machine_room as allocate_by_machine_room
+    from pyromq.client.group.allocation import allocate_nearby as allocate_nearby
+    from pyromq.client.group.allocation import allocate_sticky as allocate_sticky
     from pyromq.client.hooks import ConsumeContext as ConsumeContext
     from pyromq.client.hooks import ConsumeHook as ConsumeHook
     from pyromq.client.hooks import EndContext as EndContext
     from pyromq.client.hooks import SendContext as SendContext
     from pyromq.client.hooks import SendHook as SendHook
-    from pyromq.client.local_offsets import LocalOffsets as LocalOffsets
-    from pyromq.client.outcomes import COMMIT as COMMIT
-    from pyromq.client.outcomes import ROLLBACK as ROLLBACK
-    from pyromq.client.outcomes import UNKNOWN as UNKNOWN
-    from pyromq.client.outcomes import Ack as Ack
-    from pyromq.client.outcomes import DeadLetter as DeadLetter
-    from pyromq.client.outcomes import RetryLater as RetryLater
-    from pyromq.client.outcomes import Suspend as Suspend
-    from pyromq.client.pull_consumer import LitePullConsumer as LitePullConsumer
-    from pyromq.client.push_consumer import PushConsumer as PushConsumer
+    from pyromq.client.poll.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from pyromq.client.push.outcomes import COMMIT as COMMIT
+    from pyromq.client.push.outcomes import ROLLBACK as ROLLBACK
+    from pyromq.client.push.outcomes import UNKNOWN as UNKNOWN
+    from pyromq.client.push.outcomes import Ack as Ack
+    from pyromq.client.push.outcomes import DeadLetter as DeadLetter
+    from pyromq.client.push.outcomes import RetryLater as RetryLater
+    from pyromq.client.push.outcomes import Suspend as Suspend
+    from pyromq.client.push.push_consumer import PushConsumer as PushConsumer
     from pyromq.client.results import SendResult as SendResult
     from pyromq.client.results import SendStatus as SendStatus
     from pyromq.client.results import TransactionResult as TransactionResult
     from pyromq.client.send.producer import Producer as Producer
     from pyromq.client.send.transaction_producer import TransactionProducer as TransactionProducer
-    from pyromq.client.subscriptions import Function as Function
-    from pyromq.client.subscriptions import Sql as Sql
     from pyromq.client.trace.config import Trace as Trace
     from pyromq.client.trace.dispatcher import TraceCounts as TraceCounts
     from pyromq.errors import AccessDenied as AccessDenied
@@ -60,44 +60,44 @@ if TYPE_CHECKING:
     from pyromq.protocol.messages.message import MessageQueue as MessageQueue
 
 _HOMES = {
-    "Ack": "client.outcomes",
-    "allocate_averagely": "client.allocation",
-    "allocate_by_circle": "client.allocation",
-    "allocate_by_config": "client.allocation",
-    "allocate_by_consistent_hash": "client.allocation",
-    "allocate_by_machine_room": "client.allocation",
-    "allocate_nearby": "client.allocation",
-    "allocate_sticky": "client.allocation",
-    "BlockedQueue": "client.blocked",
-    "COMMIT": "client.outcomes",
+    "Ack": "client.push.outcomes",
+    "allocate_averagely": "client.group.allocation",
+    "allocate_by_circle": "client.group.allocation",
+    "allocate_by_config": "client.group.allocation",
+    "allocate_by_consistent_hash": "client.group.allocation",
+    "allocate_by_machine_room": "client.group.allocation",
+    "allocate_nearby": "client.group.allocation",
+    "allocate_sticky": "client.group.allocation",
+    "BlockedQueue": "client.consume.blocked_queues",
+    "COMMIT": "client.push.outcomes",
     "ConsumeContext": "client.hooks",
     "ConsumeHook": "client.hooks",
     "Credentials": "protocol.acl",
-    "DeadLetter": "client.outcomes",
+    "DeadLetter": "client.push.outcomes",
     "EndContext": "client.hooks",
     "FlowControl": "client.config",
-    "Function": "client.subscriptions",
-    "LitePullConsumer": "client.pull_consumer",
-    "LocalOffsets": "client.local_offsets",
+    "Function": "client.consume.subscriptions",
+    "LitePullConsumer": "client.poll.lite_pull_consumer",
+    "LocalOffsets": "client.consume.offset_store",
     "Message": "protocol.messages.message",
     "MessageExt": "protocol.messages.message",
     "MessageQueue": "protocol.messages.message",
     "Producer": "client.send.producer",
-    "PushConsumer": "client.push_consumer",
-    "RetryLater": "client.outcomes",
-    "ROLLBACK": "client.outcomes",
+    "PushConsumer": "client.push.push_consumer",
+    "RetryLater": "client.push.outcomes",
+    "ROLLBACK": "client.push.outcomes",
     "SendContext": "client.hooks",
     "SendHook": "client.hooks",
     "SendResult": "client.results",
     "SendStatus": "client.results",
-    "Sql": "client.subscriptions",
-    "Suspend": "client.outcomes",
+    "Sql": "client.consume.subscriptions",
+    "Suspend": "client.push.outcomes",
     "Trace": "client.trace.config",
     "TraceCounts": "client.trace.dispatcher",
     "TransactionProducer": "client.send.transaction_producer",
     "TransactionResult": "client.results",
     "TransactionState": "protocol.headers.transactions",
-    "UNKNOWN": "client.outcomes",
+    "UNKNOWN": "client.push.outcomes",
     "AccessDenied": "errors",
     "BrokerError": "errors",
     "ClientError": "errors",

@@ -15,17 +15,17 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from pyromq.client import pull_consumer as pull_consumer_module
-from pyromq.client import push_consumer as push_consumer_module
-from pyromq.client.blocked import BlockedQueue
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
-from pyromq.client.listener import Listener
+from pyromq.client.consume.blocked_queues import BlockedQueue
+from pyromq.client.consume.subscriptions import Expression
 from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.poll import lite_pull_consumer as pull_consumer_module
 from pyromq.client.portal import Portal, on_the_loop, waits
+from pyromq.client.push import push_consumer as push_consumer_module
+from pyromq.client.push.listener import Listener
 from pyromq.client.send import producer as producer_module
 from pyromq.client.send import transaction_producer as transaction_module
 from pyromq.client.send.local_transactions import TransactionFunction
-from pyromq.client.subscriptions import Expression
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Self
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.clock import Clock
 from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper, encode

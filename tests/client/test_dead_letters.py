@@ -8,7 +8,7 @@ import pytest
 
 from pyromq.admin import AdminClient, Letter, Wanted
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.errors import ClientError, NoPermission, NoRoute, TopicNotFound
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages.message import MessageExt

@@ -13,8 +13,8 @@ from pyromq.client.admin_groups_members import release
 from pyromq.client.admin_groups_progress import Watch
 from pyromq.client.admin_groups_queues import First, Place
 from pyromq.client.admin_groups_sight import Sight
-from pyromq.client.blocked import BLOCKED_PROPERTY
-from pyromq.client.heads import HEADS_PROPERTY
+from pyromq.client.consume.blocked_queues import BLOCKED_PROPERTY
+from pyromq.client.push.in_progress import HEADS_PROPERTY
 from pyromq.protocol.bodies import ConsumerRunningInfo, ProcessQueueInfo, SubscriptionData
 from pyromq.protocol.messages.message import MessageQueue
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import (

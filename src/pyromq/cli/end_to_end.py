@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from pyromq.cli.load import Tally
 from pyromq.client.environment import environment_credentials
-from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import Message

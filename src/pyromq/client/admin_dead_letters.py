@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyromq.client.dead_letter import Letter
 from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.pace import Pace
+from pyromq.client.rate_limit import RateLimit
 from pyromq.client.results import SendResult
 from pyromq.client.send.producer import Producer
 from pyromq.client.topic_reader import TopicReader
@@ -151,7 +151,7 @@ class DeadLetters:
         What comes into the dead letters meanwhile is not sent. Nothing remembers that a letter was sent again: twice
         the same call sends it twice.
         """
-        pace = Pace(rate, self._clock) if rate else None
+        pace = RateLimit(rate, self._clock) if rate else None
         async for letter in self.read(group, wanted):
             if pace is not None:
                 await pace.turn()

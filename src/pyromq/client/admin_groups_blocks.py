@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pyromq.client.heads import Head, away_since_ms, blocked_of, heads_of
+from pyromq.client.push.in_progress import MessageInProgress, away_since_ms, blocked_of, messages_in_progress
 from pyromq.protocol.bodies import ConsumerRunningInfo, ConsumeType, ProcessQueueInfo
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import EVERYTHING
@@ -34,9 +34,9 @@ class Case(NamedTuple):
     now: float
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> MessageInProgress | None:
         """The queue's lowest message, if its listener has it and says so."""
-        return heads_of(self.info).get(self.queue)
+        return messages_in_progress(self.info).get(self.queue)
 
     @property
     def is_push(self) -> bool:

@@ -16,8 +16,8 @@ from msgspec import Struct
 from pyromq.client.admin_brokers import Masters, each
 from pyromq.client.admin_groups_changes import GroupChanges
 from pyromq.client.admin_groups_sight import Sight, look
+from pyromq.client.consume.start_from import first_offset_since, to_ms
 from pyromq.client.net.routes import read_queues
-from pyromq.client.start_from import first_offset_since, to_ms
 from pyromq.errors import ClientError, GroupNotFound
 from pyromq.protocol.bodies import ConsumeType, MessageModel
 from pyromq.protocol.messages.message import MessageQueue

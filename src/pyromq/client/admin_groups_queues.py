@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pyromq.client.admin_brokers import each
 from pyromq.client.admin_groups_sight import Sight
+from pyromq.client.consume.start_from import plain_pull
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import read_queues
-from pyromq.client.start_from import plain_pull
 from pyromq.errors import NoRoute, PyroMQError
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.record import decode_messages

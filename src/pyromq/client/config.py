@@ -8,11 +8,11 @@ from typing import TypedDict
 
 from msgspec import Struct
 
-from pyromq.client.allocation import Allocate
+from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.start_from import StartFrom
+from pyromq.client.group.allocation import Allocate
 from pyromq.client.hooks import ConsumeHook, SendHook
 from pyromq.client.net.address import DEFAULT_NAMESRV
-from pyromq.client.offset_store import OffsetStore
-from pyromq.client.start_from import StartFrom
 from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
-from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.errors import NoRoute
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.headers.pull import PullMessageRequestHeader

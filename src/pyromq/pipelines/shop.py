@@ -15,7 +15,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from pyromq.client.outcomes import COMMIT, ROLLBACK
+from pyromq.client.push.outcomes import COMMIT, ROLLBACK
 from pyromq.client.results import SendResult
 from pyromq.client.send.transaction_producer import TransactionProducer
 from pyromq.pipelines.orders import REASONS, STATES

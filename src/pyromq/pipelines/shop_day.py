@@ -10,10 +10,10 @@ from datetime import timedelta
 from msgspec import Struct
 
 from pyromq.admin import AdminClient
-from pyromq.client.outcomes import ROLLBACK
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.consume.subscriptions import Sql
+from pyromq.client.push.outcomes import ROLLBACK
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.transaction_producer import TransactionProducer
-from pyromq.client.subscriptions import Sql
 from pyromq.pipelines.shop import Fate, Shop
 from pyromq.pipelines.shop_groups import EXPENSIVE, Logistics, Marketing, Stock, fails_once, has_no_address
 from pyromq.protocol.headers.transactions import TransactionState

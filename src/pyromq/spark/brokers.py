@@ -10,14 +10,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from pyromq.client.fetch import PULL_MAY_WAIT
+from pyromq.client.consume.fetch import PULL_MAY_WAIT
+from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION, first_offset_since
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.diagnosis import diagnose, explain
 from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.net.routes import Routes, read_queues
 from pyromq.client.portal import Portal
 from pyromq.client.results import PullAnswer, PullStatus
-from pyromq.client.start_from import PULL_WITH_SUBSCRIPTION, first_offset_since
 from pyromq.errors import AccessDenied, NoRoute, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.headers.pull import PullMessageRequestHeader

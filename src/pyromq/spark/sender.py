@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from pyromq.client.config import ClientConfig
 from pyromq.client.net.sharing import borrow_instance, return_instance
-from pyromq.client.pace import Pace
+from pyromq.client.rate_limit import RateLimit
 from pyromq.client.results import SendResult, SendStatus
 from pyromq.client.send.delivery import Delivery, DeliveryRules
 from pyromq.client.send.in_flight import InFlightLimit
@@ -40,7 +40,7 @@ class Sender:
         self._options = options
         self._clock = clock or SystemClock()
         self._window = InFlightLimit(options.in_flight, _MOST_BYTES_IN_FLIGHT)
-        self._pace = Pace(options.rate_per_second, self._clock) if options.rate_per_second else None
+        self._pace = RateLimit(options.rate_per_second, self._clock) if options.rate_per_second else None
         self._lanes: dict[MessageQueue, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: PyroMQError | None = None

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.pull_consumer import LitePullConsumer
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, ConnectFailed, NoRoute, PyroMQError, RequestTimeout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.client.pull_consumer import LitePullConsumer
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import Message

@@ -8,8 +8,8 @@ import pytest
 
 from pyromq import blocking
 from pyromq.admin import AdminClient
-from pyromq.client.pull_consumer import LitePullConsumer
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.reply.pending_replies import pushed_reply
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, RequestTimeout

@@ -15,7 +15,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
-from tests.client.test_retries import TOPIC, scripted
+from tests.client.send.test_send_retries import TOPIC, scripted
 
 
 async def warm(producer: Producer, topic: str, **options: Any) -> None:

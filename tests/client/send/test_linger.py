@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from pyromq.client.hooks import SendContext, SendHook
-from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
 from pyromq.errors import BrokerError, InvalidMessage

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal

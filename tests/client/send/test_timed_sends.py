@@ -12,7 +12,7 @@ import pytest
 from pyromq import blocking
 from pyromq.admin import AdminClient
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.delays import delay_properties
 from pyromq.client.send.producer import Producer
 from pyromq.clock import SystemClock

@@ -19,14 +19,14 @@ from rich.progress import Progress
 from pyromq.cli.output import message_as_json, message_as_line
 from pyromq.cli.settings import namesrv_addresses, split_assignment
 from pyromq.cli.times import parse_duration, parse_time
+from pyromq.client.consume.start_from import StartFrom
+from pyromq.client.consume.subscriptions import Expression, Sql
 from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import Select
-from pyromq.client.pull_consumer import LitePullConsumer
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.results import SendResult
 from pyromq.client.send.producer import Producer
-from pyromq.client.start_from import StartFrom
-from pyromq.client.subscriptions import Expression, Sql
 from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP

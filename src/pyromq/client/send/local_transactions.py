@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from pyromq.client.hooks import EndContext
-from pyromq.client.listener import is_async
-from pyromq.client.outcomes import UNKNOWN, cause_of
-from pyromq.client.threads import ListenerThreads
+from pyromq.client.push.listener import is_async
+from pyromq.client.push.listener_threads import ListenerThreads
+from pyromq.client.push.outcomes import UNKNOWN, cause_of
 from pyromq.errors import ConnectionLost
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request

@@ -16,7 +16,7 @@ from pyromq.client.hooks import EndContext
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.instance import ClientInstance
 from pyromq.client.net.publish_info import Select
-from pyromq.client.outcomes import ROLLBACK
+from pyromq.client.push.outcomes import ROLLBACK
 from pyromq.client.results import SendResult, SendStatus, TransactionResult
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit

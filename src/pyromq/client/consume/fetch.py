@@ -1,0 +1,146 @@
+"""One pull of one queue: where it starts, what is asked for, what of the answer is wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+from msgspec import Struct
+
+from pyromq.client.consume.assigned_queue import AssignedQueue
+from pyromq.client.consume.filter_support import FilterSupport
+from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION
+from pyromq.client.consume.subscriptions import Subscription
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import MASTER_ID
+from pyromq.client.net.routes import Routes
+from pyromq.client.results import PullAnswer, PullStatus
+from pyromq.errors import ClientError
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.names import RETRY_PREFIX, without_namespace
+
+logger = logging.getLogger(__name__)
+
+PULL_COMMITS = 1
+PULL_MAY_WAIT = 2
+PULL_LITE = 16
+PULL_TIMEOUT = 30.0
+
+
+class Fetched(Struct, gc=False):
+    """What one pull brought."""
+
+    messages: list[MessageExt]
+    next_offset: int
+    moved: bool
+    """The offset asked for does not exist: reading goes on at `next_offset`, perhaps further back."""
+
+
+class PullTerms(Struct, frozen=True, kw_only=True):
+    """How one kind of consumer pulls."""
+
+    flags: int
+    """Set in every pull, beside those that depend on the subscription and on progress."""
+    wait_ms: int
+    """How long a broker may hold a pull for which it has nothing."""
+    batch: int
+    commits: bool = False
+    """Whether pulls carry the group's progress to the broker."""
+    own_filters: bool = True
+    """Whether expressions other than tags are in every pull; otherwise the broker takes them from heartbeats."""
+
+
+class Fetcher:
+    """Pulls for one group; `subscriptions` says what it wants of each topic, `accept` what beyond that.
+
+    `support` is asked whether a broker can filter by anything but tags, before the first pull that wants it to;
+    `observe` hears how long each pull took that brought messages.
+    """
+
+    def __init__(
+        self,
+        *,
+        api: BrokerApi,
+        routes: Routes,
+        group: str,
+        subscriptions: Mapping[str, Subscription],
+        terms: PullTerms,
+        namespace: str | None,
+        accept: Callable[[MessageExt], bool] | None = None,
+        support: FilterSupport | None = None,
+        observe: Callable[[str, float, int], None] | None = None,
+    ) -> None:
+        self._api = api
+        self._routes = routes
+        self._group = group
+        self._subscriptions = subscriptions
+        self._terms = terms
+        self._namespace = namespace
+        self._accept = accept
+        self._support = support
+        self._observe = observe
+
+    async def fetch(self, held: AssignedQueue, offset: int) -> Fetched:
+        """Pull once; the broker waits for something to come."""
+        queue = held.queue
+        reader = await self._routes.find_reader(queue, held.broker_id)
+        wanted = self._subscriptions.get(queue.topic)
+        if wanted is None:
+            raise ClientError(f"{queue.topic} is not subscribed to any more")
+        if self._support is not None and not wanted.by_tags:
+            await self._support.ensure(reader.address, wanted)
+        settled = held.settled if self._terms.commits and reader.broker_id == MASTER_ID else None
+        header = self._request(held, offset, wanted, settled or 0)
+        started = perf_counter()
+        answer = await self._api.pull(reader.address, header, timeout=PULL_TIMEOUT)
+        seconds = perf_counter() - started
+        if settled:
+            held.committed = settled
+        held.broker_id = answer.suggested_broker_id
+        moved = answer.status is PullStatus.OFFSET_MOVED
+        messages = self._messages(answer, queue.broker_name, wanted)
+        if self._observe is not None and messages:
+            self._observe(queue.topic, seconds, len(messages))
+        return Fetched(messages, answer.next_offset, moved)
+
+    def _request(
+        self, held: AssignedQueue, offset: int, wanted: Subscription, settled: int
+    ) -> PullMessageRequestHeader:
+        carried = wanted.by_tags or self._terms.own_filters
+        flags = self._terms.flags | (PULL_WITH_SUBSCRIPTION if carried else 0) | (PULL_COMMITS if settled else 0)
+        return PullMessageRequestHeader(
+            consumer_group=self._group,
+            topic=held.queue.topic,
+            queue_id=held.queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=self._terms.batch,
+            sys_flag=flags,
+            commit_offset=settled,
+            suspend_timeout_millis=self._terms.wait_ms,
+            subscription=wanted.expression if carried else None,
+            sub_version=0 if wanted.by_tags else wanted.version_ms,
+            expression_type=wanted.expression_type,
+        )
+
+    def _messages(self, answer: PullAnswer, broker_name: str, wanted: Subscription) -> list[MessageExt]:
+        if answer.status is not PullStatus.FOUND:
+            return []
+        messages = decode_messages(answer.body, broker_name)
+        if wanted.tags:  # brokers filter by a hash of the tag, which other tags may share
+            messages = [message for message in messages if wanted.accepts(message.tags)]
+        if self._namespace or wanted.topic.startswith(RETRY_PREFIX):
+            for message in messages:
+                self.show_as_sent(message)
+        if self._accept is not None:
+            messages = [message for message in messages if self._accept(message)]
+        return messages
+
+    def show_as_sent(self, message: MessageExt) -> None:
+        """Give a message that comes again the topic it was sent to, without the namespace."""
+        if message.topic.startswith(RETRY_PREFIX):
+            message.topic = find_property(message.raw_properties, RETRY_TOPIC) or message.topic
+        message.topic = without_namespace(message.topic, self._namespace)

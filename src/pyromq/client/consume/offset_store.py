@@ -1,0 +1,107 @@
+"""Where a group's progress is kept: on the brokers, unless the caller has a better place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Protocol
+
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
+from pyromq.errors import ClientError, ProtocolError
+from pyromq.protocol.bodies import ResetOffsetBody, decode
+from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.messages.message import MessageQueue
+
+
+class OffsetStore(Protocol):
+    """Keeps one committed offset for each queue of a group."""
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        """Return the committed offset, None if there is none; raise if that cannot be known now."""
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Keep an offset; return when it is kept."""
+
+
+class BrokerOffsets:
+    """Keeps offsets on the broker that has the queue."""
+
+    def __init__(self, api: BrokerApi, routes: Routes, group: str) -> None:
+        self._api = api
+        self._routes = routes
+        self._group = group
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        """Ask the master, or a slave while there is no master."""
+        reader = await self._routes.find_reader(queue)
+        return await self._api.query_offset(reader.address, self._group, queue.topic, queue.queue_id)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Send it to the master and wait for its answer."""
+        address = await self._routes.find_master(queue)
+        await self._api.commit_offset(address, self._group, queue.topic, queue.queue_id, offset)
+
+
+logger = logging.getLogger(__name__)
+
+
+def default_offsets_path(client_id: str, group: str) -> Path:
+    """Return where Java's clients keep the offsets of a broadcasting member."""
+    return Path.home() / ".rocketmq_offsets" / client_id / group / "offsets.json"
+
+
+class LocalOffsets:
+    """An OffsetStore in one file, which is replaced whole."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._table: dict[MessageQueue, int] | None = None
+        self._lock = asyncio.Lock()
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        """Return the offset from the file, or from its backup; raises ClientError if both are damaged."""
+        async with self._lock:
+            if self._table is None:
+                self._table = await asyncio.to_thread(self._read)
+            return self._table.get(queue)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Write the file anew with this offset; durable against the end of the process, not against a power cut."""
+        await self.load(queue)
+        async with self._lock:
+            assert self._table is not None
+            self._table[queue] = offset
+            try:
+                await asyncio.to_thread(self._write, dumps_pretty(ResetOffsetBody(offset_table=self._table)))
+            except OSError as error:
+                raise ClientError(f"offsets could not be written to {self.path}: {error.strerror}") from error
+
+    def _read(self) -> dict[MessageQueue, int]:
+        damage: Exception | None = None
+        for path in (self.path, self._beside(".bak")):
+            try:
+                text = path.read_bytes()
+                if text.strip():
+                    return decode(ResetOffsetBody, text).offset_table
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, ProtocolError) as error:
+                damage = error
+                logger.warning("offsets unreadable file=%s reason=%s", path, error)
+        if damage is not None:  # to begin anew would skip or repeat messages, and overwrite what a person could mend
+            raise ClientError(f"cannot read {self.path}: {damage}; mend or remove it") from damage
+        return {}
+
+    def _write(self, text: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = self._beside(".tmp")
+        new.write_bytes(text)
+        if self.path.exists():
+            os.replace(self.path, self._beside(".bak"))
+        os.replace(new, self.path)
+
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)

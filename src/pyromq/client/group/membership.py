@@ -1,0 +1,83 @@
+"""Membership: a consumer's place in its group, from joining to leaving, and the rebalancing in between."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+
+from pyromq.client.background import Periodic
+from pyromq.client.group.allocation import Allocate
+from pyromq.client.group.rebalance import Rebalance
+from pyromq.client.net.broker_requests import GroupMember
+from pyromq.client.net.instance import ClientInstance
+from pyromq.errors import NoRoute
+from pyromq.protocol.messages.message import MessageQueue
+
+REBALANCE_INTERVAL = 20.0
+
+
+class Membership:
+    """Keeps a member's share of the queues right: every 20 s, when the group changes, when a route does."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        *,
+        topics: Callable[[], Iterable[str]],
+        assign: Callable[[str, list[MessageQueue]], Awaitable[bool]],
+        allocate: Allocate | None,
+    ) -> None:
+        self._instance = instance
+        self._group = group
+        self._topics = topics
+        self._rebalance = Rebalance(
+            api=instance.api,
+            routes=instance.routes,
+            heartbeats=instance.heartbeats,
+            group=group,
+            client_id=instance.client_id,
+            topics=topics,
+            assign=assign,
+            allocate=allocate,
+            explain=instance.explain,
+        )
+        self._rebalancing = Periodic("rebalance", instance.clock, REBALANCE_INTERVAL, self._rebalance.run)
+
+    async def join(self, member: GroupMember) -> None:
+        """Announce the member and take a first share of the queues of every topic that exists."""
+        self._instance.routes.on_change.append(self._route_changed)
+        for topic in list(self._topics()):
+            await self.look_up(topic)
+        await self._instance.add_consumer(self._group, member)
+        shared_out = await self._rebalance.run()
+        self._rebalancing.start()
+        if not shared_out:
+            self._rebalancing.wake()
+
+    async def look_up(self, topic: str) -> None:
+        """Ask for a topic's route; one that does not exist is asked for again until somebody creates it."""
+        with suppress(NoRoute):
+            await self._instance.routes.refresh(topic)
+
+    def is_orphan(self, queue: MessageQueue) -> bool:
+        """Tell whether the queue's last owner has left the group, so that nobody will give it back."""
+        return queue in self._rebalance.orphans
+
+    def wake(self) -> None:
+        """Share the queues out again, now."""
+        self._rebalancing.wake()
+
+    async def stop(self) -> None:
+        """End the rebalancing; the group still counts on this member until it leaves."""
+        with suppress(ValueError):  # it never joined
+            self._instance.routes.on_change.remove(self._route_changed)
+        await self._rebalancing.stop()
+
+    async def leave(self) -> None:
+        """Tell the brokers, which tell the other members at once."""
+        await self._instance.remove_consumer(self._group)
+
+    def _route_changed(self, topic: str) -> None:
+        if topic in self._topics():
+            self._rebalancing.wake()

@@ -1,0 +1,97 @@
+"""Queue locks: which member of a group may consume a queue, kept by the broker that has it.
+
+Orderly consumers need the lock: without it they neither pull nor consume, and 30 s after the last renewal it counts as
+lost. Others take it too, as a sign: whoever gives up a queue commits first and unlocks then, so that the next owner,
+who waits a little for the lock, starts where the last one stopped and repeats nothing. Java's clients do not know that
+use of locks and are not disturbed by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Iterable
+
+from pyromq.client.background import FailureLog
+from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.routes import Routes
+from pyromq.clock import Clock
+from pyromq.errors import PyroMQError
+from pyromq.protocol.messages.message import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+RENEWAL_INTERVAL = 20.0
+LOCK_LIFETIME = 30.0  # the broker's own is 60 s: who counts to 30 stops before another can begin
+_RETRY_DELAYS = (0.02, 0.05, 0.1, 0.1, 0.2, 0.5, 1.0)
+
+
+class QueueLocks:
+    """Takes, renews and returns the locks of one member."""
+
+    def __init__(self, api: BrokerApi, routes: Routes, group: str, client_id: str, clock: Clock) -> None:
+        self._api = api
+        self._routes = routes
+        self._group = group
+        self._client_id = client_id
+        self._clock = clock
+        self._log = FailureLog(logger, f"locking the queues of group {group}")
+
+    async def acquire(self, held: ProcessQueue, patience: float | None) -> bool:
+        """Take a queue's lock, waiting up to `patience` seconds for whoever has it; return whether it is ours."""
+        deadline = math.inf if patience is None else self._clock.now() + patience
+        attempt = 0
+        while not await self._try(held):
+            left = deadline - self._clock.now()
+            if left <= 0:
+                return False
+            await self._clock.sleep(min(left, _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]))
+            attempt += 1
+        return True
+
+    async def _try(self, held: ProcessQueue) -> bool:
+        address = await self._routes.find_master(held.queue)
+        asked_at = self._clock.now()
+        granted = held.queue in await self._api.lock(address, self._group, self._client_id, [held.queue])
+        self._note(held, granted, asked_at)
+        return granted
+
+    async def renew(self, queues: Iterable[ProcessQueue]) -> bool:
+        """Renew the locks of all these queues, one request for each broker; return whether every broker answered."""
+        by_broker: dict[str, list[ProcessQueue]] = {}
+        for held in queues:
+            by_broker.setdefault(held.queue.broker_name, []).append(held)
+        done = await asyncio.gather(*[self._renew(held) for held in by_broker.values()])
+        if all(done):
+            self._log.worked()
+        return all(done)
+
+    async def _renew(self, queues: list[ProcessQueue]) -> bool:
+        wanted = [held.queue for held in queues]
+        asked_at = self._clock.now()
+        try:
+            address = await self._routes.find_master(wanted[0])
+            granted = set(await self._api.lock(address, self._group, self._client_id, wanted))
+        except PyroMQError as error:
+            self._log.failed(error)
+            return False
+        for held in queues:
+            self._note(held, held.queue in granted, asked_at)
+        return True
+
+    def _note(self, held: ProcessQueue, granted: bool, asked_at: float) -> None:
+        held.lock_expires = asked_at + LOCK_LIFETIME if granted else 0.0
+
+    async def release(self, queues: Iterable[MessageQueue]) -> None:
+        """Return locks; one that could not be returned expires by itself."""
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        for returned in by_broker.values():
+            try:
+                address = await self._routes.find_master(returned[0])
+                await self._api.unlock(address, self._group, self._client_id, returned)
+            except PyroMQError as error:
+                logger.info("queue locks not returned, they expire by themselves: %s", error)

@@ -1,0 +1,259 @@
+"""LitePullConsumer: the caller asks for messages and says when it is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.start_from import StartFrom, check_start_from, first_offset_since, to_ms
+from pyromq.client.consume.subscriptions import Expression, subscribe_all
+from pyromq.client.group.allocation import Allocate, allocate_averagely
+from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.routes import read_queues
+from pyromq.client.poll.poll_session import PollSession, PollSettings
+from pyromq.clock import Clock, SystemClock, wait_for
+from pyromq.errors import ClientError
+from pyromq.protocol.acl import Credentials
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
+from pyromq.protocol.tag_filter import EVERYTHING
+
+
+class LitePullConsumer:
+    """Reads topics at the caller's pace; the queues are shared out among all consumers of the group.
+
+    >>> async with LitePullConsumer(group="audit", namesrv="127.0.0.1:9876", subscriptions={"orders": "*"}) as consumer:
+    ...     async for message in consumer:
+    ...         print(message.body)
+
+    With `auto_commit` messages are committed once the caller has come back for more, so that those whose handling
+    raised come again; without it, `commit()` covers what was handed out before the call. `start_from` counts only where
+    the group has no committed offset. One task at a time may poll or iterate.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        subscriptions: Mapping[str, Expression] | None = None,
+        *,
+        start_from: StartFrom = "latest",
+        auto_commit: bool = True,
+        auto_commit_interval: float = 5.0,
+        pull_batch: int = 32,
+        poll_timeout: float = 5.0,
+        flow_control: FlowControl | None = None,
+        allocate: Allocate = allocate_averagely,
+        offset_store: OffsetStore | None = None,
+        namespace: str | None = None,
+        credentials: Credentials | None = None,
+        instance_name: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if group == DEFAULT_CONSUMER_GROUP:
+            raise ClientError(f"the group name {group} is reserved; choose one of your own")
+        check_group(group)
+        self._namespace = namespace
+        self._settings = PollSettings(
+            client=ClientConfig(
+                namesrv=namesrv, instance_name=instance_name, namespace=namespace, credentials=credentials
+            ),
+            group=with_namespace(group, namespace),
+            subscriptions=subscribe_all(subscriptions or {}, namespace),
+            start=check_start_from(start_from),
+            auto_commit=auto_commit,
+            auto_commit_interval=auto_commit_interval,
+            pull_batch=pull_batch,
+            flow_control=flow_control or FlowControl(),
+            allocate=allocate,
+            offset_store=offset_store,
+        )
+        self.group = self._settings.group
+        self._poll_timeout = poll_timeout
+        self._clock = clock or SystemClock()
+        self._opened: PollSession | None = None
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the consumer; `async with` does it for you. With subscriptions, it has its queues on return.
+
+        Raises ConnectFailed if no name server answers. A topic that does not exist yet is read once it does.
+        """
+        if self._opened is not None:
+            raise ClientError("this consumer is open already")
+        self._opened = PollSession(self._settings, self._clock)
+        try:
+            await self._opened.start()
+        except BaseException:
+            await self._close(commit_all=False)
+            raise
+
+    async def close(self) -> None:
+        """Commit what was handed out (with `auto_commit`), leave the group and stop."""
+        await self._close(commit_all=True)
+
+    async def _close(self, *, commit_all: bool) -> None:
+        session, self._opened = self._opened, None
+        if session is not None and not session.instance.forked:
+            await session.close(commit_all=commit_all)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an exception the last messages may not have been handled: those come again.
+        await self._close(commit_all=error is None)
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers and the other members know this consumer."""
+        return self._session.instance.client_id
+
+    @property
+    def _session(self) -> PollSession:
+        session = self._opened
+        if session is None:
+            raise ClientError("this consumer is not open: use it inside `async with`")
+        session.instance.check_process()
+        return session
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[MessageExt]:
+        """Return the next messages, `pull_batch` of them unless told otherwise; none if `timeout` passes first.
+
+        Raises AccessDenied if its account may not read a queue, and no other queue has messages.
+        """
+        session = self._session
+        session.handing_out.come_back()
+        most = self._settings.pull_batch if max_messages is None else max_messages
+        messages = session.handing_out.take(most)
+        if not messages:
+            with suppress(TimeoutError):
+                patience = self._poll_timeout if timeout is None else timeout
+                await wait_for(self._clock, session.handing_out.arrival.wait(), patience)
+            messages = session.handing_out.take(most)
+        session.handing_out.away_since = self._clock.now()
+        return messages
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> MessageExt:
+        """Return the next message, waiting for it as long as it takes; end when the consumer is closed."""
+        session = self._session
+        session.handing_out.come_back()
+        while not (messages := session.handing_out.take(1)):
+            if self._opened is not session:
+                raise StopAsyncIteration
+            await session.handing_out.arrival.wait()
+        session.handing_out.away_since = self._clock.now()
+        return messages[0]
+
+    async def commit(self) -> None:
+        """Commit all that was handed out before this call; on return the brokers have it."""
+        session = self._session
+        await session.commits.handed_out(session.assignment)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's committed offset of a queue, None if there is none."""
+        return await self._session.offsets.load(self._full_queue(queue))
+
+    # --- queues ------------------------------------------------------------------------------------------------------
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return all queues of a topic; raises NoRoute if there is no such topic."""
+        route = await self._session.instance.routes.find(self._full(topic))
+        return [self._bare_queue(queue) for queue in read_queues(self._full(topic), route)]
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that this consumer reads now."""
+        return sorted(self._bare_queue(held.queue) for held in self._session.assignment)
+
+    async def assign(self, queues: Iterable[MessageQueue], tags: Expression = EVERYTHING) -> None:
+        """Read just these queues; the consumer is no member of its group then, and only shares its offsets.
+
+        Not together with `subscriptions`.
+        """
+        session = self._session
+        if session.subscribed:
+            raise ClientError("this consumer has subscriptions: the group shares out its queues, assign() cannot")
+        await session.assign([self._full_queue(queue) for queue in queues], tags)
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Hand out nothing of these queues, and pull nothing more, until they are resumed."""
+        for queue in queues:
+            self._session.assignment.loop(self._full_queue(queue)).held.paused = True
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Go on with paused queues where they were."""
+        session = self._session
+        for queue in queues:
+            held = session.assignment.loop(self._full_queue(queue)).held
+            held.paused = False
+            held.room.set()
+            session.handing_out.note_messages(held)
+
+    def position(self, queue: MessageQueue) -> int | None:
+        """Return the offset of the next message to be handed out; None while it is not known where to start."""
+        return self._session.assignment.loop(self._full_queue(queue)).held.position
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at an offset; raises ClientError unless the queue is assigned and has that offset.
+
+        A commit after that obeys it, also backwards.
+        """
+        begin, end = await self._bounds(queue)
+        if not begin <= offset <= end:
+            raise ClientError(f"{queue} has offsets from {begin} to {end}, not {offset}")
+        await self._jump(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the first message that is still there."""
+        await self._jump(queue, (await self._bounds(queue))[0])
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on at the next message that will be stored."""
+        await self._jump(queue, (await self._bounds(queue))[1])
+
+    async def seek_to_time(self, queue: MessageQueue, time: datetime) -> None:
+        """Go on at the first message stored at or after a time; a datetime without a zone is local time."""
+        session, full = self._session, self._full_queue(queue)
+        session.assignment.loop(full)
+        address = (await session.instance.routes.find_reader(full)).address
+        offset = await first_offset_since(
+            session.instance.api, address, self.group, full.topic, full.queue_id, to_ms(time)
+        )
+        await self._jump(queue, offset)
+
+    async def _bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        session, full = self._session, self._full_queue(queue)
+        session.assignment.loop(full)
+        address = (await session.instance.routes.find_reader(full)).address
+        api = session.instance.api
+        begin = await api.min_offset(address, full.topic, full.queue_id)
+        return begin, await api.max_offset(address, full.topic, full.queue_id)
+
+    async def _jump(self, queue: MessageQueue, offset: int) -> None:
+        await self._session.assignment.loop(self._full_queue(queue)).restart_at(offset)
+
+    # --- namespaces --------------------------------------------------------------------------------------------------
+
+    def _full(self, topic: str) -> str:
+        return with_namespace(topic, self._namespace)
+
+    def _full_queue(self, queue: MessageQueue) -> MessageQueue:
+        return queue._replace(topic=self._full(queue.topic))
+
+    def _bare_queue(self, queue: MessageQueue) -> MessageQueue:
+        return queue._replace(topic=without_namespace(queue.topic, self._namespace))

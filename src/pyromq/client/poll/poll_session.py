@@ -1,0 +1,189 @@
+"""PollSession: the parts of a LitePullConsumer while it is open, and how they are joined."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pyromq.client.background import Periodic
+from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.consume.assigned_queue import PollQueue
+from pyromq.client.consume.assignment import Assignment
+from pyromq.client.consume.commits import Commits
+from pyromq.client.consume.fetch import PULL_LITE, PULL_MAY_WAIT, Fetcher, PullTerms
+from pyromq.client.consume.filter_support import FilterSupport
+from pyromq.client.consume.initial_offset import InitialOffset
+from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
+from pyromq.client.consume.pull_loop import PullLoop
+from pyromq.client.consume.running_info import consumer_properties, running_info
+from pyromq.client.consume.start_from import StartPoint, consume_from_where
+from pyromq.client.consume.subscriptions import Expression, Subscription, subscribe
+from pyromq.client.group.allocation import Allocate
+from pyromq.client.group.membership import Membership
+from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.poll.ready_messages import ReadyMessages
+from pyromq.client.push import in_progress
+from pyromq.clock import Clock
+from pyromq.errors import AccessDenied, BrokerError
+from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+
+logger = logging.getLogger(__name__)
+
+_BROKER_WAIT_MS = 20_000
+
+
+class PollSettings(Struct, frozen=True, kw_only=True):
+    """What a LitePullConsumer was told, checked."""
+
+    client: ClientConfig
+    group: str
+    subscriptions: dict[str, Subscription]
+    start: StartPoint
+    auto_commit: bool
+    auto_commit_interval: float
+    pull_batch: int
+    flow_control: FlowControl
+    allocate: Allocate
+    offset_store: OffsetStore | None
+
+
+class PollSession:
+    """One stay in a group: from joining it, or from the first queue assigned by hand, to leaving."""
+
+    def __init__(self, settings: PollSettings, clock: Clock) -> None:
+        self.settings = settings
+        self.instance = borrow_instance(settings.client, clock)
+        self._started_ms = now_ms = clock.now_ms()
+        self.subscriptions = {
+            topic: replace(subscription, version_ms=now_ms) for topic, subscription in settings.subscriptions.items()
+        }
+        api, routes = self.instance.api, self.instance.routes
+        self.offsets = settings.offset_store or BrokerOffsets(api, routes, settings.group)
+        self.commits = Commits(self.offsets)
+        self._clock = clock
+        self._beginning = InitialOffset(api, routes, self.offsets, settings.group, settings.start)
+        self._support = FilterSupport(api, routes, self.instance.client_id, settings.group)
+        self._fetcher = Fetcher(
+            api=api,
+            routes=routes,
+            group=settings.group,
+            subscriptions=self.subscriptions,
+            terms=PullTerms(flags=PULL_MAY_WAIT | PULL_LITE, wait_ms=_BROKER_WAIT_MS, batch=settings.pull_batch),
+            namespace=settings.client.namespace,
+            support=self._support,
+        )
+        self.handing_out = ReadyMessages(clock.now())
+        self.assignment = Assignment(self._new_loop, self._release)
+        self._membership = Membership(
+            self.instance,
+            settings.group,
+            topics=lambda: settings.subscriptions,
+            assign=self._assign_topic,
+            allocate=settings.allocate,
+        )
+        self._committing = Periodic("auto-commit", clock, settings.auto_commit_interval, self._commit_settled)
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether the group shares out the queues; otherwise the caller assigns them."""
+        return bool(self.settings.subscriptions)
+
+    async def start(self) -> None:
+        """Begin; join the group and take a first share of the queues if there are subscriptions."""
+        self.instance.start()
+        if self.settings.auto_commit:
+            self._committing.start()
+        if not self.subscribed:
+            return
+        await self._support.ensure_everywhere(self.subscriptions.values())
+        await self._membership.join(self)
+
+    async def close(self, *, commit_all: bool) -> None:
+        """Stop pulling, commit, leave the group, close the connections."""
+        await self._membership.stop()
+        await self._committing.stop()
+        self.handing_out.stop()
+        await self.assignment.stop()
+        if self.settings.auto_commit:
+            if commit_all:
+                self.handing_out.settle()
+            await self._commit_settled()
+        await self._membership.leave()
+        await return_instance(self.instance)
+
+    # --- as a member of the group ------------------------------------------------------------------------------------
+
+    def consumer_data(self) -> ConsumerData:
+        """Return what heartbeats say of this consumer."""
+        return ConsumerData(
+            group_name=self.settings.group,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            consume_from_where=consume_from_where(self.settings.start),
+            subscription_data_set=[self.subscriptions[topic].data() for topic in self.settings.subscriptions],
+        )
+
+    def members_changed(self) -> None:
+        """Hear that someone joined or left the group."""
+        self._membership.wake()
+
+    def progress(self, topic: str) -> dict[MessageQueue, int]:
+        """Return the offsets that the caller has come back from."""
+        return {held.queue: held.settled or 0 for held in self.assignment if held.queue.topic == topic}
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Return what goes on inside."""
+        name_servers = self.instance.api.name_servers.addresses
+        properties = consumer_properties(name_servers, ConsumeType.CONSUME_ACTIVELY, self._started_ms)
+        properties |= in_progress.away_property(self.handing_out.away_since)
+        return running_info(properties, self.subscriptions, self.assignment, None, self._clock.now())
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on as before: where to read is the caller's own decision, by seek()."""
+        logger.info("a reset of offsets was left to the caller of poll() group=%s", self.settings.group)
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """Refuse: there is no listener to give a message to."""
+        raise BrokerError(f"the consumer of group {self.settings.group} polls and has no listener")
+
+    # --- queues ------------------------------------------------------------------------------------------------------
+
+    async def assign(self, queues: Iterable[MessageQueue], expression: Expression) -> None:
+        """Read these queues, and no others, whatever the group does."""
+        queues = list(queues)
+        now_ms = self._clock.now_ms()
+        wanted = {topic: subscribe(topic, expression, now_ms) for topic in {queue.topic for queue in queues}}
+        await self._support.ensure_everywhere(wanted.values())
+        self.subscriptions.update(wanted)
+        await self.assignment.replace(queues)
+
+    async def _assign_topic(self, topic: str, queues: list[MessageQueue]) -> bool:
+        await self.assignment.replace(queues, topic)
+        return True
+
+    def _new_loop(self, queue: MessageQueue) -> PullLoop[PollQueue]:
+        return PullLoop(
+            PollQueue(queue),
+            self._fetcher,
+            self.settings.flow_control,
+            self._clock,
+            begin=self._beginning.begin,
+            on_messages=self.handing_out.note_messages,
+            on_failure=self._pull_failed,
+        )
+
+    def _pull_failed(self, error: Exception) -> None:
+        self.instance.refresh_soon()
+        if isinstance(error, AccessDenied):
+            self.handing_out.refuse(error)
+
+    async def _release(self, held: PollQueue) -> None:
+        self.handing_out.forget(held)
+        if self.settings.auto_commit:
+            await self.commits.release(held)
+
+    async def _commit_settled(self) -> bool:
+        return await self.commits.settled(self.assignment)

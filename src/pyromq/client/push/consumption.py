@@ -1,0 +1,259 @@
+"""Consuming: the listener gets some messages of a queue, and what it says about them is done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from msgspec import Struct
+
+from pyromq.client.consume.blocked_queues import blocked_by
+from pyromq.client.consume.consumer_stats import ConsumerStats
+from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.hooks import ConsumeContext, ConsumeHook, run_hooks
+from pyromq.client.push.listener import ListenerCall
+from pyromq.client.push.outcomes import (
+    COMMIT,
+    ROLLBACK,
+    Ack,
+    Action,
+    DeadLetter,
+    RetryLater,
+    Suspend,
+    Verdict,
+    cause_of,
+    judge,
+)
+from pyromq.client.push.send_back import SendBack
+from pyromq.client.push.workers import Job
+from pyromq.clock import Clock
+from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumeResult
+from pyromq.protocol.messages.message import MessageExt
+
+logger = logging.getLogger(__name__)
+
+AGAIN_FROM_MEMORY = 5.0  # seconds, when a message could not be sent back
+_SHORTEST_REST = 0.01
+_MANY_CAUSES = 1000
+
+SUCCESS, FAILED, EXCEPTION, TIME_OUT = "SUCCESS", "FAILED", "EXCEPTION", "TIME_OUT"
+
+
+class ConsumeSettings(Struct, frozen=True, kw_only=True):
+    """What a consumer was told about its listener."""
+
+    group: str
+    timeout: float
+    max_reconsume: int | None = None
+    """How often an orderly queue may try a message before it is given up; None: for ever."""
+    rest: float = 1.0
+    """Seconds that an orderly queue rests after a failure, unless the listener says otherwise."""
+    needs_lock: bool = False
+    """Whether only the holder of a queue's lock may consume it."""
+
+
+class Consumption(ABC):
+    """Calls the listener and judges how it ended; without `send_back`, as in broadcasting, what fails is dropped."""
+
+    def __init__(
+        self,
+        settings: ConsumeSettings,
+        call: ListenerCall,
+        clock: Clock,
+        *,
+        send_back: SendBack | None,
+        stats: ConsumerStats,
+        hooks: Sequence[ConsumeHook],
+        offer: Callable[[ProcessQueue], None],
+    ) -> None:
+        self._settings = settings
+        self._call = call
+        self._clock = clock
+        self._send_back = send_back
+        self._stats = stats
+        self._before = [hook.before for hook in hooks]
+        self._after = [hook.after for hook in hooks]
+        self._offer = offer
+        self._causes: set[str] = set()
+        self._odd_returns = False
+
+    async def consume(self, job: Job) -> None:
+        """Have the messages of a job consumed."""
+        held, messages = job.held, job.messages
+        started = perf_counter()
+        outcome = await (self._listen_with_hooks(job) if self._before else self.listen(job))
+        seconds = perf_counter() - started
+        if outcome is None or outcome is COMMIT:  # nearly always
+            held.finish(messages)
+            self._stats.count_job(held.queue.topic, seconds, len(messages), 0)
+        else:
+            verdict = self._judge(job, outcome)
+            self._stats.count_job(held.queue.topic, seconds, verdict.acknowledged, len(messages) - verdict.acknowledged)
+            held.finish(messages[: verdict.acknowledged])
+            if verdict.action is not Action.NOTHING and not held.released:
+                await self._settle(held, messages[verdict.acknowledged :], verdict)
+        held.consumed_at = self._clock.now()
+
+    async def listen(self, job: Job) -> object:
+        """Return what the listener returned, or raised."""
+        job.listening = True
+        try:
+            return await self._call(job.messages)
+        except asyncio.CancelledError:
+            if not job.timed_out:
+                raise
+            return TimeoutError(f"the listener did not end within {self._settings.timeout:g} s")
+        except Exception as error:
+            return error
+        finally:
+            job.listening = False
+            if job.timed_out and (task := asyncio.current_task()):
+                task.uncancel()
+
+    async def _listen_with_hooks(self, job: Job) -> object:
+        context = ConsumeContext(group=self._settings.group, queue=job.held.queue, messages=list(job.messages))
+        run_hooks(self._before, context)
+        try:
+            outcome = await self.listen(job)
+        except BaseException as error:  # cancelled, for the consumer closes: the message comes again
+            context.error, context.status = error, EXCEPTION
+            raise
+        else:
+            context.error = outcome if isinstance(outcome, BaseException) else None
+            context.status = _status(job, outcome)
+            return outcome
+        finally:
+            run_hooks(self._after, context)
+
+    def _judge(self, job: Job, outcome: object) -> Verdict:
+        verdict = judge(len(job.messages), outcome)
+        if verdict.action is Action.NOTHING:
+            if not isinstance(outcome, Ack) and not self._odd_returns:
+                self._odd_returns = True
+                logger.warning("the listener of group=%s returned %r: that acknowledges", self._settings.group, outcome)
+        elif verdict.error is not None and not isinstance(verdict.error, RetryLater | DeadLetter | Suspend):
+            self._say(job.messages[0], verdict)
+        return verdict
+
+    def _say(self, message: MessageExt, verdict: Verdict) -> None:
+        """Log a failure, the first of its kind with its traceback."""
+        is_new = verdict.cause not in self._causes
+        if len(self._causes) >= _MANY_CAUSES:
+            self._causes.clear()
+        self._causes.add(verdict.cause)
+        logger.warning(
+            "the listener of group=%s failed message=%s topic=%s times=%d: %s",
+            self._settings.group, message.message_id, message.topic, message.reconsume_times + 1, verdict.cause,
+            exc_info=verdict.error if is_new else None,
+        )  # fmt: skip
+
+    def _drop(self, held: ProcessQueue, messages: Sequence[MessageExt], verdict: Verdict) -> None:
+        for message in messages:
+            logger.warning(
+                "message=%s dropped: group=%s is broadcasting, where nothing comes again (%s)",
+                message.message_id, self._settings.group, verdict.cause,
+            )  # fmt: skip
+        held.finish(messages)
+
+    @abstractmethod
+    async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
+        """Do what the verdict says with the messages that were not acknowledged."""
+
+
+def _status(job: Job, outcome: object) -> str:
+    if job.timed_out:
+        return TIME_OUT
+    if isinstance(outcome, RetryLater | DeadLetter | Suspend):
+        return FAILED
+    if isinstance(outcome, BaseException):
+        return EXCEPTION
+    return SUCCESS if judge(len(job.messages), outcome).action is Action.NOTHING else FAILED
+
+
+class ConcurrentConsumption(Consumption):
+    """What was not taken goes back to the broker; what cannot go back comes again from memory."""
+
+    async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
+        if self._send_back is None:
+            self._drop(held, rest, verdict)
+            return
+        sent = await asyncio.gather(*[self._send_back.send(message, held.queue, verdict) for message in rest])
+        held.finish([message for message, done in zip(rest, sent, strict=True) if done])
+        kept = [message for message, done in zip(rest, sent, strict=True) if not done]
+        if kept:
+            for message in kept:
+                message.reconsume_times += 1
+            self._clock.call_later(AGAIN_FROM_MEMORY, self._again, held, kept)
+
+    def _again(self, held: ProcessQueue, messages: list[MessageExt]) -> None:
+        held.put_back(messages)
+        self._offer(held)
+
+
+class OrderlyConsumption(Consumption):
+    """What was not taken comes again first, after the queue has rested: nothing overtakes it."""
+
+    async def consume(self, job: Job) -> None:
+        """Have the messages of a job consumed, unless the queue's lock is lost."""
+        held = job.held
+        if self._settings.needs_lock and self._clock.now() >= held.lock_expires:
+            held.locked = False  # whoever renews it sets it again
+            held.put_back(job.messages)
+            return
+        await super().consume(job)
+
+    async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
+        if verdict.action is not Action.ROLL_BACK:
+            rest = await self._give_up(held, rest, verdict)
+            for message in rest:
+                message.reconsume_times += 1
+        if rest:
+            held.blocked = blocked_by(rest[0], held.queue, verdict.cause, self._clock.now(), held.blocked)
+            held.put_back(rest)
+            held.resting = True
+            delay = self._settings.rest if verdict.delay is None else max(verdict.delay, _SHORTEST_REST)
+            self._clock.call_later(delay, self._wake, held)
+
+    async def _give_up(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> list[MessageExt]:
+        """Make dead letters of those that were tried often enough; return the others."""
+        limit = self._settings.max_reconsume
+        lost = [
+            message
+            for message in rest
+            if verdict.action is Action.GIVE_UP or (limit is not None and message.reconsume_times >= limit)
+        ]
+        if self._send_back is None:
+            self._drop(held, lost, verdict)
+            return [message for message in rest if message not in lost]
+        gone = [message for message in lost if await self._send_back.bury(message, held.queue, verdict.cause)]
+        held.finish(gone)
+        return [message for message in rest if message not in gone]
+
+    def _wake(self, held: ProcessQueue) -> None:
+        held.resting = False
+        self._offer(held)
+
+
+def direct_result(outcome: object, seconds: float, *, orderly: bool) -> ConsumeMessageDirectlyResult:
+    """Return RocketMQ's word for what a listener returned or raised."""
+    result = _result(outcome)
+    return ConsumeMessageDirectlyResult(
+        order=orderly,
+        auto_commit=True,
+        consume_result=result,
+        remark=cause_of(outcome) if isinstance(outcome, BaseException) else None,
+        spent_time_mills=int(seconds * 1000),
+    )
+
+
+def _result(outcome: object) -> ConsumeResult:
+    if outcome is COMMIT:
+        return ConsumeResult.CR_COMMIT
+    if outcome is ROLLBACK:
+        return ConsumeResult.CR_ROLLBACK
+    if isinstance(outcome, BaseException) and not isinstance(outcome, RetryLater | DeadLetter | Suspend):
+        return ConsumeResult.CR_THROW_EXCEPTION
+    return ConsumeResult.CR_SUCCESS if judge(1, outcome).action is Action.NOTHING else ConsumeResult.CR_LATER

@@ -1,0 +1,255 @@
+"""PushConsumer: a listener is called with every message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.consume.blocked_queues import BlockedQueue
+from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.start_from import StartFrom, check_start_from
+from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe_all
+from pyromq.client.group.allocation import Allocate, allocate_averagely
+from pyromq.client.hooks import ConsumeHook
+from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.push.listener import Listener, takes_batches
+from pyromq.client.push.push_session import PushSession
+from pyromq.client.push.push_settings import PushSettings
+from pyromq.client.trace.config import Trace, chosen_trace
+from pyromq.client.trace.dispatcher import TraceCounts
+from pyromq.client.trace.tracing import Tracing
+from pyromq.clock import Clock, SystemClock
+from pyromq.errors import ClientError
+from pyromq.protocol.acl import Credentials
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
+
+CONSUME_TIMEOUT = timedelta(minutes=15)
+_BROADCASTING_NAME = "DEFAULT"  # the same after a restart: the offsets are kept under it, as Java's clients do
+
+
+class PushConsumer:
+    """Calls a listener with every message of some topics; the queues are shared out among all consumers of the group.
+
+    >>> async def bill(message: MessageExt) -> None: ...
+    >>> async with PushConsumer("billing", "127.0.0.1:9876", {"orders": "created || paid"}, bill) as consumer:
+    ...     await consumer.run()
+
+    Returning from the listener acknowledges. Raising, or RetryLater, has the message come again; DeadLetter gives it
+    up. A listener annotated `list[MessageExt]` gets up to `batch_size` messages and may return Ack(first=n). With
+    `orderly` each queue's messages come one after the other, and a failure holds up its queue. With `broadcasting`
+    every member gets all messages, each once. Plain listeners run on threads, up to `concurrency` of them at a time.
+    `trace` writes message traces and OpenTelemetry spans.
+
+    A message may come more than once, after a failure or a crash. It consumes while it is open; `run()` waits.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        subscriptions: Mapping[str, Expression] | None = None,
+        listener: Listener | None = None,
+        *,
+        orderly: bool = False,
+        broadcasting: bool = False,
+        start_from: StartFrom = "latest",
+        concurrency: int = 20,
+        batch_size: int = 1,
+        pull_batch: int = 32,
+        pull_interval: float = 0.0,
+        rate: float | None = None,
+        max_reconsume: int | None = None,
+        consume_timeout: timedelta | float = CONSUME_TIMEOUT,
+        flow_control: FlowControl | None = None,
+        allocate: Allocate = allocate_averagely,
+        hooks: Sequence[ConsumeHook] = (),
+        trace: bool | Trace = False,
+        offset_store: OffsetStore | None = None,
+        namespace: str | None = None,
+        credentials: Credentials | None = None,
+        instance_name: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if listener is None or not callable(listener):
+            raise ClientError("a PushConsumer needs a listener, a function that takes a message")
+        if group == DEFAULT_CONSUMER_GROUP:
+            raise ClientError(f"the group name {group} is reserved; choose one of your own")
+        check_group(group)
+        _check_numbers(listener, concurrency, batch_size, pull_batch, pull_interval, rate, max_reconsume)
+        self._namespace = namespace
+        self._clock = clock or SystemClock()
+        name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
+        client = ClientConfig(namesrv=namesrv, instance_name=name, namespace=namespace, credentials=credentials)
+        self.group = with_namespace(group, namespace)
+        chosen = chosen_trace(trace)
+        self._tracing = Tracing(chosen, client, self.group, "CONSUME", self._clock) if chosen else None
+        self._spans = self._tracing.consume_spans(broadcasting=broadcasting) if self._tracing else None
+        self._settings = PushSettings(
+            client=client,
+            group=self.group,
+            subscriptions=subscribe_all(subscriptions or {}, namespace),
+            listener=listener,
+            start=check_start_from(start_from),
+            orderly=orderly,
+            broadcasting=broadcasting,
+            concurrency=concurrency,
+            batch_size=batch_size,
+            pull_batch=pull_batch,
+            pull_interval=pull_interval,
+            rate=rate,
+            max_reconsume=max_reconsume,
+            consume_timeout=_timeout(consume_timeout),
+            flow_control=flow_control or FlowControl(),
+            allocate=allocate,
+            hooks=(*hooks, *self._own_hooks()),
+            offset_store=offset_store,
+        )
+        self._opened: PushSession | None = None
+        self._closed = asyncio.Event()
+
+    def _own_hooks(self) -> list[ConsumeHook]:
+        hooks = self._tracing.consume_hooks() if self._tracing else []
+        return hooks if self._spans is None else [*hooks, self._spans]
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the consumer and begin to consume; `async with` does it for you.
+
+        Raises ConnectFailed if no name server answers. A topic that does not exist yet is read once it does.
+        """
+        if self._opened is not None:
+            raise ClientError("this consumer is open already")
+        self._closed.clear()
+        self._opened = PushSession(self._settings, self._clock)
+        if self._tracing is not None:
+            self._tracing.open()
+        if self._spans is not None:
+            self._spans.opened(self._opened.instance.client_id)
+        try:
+            await self._opened.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def run(self) -> None:
+        """Wait until this is cancelled, or the consumer is closed."""
+        _ = self._session
+        await self._closed.wait()
+
+    async def close(self) -> None:
+        """Let the listener finish what it has in hand, commit it, leave the group and stop.
+
+        A listener that needs more than 30 s for that is cancelled; its messages come again, elsewhere.
+        """
+        session, self._opened = self._opened, None
+        self._closed.set()
+        if session is not None and not session.instance.forked:
+            await session.close()
+            if self._tracing is not None:
+                await self._tracing.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers and the other members know this consumer."""
+        return self._session.instance.client_id
+
+    @property
+    def trace_counts(self) -> TraceCounts:
+        """What became of the trace records that this consumer wrote."""
+        return self._tracing.counts if self._tracing else TraceCounts()
+
+    @property
+    def _session(self) -> PushSession:
+        session = self._opened
+        if session is None:
+            raise ClientError("this consumer is not open: use it inside `async with`")
+        session.instance.check_process()
+        return session
+
+    # --- while it runs -----------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Give the listener nothing more, and pull nothing, until it is resumed; its queues stay its own."""
+        self._session.pause()
+
+    def resume(self) -> None:
+        """Go on where it was paused."""
+        self._session.resume()
+
+    async def commit(self) -> None:
+        """Commit now what is consumed, instead of within 5 s; on return the brokers have it."""
+        session = self._session
+        await session.commits.finished(session.assignment)
+
+    async def subscribe(self, topic: str, expression: Expression = "*") -> None:
+        """Consume one topic more, or with another filter; all members of the group should do the same."""
+        session = self._session
+        subscription = subscribe(with_namespace(topic, self._namespace), expression, self._clock.now_ms())
+        await session.subscribe(subscription)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Consume a topic no more."""
+        await self._session.unsubscribe(with_namespace(topic, self._namespace))
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that this consumer has now, without those that messages come again from."""
+        session = self._session
+        queues = [held.queue for held in session.assignment if held.queue.topic != session.retry_topic]
+        return sorted(self._bare(queue) for queue in queues)
+
+    @property
+    def blocked(self) -> list[BlockedQueue]:
+        """The queues that do not go on, with `orderly`: each with the message that its listener fails with."""
+        return [replace(found, queue=self._bare(found.queue)) for found in self._session.blocked]
+
+    def _bare(self, queue: MessageQueue) -> MessageQueue:
+        return queue._replace(topic=without_namespace(queue.topic, self._namespace))
+
+
+def _check_numbers(
+    listener: Listener,
+    concurrency: int,
+    batch_size: int,
+    pull_batch: int,
+    pull_interval: float,
+    rate: float | None,
+    max_reconsume: int | None,
+) -> None:
+    for name, value, low, high in (
+        ("concurrency", concurrency, 1, 1000),
+        ("batch_size", batch_size, 1, 1024),
+        ("pull_batch", pull_batch, 1, 1024),
+        ("pull_interval", pull_interval, 0, 65.535),
+        ("max_reconsume", max_reconsume, 0, 2**31 - 1),
+    ):
+        if value is not None and not low <= value <= high:
+            raise ClientError(f"{name} must lie between {low} and {high}, and is {value}")
+    if rate is not None and rate <= 0:
+        raise ClientError(f"rate is a number of messages a second, not {rate}")
+    if batch_size > 1 and not takes_batches(listener):
+        raise ClientError("batch_size needs a listener whose parameter is annotated list[MessageExt]")
+
+
+def _timeout(timeout: timedelta | float) -> float:
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    if seconds <= 0:
+        raise ClientError(f"consume_timeout is a time, not {timeout}")
+    return seconds

@@ -1,0 +1,335 @@
+"""PushSession: the parts of a PushConsumer while it is open, and how they are joined."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextvars import copy_context
+from time import perf_counter
+
+from msgspec.structs import replace
+
+from pyromq.client.background import Periodic
+from pyromq.client.consume.assignment import Assignment
+from pyromq.client.consume.blocked_queues import BlockedQueue, blocked_property
+from pyromq.client.consume.commits import Commits
+from pyromq.client.consume.consumer_stats import SAMPLE_INTERVAL, ConsumerStats
+from pyromq.client.consume.fetch import PULL_MAY_WAIT, Fetcher, PullTerms
+from pyromq.client.consume.filter_support import FilterSupport
+from pyromq.client.consume.initial_offset import InitialOffset
+from pyromq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, default_offsets_path
+from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.consume.pull_loop import PullLoop
+from pyromq.client.consume.running_info import consumer_properties, running_info
+from pyromq.client.consume.start_from import consume_from_where
+from pyromq.client.consume.subscriptions import Subscription
+from pyromq.client.group.membership import Membership
+from pyromq.client.group.ownership import Ownership
+from pyromq.client.group.queue_locks import RENEWAL_INTERVAL, QueueLocks
+from pyromq.client.hooks import accepted_by
+from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.push import in_progress
+from pyromq.client.push.consumption import (
+    ConcurrentConsumption,
+    ConsumeSettings,
+    Consumption,
+    OrderlyConsumption,
+    direct_result,
+)
+from pyromq.client.push.listener import bind
+from pyromq.client.push.listener_threads import ListenerThreads
+from pyromq.client.push.push_settings import PushSettings
+from pyromq.client.push.send_back import SendBack
+from pyromq.client.push.workers import Job, Workers
+from pyromq.client.reply.replier import Replier
+from pyromq.clock import Clock
+from pyromq.protocol.bodies import (
+    ConsumeMessageDirectlyResult,
+    ConsumerData,
+    ConsumerRunningInfo,
+    ConsumeType,
+    MessageModel,
+)
+from pyromq.protocol.messages.message import MessageExt, MessageQueue, reply_channel
+from pyromq.protocol.names import retry_topic
+from pyromq.protocol.tag_filter import EVERYTHING
+
+logger = logging.getLogger(__name__)
+
+COMMIT_INTERVAL = 5.0
+CLOSE_PATIENCE = 30.0
+_BROKER_WAIT_MS = 15_000
+_LONGEST_TIMEOUT_CHECK = 60.0
+
+
+class PushSession:
+    """One stay of a PushConsumer in its group."""
+
+    def __init__(self, settings: PushSettings, clock: Clock) -> None:
+        self.settings = settings
+        self.instance = borrow_instance(settings.client, clock)
+        self.retry_topic = retry_topic(settings.group)
+        self.paused = False
+        self._started_ms = clock.now_ms()
+        self.subscriptions = self._subscriptions(self._started_ms)
+        self._clock = clock
+        self.offsets = settings.offset_store or self._own_offsets()
+        self.commits = Commits(self.offsets)
+        self.stats = ConsumerStats(clock.now())
+        self._join_parts()
+        self._join_consumption()
+        self._tasks = [
+            Periodic("commit", clock, COMMIT_INTERVAL, self._commit),
+            Periodic("lock renewal", clock, RENEWAL_INTERVAL, self._renew),
+            Periodic("statistics", clock, SAMPLE_INTERVAL, self._sample),
+            Periodic("consume time-out", clock, self._timeout_check_interval(), self._expire),
+        ]
+
+    # --- how it is joined --------------------------------------------------------------------------------------------
+
+    def _subscriptions(self, now_ms: int) -> dict[str, Subscription]:
+        wanted = {topic: replace(kept, version_ms=now_ms) for topic, kept in self.settings.subscriptions.items()}
+        if not self.settings.broadcasting:
+            wanted[self.retry_topic] = Subscription(self.retry_topic, EVERYTHING, version_ms=now_ms)
+        return wanted
+
+    def _own_offsets(self) -> OffsetStore:
+        group = self.settings.group
+        if self.settings.broadcasting:
+            return LocalOffsets(default_offsets_path(self.instance.client_id, group))
+        return BrokerOffsets(self.instance.api, self.instance.routes, group)
+
+    def _join_parts(self) -> None:
+        settings, instance = self.settings, self.instance
+        api, routes, group = instance.api, instance.routes, settings.group
+        self.support = FilterSupport(api, routes, instance.client_id, group)
+        self.fetcher = Fetcher(
+            api=api,
+            routes=routes,
+            group=group,
+            subscriptions=self.subscriptions,
+            terms=PullTerms(
+                flags=PULL_MAY_WAIT,
+                wait_ms=_BROKER_WAIT_MS,
+                batch=settings.pull_batch,
+                commits=not settings.broadcasting and settings.offset_store is None,
+                own_filters=False,
+            ),
+            namespace=settings.client.namespace,
+            accept=accepted_by(settings.hooks),
+            support=self.support,
+            observe=self.stats.count_pull,
+        )
+        self.membership = Membership(
+            instance,
+            group,
+            topics=lambda: self.subscriptions,
+            assign=self._assign_topic,
+            allocate=None if settings.broadcasting else settings.allocate,
+        )
+        locks = None if settings.broadcasting else QueueLocks(api, routes, group, instance.client_id, self._clock)
+        self._ownership = Ownership(
+            locks,
+            self.offsets,
+            self.commits,
+            InitialOffset(api, routes, self.offsets, group, settings.start),
+            self._clock,
+            strict=settings.orderly,
+            is_orphan=self.membership.is_orphan,
+            resume=self._resume,
+        )
+        self.assignment: Assignment[ProcessQueue] = Assignment(self._new_loop, self._ownership.release)
+
+    def _join_consumption(self) -> None:
+        settings, api, routes = self.settings, self.instance.api, self.instance.routes
+        self.context = copy_context()  # what listeners see
+        self.context.run(reply_channel.set, Replier(api, routes, self._clock))
+        self._threads = ListenerThreads()
+        kind: type[Consumption] = OrderlyConsumption if settings.orderly else ConcurrentConsumption
+        send_back = SendBack(
+            api, routes, settings.group, max_reconsume=settings.max_reconsume, namespace=settings.client.namespace
+        )
+        self.consumption = kind(
+            ConsumeSettings(
+                group=settings.group,
+                timeout=settings.consume_timeout,
+                max_reconsume=settings.max_reconsume,
+                needs_lock=settings.orderly and not settings.broadcasting,
+            ),
+            bind(settings.listener, self._threads),
+            self._clock,
+            send_back=None if settings.broadcasting else send_back,
+            stats=self.stats,
+            hooks=settings.hooks,
+            offer=lambda held: self.workers.offer(held),
+        )
+        self.workers = Workers(
+            self.consumption.consume,
+            self._clock,
+            self.context,
+            concurrency=settings.concurrency,
+            batch_size=settings.batch_size,
+            rate=settings.rate,
+        )
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group, take a first share of the queues and begin to consume."""
+        self.instance.start()
+        await self.support.ensure_everywhere(self.subscriptions.values())
+        await self.membership.join(self)
+        for task in self._tasks:
+            task.start()
+
+    async def close(self) -> None:
+        """Let what is in hand end, commit it, and leave the group; only then do others take over."""
+        try:
+            self.workers.stop()
+            await self.membership.stop()
+            await self.assignment.stop()
+            await self.workers.close(CLOSE_PATIENCE)
+            for task in self._tasks:
+                await task.stop()
+            await self.commits.settled(self.assignment)
+            await self._ownership.close(self.assignment)
+            await self.membership.leave()
+        finally:
+            self._threads.close()
+            await return_instance(self.instance)
+
+    async def subscribe(self, subscription: Subscription) -> None:
+        """Consume a topic too, or by another filter."""
+        await self.support.ensure_everywhere([subscription])
+        self.subscriptions[subscription.topic] = subscription
+        await self.membership.look_up(subscription.topic)
+        await self.instance.heartbeats.beat()
+        self.membership.wake()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Give up a topic's queues, committed."""
+        self.subscriptions.pop(topic, None)
+        await self.assignment.replace([], topic)
+        await self.instance.heartbeats.beat()
+
+    def pause(self) -> None:
+        """Hand out nothing more, and pull nothing."""
+        self.paused = True
+        for held in self.assignment:
+            held.paused = True
+
+    def resume(self) -> None:
+        """Go on where it was paused."""
+        self.paused = False
+        for held in self.assignment:
+            held.paused = False
+            held.room.set()
+            self.workers.offer(held)
+
+    # --- as a member of the group ------------------------------------------------------------------------------------
+
+    def consumer_data(self) -> ConsumerData:
+        """Return what heartbeats say of this consumer."""
+        broadcasting = self.settings.broadcasting
+        return ConsumerData(
+            group_name=self.settings.group,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=MessageModel.BROADCASTING if broadcasting else MessageModel.CLUSTERING,
+            consume_from_where=consume_from_where(self.settings.start),
+            subscription_data_set=[subscription.data() for subscription in self.subscriptions.values()],
+        )
+
+    def members_changed(self) -> None:
+        """Hear that someone joined or left the group."""
+        self.membership.wake()
+
+    def progress(self, topic: str) -> dict[MessageQueue, int]:
+        """Return the offsets up to which a topic's queues are consumed."""
+        return {held.queue: held.settled or 0 for held in self.assignment if held.queue.topic == topic}
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Return what goes on inside."""
+        properties = consumer_properties(
+            self.instance.api.name_servers.addresses,
+            ConsumeType.CONSUME_PASSIVELY,
+            self._started_ms,
+            orderly=self.settings.orderly,
+            threads=self.settings.concurrency,
+        )
+        properties |= blocked_property(self.blocked) | in_progress.as_property(self.workers.jobs)
+        return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock.now())
+
+    @property
+    def blocked(self) -> list[BlockedQueue]:
+        """The orderly queues that a failing message holds up."""
+        return [held.blocked for held in self.assignment if held.blocked is not None]
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets, and commit them; what is in hand counts no more."""
+        for queue, offset in offsets.items():
+            if queue not in self.assignment or offset < 0:
+                continue
+            logger.info("offset of %s reset to %d by an operator", queue, offset)
+            loop = self.assignment.loop(queue)
+            if loop.held.next_pull is None:  # not begun: it will begin there
+                await self.offsets.commit(queue, offset)
+            else:
+                await loop.restart_at(offset)
+                await self.commits.settled([loop.held])
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """Give one message to the listener, beside all others."""
+        self.fetcher.show_as_sent(message)
+        job = Job(ProcessQueue(message.queue), [message], self._clock.now())
+        started = perf_counter()
+        outcome = await asyncio.create_task(self.consumption.listen(job), context=self.context.copy())
+        return direct_result(outcome, perf_counter() - started, orderly=self.settings.orderly)
+
+    # --- queues ------------------------------------------------------------------------------------------------------
+
+    async def _assign_topic(self, topic: str, queues: list[MessageQueue]) -> bool:
+        if topic not in self.subscriptions:  # unsubscribed meanwhile
+            queues = []
+        free = [queue for queue in queues if not self._ownership.is_leaving(queue)]
+        await self.assignment.replace(free, topic)
+        return len(free) == len(queues)
+
+    def _new_loop(self, queue: MessageQueue) -> PullLoop[ProcessQueue]:
+        held = ProcessQueue(queue, orderly=self.settings.orderly)
+        held.paused = self.paused
+        return PullLoop(
+            held,
+            self.fetcher,
+            self.settings.flow_control,
+            self._clock,
+            begin=self._ownership.begin,
+            on_messages=self.workers.offer,
+            on_failure=lambda error: self.instance.refresh_soon(),
+            interval=self.settings.pull_interval,
+        )
+
+    async def _resume(self, held: ProcessQueue, offset: int | None) -> None:
+        if offset is not None:
+            await self.assignment.loop(held.queue).restart_at(offset)
+        self.workers.offer(held)
+
+    # --- what happens by itself --------------------------------------------------------------------------------------
+
+    async def _commit(self) -> bool:
+        return await self.commits.settled(self.assignment)
+
+    async def _renew(self) -> bool:
+        return await self._ownership.renew(self.assignment)
+
+    async def _sample(self) -> bool:
+        self.stats.sample(self._clock.now())
+        return True
+
+    async def _expire(self) -> bool:
+        # In an orderly queue nothing may overtake a message, however long its listener takes.
+        self.workers.expire(self.settings.consume_timeout, cancel=not self.settings.orderly)
+        return True
+
+    def _timeout_check_interval(self) -> float:
+        return min(self.settings.consume_timeout / 4, _LONGEST_TIMEOUT_CHECK)

@@ -1,0 +1,63 @@
+"""Commits: one after the other, only where something changed, and a failure of one broker holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pyromq.client.consume.commits import Commits
+from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.errors import ConnectFailed
+from pyromq.protocol.messages.message import MessageQueue
+
+
+class Store:
+    """Notes what it is told, how many calls overlap, and fails for one broker."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, int, int]] = []
+        self.most_at_once = 0
+        self._now = 0
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        return None
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        await asyncio.sleep(0)
+        self._now -= 1
+        if queue.broker_name == "down":
+            raise ConnectFailed("as the test wants it")
+        self.kept.append((queue.broker_name, queue.queue_id, offset))
+
+
+def held_queues(broker_name: str) -> list[ProcessQueue]:
+    queues = [ProcessQueue(MessageQueue("t", broker_name, number)) for number in range(3)]
+    for held in queues:
+        held.start_at(5)
+    return queues
+
+
+async def test_commits_go_one_after_the_other_whoever_asks_for_them() -> None:
+    store = Store()
+    commits = Commits(store)
+    up, other = held_queues("up"), held_queues("other")
+    await asyncio.gather(commits.settled(up), commits.finished(other), commits.release(held_queues("third")[0]))
+    assert store.most_at_once == 1
+    assert len(store.kept) == 7
+
+
+async def test_what_did_not_change_is_not_committed_again() -> None:
+    store = Store()
+    commits = Commits(store)
+    queues = held_queues("up")
+    assert await commits.settled(queues)
+    queues[1].start_at(9)
+    assert await commits.settled(queues)
+    assert store.kept == [("up", 0, 5), ("up", 1, 5), ("up", 2, 5), ("up", 1, 9)]
+
+
+async def test_a_broker_that_is_down_holds_up_no_other() -> None:
+    store = Store()
+    assert not await Commits(store).settled([*held_queues("down"), *held_queues("up")])
+    assert store.kept == [("up", 0, 5), ("up", 1, 5), ("up", 2, 5)]
