@@ -30,7 +30,7 @@ from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
-    from pyromq.client.admin_blocking import AdminClient
+    from pyromq.admin.blocking_client import AdminClient
 
 __all__ = ["AdminClient", "LitePullConsumer", "Portal", "Producer", "PushConsumer", "TransactionProducer"]
 
@@ -38,7 +38,7 @@ __all__ = ["AdminClient", "LitePullConsumer", "Portal", "Producer", "PushConsume
 def __getattr__(name: str) -> object:
     if name != "AdminClient":  # loaded on first use: the workers of Spark start often, and look after nothing
         raise AttributeError(f"module 'pyromq.blocking' has no attribute {name!r}")
-    value = globals()[name] = import_module("pyromq.client.admin_blocking").AdminClient
+    value = globals()[name] = import_module("pyromq.admin.blocking_client").AdminClient
     return value
 
 

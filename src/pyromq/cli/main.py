@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import pyromq
-from pyromq.cli.settings import start_logging
+from pyromq.cli.server_settings import start_logging
 from pyromq.errors import PyroMQError
 
 # Verb -> the module of its family, loaded when the verb is used: `send` needs no broker and no web server.
@@ -21,8 +21,8 @@ VERBS = {
     "up": "servers",
     "namesrv": "servers",
     "broker": "servers",
-    "send": "messages",
-    "tail": "messages",
+    "send": "send",
+    "tail": "send",
     "message": "message",
     "bench": "bench",
     "store": "store",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from pyromq.admin.groups.admin_calls import GroupAdminCalls
 from pyromq.blocking import Portal
-from pyromq.client.admin_groups_calls import GroupAdminCalls
 from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import MASTER_ID

@@ -18,10 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pyromq.cli.connect import filled_ranges, find_target
-from pyromq.cli.end_to_end import EndToEnd
-from pyromq.cli.load import PullSlot, SendSlot, Slot, Tally, drive
-from pyromq.cli.settings import namesrv_addresses
+from pyromq.cli.bench.bench_target import filled_ranges, find_target
+from pyromq.cli.bench.end_to_end import EndToEnd
+from pyromq.cli.bench.load_generator import LoadCounts, PullSlot, SendSlot, Slot, drive
+from pyromq.cli.server_settings import namesrv_addresses
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
@@ -40,7 +40,7 @@ BrokerPid = Annotated[
 ]
 
 
-class Outcome(msgspec.Struct):
+class BenchResult(msgspec.Struct):
     """What one run measured."""
 
     messages: int
@@ -156,7 +156,7 @@ class Measure:
     """Counts between the end of the warm-up and the end of the run."""
 
     def __init__(self, duration: float, warm_up: float, count: int, broker_pid: int | None) -> None:
-        self.tally = Tally()
+        self.tally = LoadCounts()
         self._started = time.perf_counter()
         self._counting_from = self._started + warm_up
         self._until = self._counting_from + duration
@@ -177,13 +177,13 @@ class Measure:
             self._begin = (now, time.process_time(), cpu_seconds(self._pid))
         return now < self._until
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> BenchResult:
         """Sum up."""
         tally, now = self.tally, time.perf_counter()
         began, own_cpu, broker_cpu = self._begin or (self._started, 0.0, None)
         spent = cpu_seconds(self._pid)
         millions = max(tally.messages, 1) / 1e6
-        return Outcome(
+        return BenchResult(
             messages=tally.messages,
             seconds=now - began,
             errors=tally.errors,
@@ -216,7 +216,7 @@ async def measured(
     warm_up: float,
     count: int,
     broker_pid: int | None,
-) -> Outcome:
+) -> BenchResult:
     """Run the work with a live rate on stderr where that is a terminal."""
     measure = Measure(duration, warm_up, count, broker_pid)
     showing = asyncio.create_task(show_rate(measure.tally))
@@ -227,7 +227,7 @@ async def measured(
     return measure.outcome()
 
 
-async def show_rate(tally: Tally) -> None:
+async def show_rate(tally: LoadCounts) -> None:
     """Show messages a second, twice a second."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -240,7 +240,7 @@ async def show_rate(tally: Tally) -> None:
             last = tally.messages
 
 
-def report(name: str, connections: int, in_flight: int, outcome: Outcome, as_json: bool) -> None:
+def report(name: str, connections: int, in_flight: int, outcome: BenchResult, as_json: bool) -> None:
     """Print the outcome; errors make the exit code 1."""
     if as_json:
         shape = {"bench": name, "connections": connections, "in_flight": in_flight, "rate": round(outcome.rate, 1)}
@@ -254,7 +254,7 @@ def report(name: str, connections: int, in_flight: int, outcome: Outcome, as_jso
         )
 
 
-def as_table(name: str, connections: int, in_flight: int, outcome: Outcome) -> Table:
+def as_table(name: str, connections: int, in_flight: int, outcome: BenchResult) -> Table:
     """Lay the outcome out for a person."""
     shape = f"{connections} connections x {in_flight} in flight" if in_flight else "at a fixed rate"
     table = Table(title=f"bench {name}, {shape}", show_header=False)

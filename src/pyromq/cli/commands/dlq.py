@@ -12,8 +12,15 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
-from pyromq.cli.letters import letter_as_json, letter_as_line, letter_file, topic_as_json, topics_as_table, warning
-from pyromq.cli.settings import namesrv_addresses
+from pyromq.cli.server_settings import namesrv_addresses
+from pyromq.cli.show.dead_letter_output import (
+    letter_as_json,
+    letter_as_line,
+    letter_file,
+    topic_as_json,
+    topics_as_table,
+    warning,
+)
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run

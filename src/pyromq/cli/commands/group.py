@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from pyromq.admin import AdminClient, GroupDescription, GroupListing, ResetTo
-from pyromq.cli.groups import (
+from pyromq.cli.arguments import parse_duration, parse_time
+from pyromq.cli.server_settings import namesrv_addresses, split_assignment
+from pyromq.cli.show.group_tables import (
     description_as_tables,
     description_fields,
     groups_as_table,
@@ -20,8 +22,6 @@ from pyromq.cli.groups import (
     settings_fields,
     summary_fields,
 )
-from pyromq.cli.settings import namesrv_addresses, split_assignment
-from pyromq.cli.times import parse_duration, parse_time
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 
 from pyromq.admin import AdminClient, MessageTrace, TimedMessage
-from pyromq.cli.output import iso_time, message_as_line, message_fields
-from pyromq.cli.settings import namesrv_addresses
-from pyromq.cli.traces import event_as_json, trace_as_table
+from pyromq.admin.views.message_view import iso_time, message_as_line, message_fields
+from pyromq.cli.server_settings import namesrv_addresses
+from pyromq.cli.show.trace_table import event_as_json, trace_as_table
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.protocol.names import TRACE_TOPIC

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from pyromq.cli.pipeline_commands import assignments, pipeline_command, project_command
-from pyromq.cli.settings import namesrv_addresses
+from pyromq.cli.pipeline.generated_commands import assignments, pipeline_command, project_command
+from pyromq.cli.server_settings import namesrv_addresses
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG
 

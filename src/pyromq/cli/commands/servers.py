@@ -14,7 +14,7 @@ import typer
 
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker, settle_memory
-from pyromq.cli.settings import namesrv_addresses, read_settings, start_logging, stop_signals, store_root
+from pyromq.cli.server_settings import namesrv_addresses, read_settings, start_logging, stop_signals, store_root
 from pyromq.clock import SystemClock
 from pyromq.console.health import health_app, serve
 from pyromq.errors import ConfigError

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from pyromq.admin.views.message_view import iso_time
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.config.keys import addresses
 from pyromq.broker.read_only import ReadOnlyBroker
-from pyromq.cli.output import iso_time
-from pyromq.cli.settings import read_settings, start_logging, stop_signals
+from pyromq.cli.server_settings import read_settings, start_logging, stop_signals
 from pyromq.clock import SystemClock
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer

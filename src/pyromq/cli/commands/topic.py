@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from pyromq.admin import AdminClient, TopicDescription, TopicListing, TopicSummary
-from pyromq.cli.output import iso_moment
-from pyromq.cli.settings import namesrv_addresses
+from pyromq.admin.views.message_view import iso_moment
+from pyromq.cli.server_settings import namesrv_addresses
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 

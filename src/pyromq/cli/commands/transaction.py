@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from pyromq.admin import AdminClient, HalfMessage
-from pyromq.cli.output import iso_time, message_fields
-from pyromq.cli.settings import namesrv_addresses
+from pyromq.admin.views.message_view import iso_time, message_fields
+from pyromq.cli.server_settings import namesrv_addresses
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import BrokerError, ClientError
 from pyromq.remoting.loop import run

@@ -1,0 +1,141 @@
+"""What operators change about groups: what they may do, copies of their offsets, their end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from pyromq.admin.groups.admin_calls import GroupAdminCalls
+from pyromq.admin.masters import Masters
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.clock import Clock
+from pyromq.errors import ClientError, GroupNotFound
+from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SETTINGS = tuple(name for name in SubscriptionGroupConfig.__struct_fields__ if name != "group_name")
+
+
+class GroupChanges:
+    """Changes groups, on all brokers; nothing is done unless all of them answer."""
+
+    def __init__(self, api: BrokerApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._calls = GroupAdminCalls(api.remoting)
+
+    async def set(
+        self, group: str, changes: Mapping[str, bool | int], *, broker: str | None = None
+    ) -> dict[str, SubscriptionGroupConfig]:
+        """Change what a group may do, on all brokers or one; one that does not exist is made.
+
+        The names are those of `description.settings`: `consume_enable`, `retry_max_times` … Return them, by broker.
+        """
+        changed = await self.plan_set(group, changes, broker=broker)
+        masters = await Masters.find(self._api)
+        for name, settings in changed.items():
+            await self._calls.update(masters.addresses[name], settings)
+            logger.info("group set group=%s broker=%s %s", group, name, dict(changes))
+        return changed
+
+    async def plan_set(
+        self, group: str, changes: Mapping[str, bool | int], *, broker: str | None = None
+    ) -> dict[str, SubscriptionGroupConfig]:
+        """Return what `set` would make of a group's settings, by broker, and change nothing."""
+        check_group(group)
+        for name in changes.keys() - set(SETTINGS):
+            nearest = get_close_matches(name, SETTINGS, n=1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise ClientError(f"a group has no setting {name!r}{hint}")
+        tables = await _ask_all(await self._masters(broker), self._calls.settings)
+        new = SubscriptionGroupConfig(group_name=group)
+        return {name: replace(table.get(group, new), **changes) for name, table in tables.items()}
+
+    async def plan_delete(self, group: str) -> list[str]:
+        """Return the brokers that would forget a group, and change nothing.
+
+        Raises ClientError while it has members: their next heartbeat would make it again.
+        """
+        if group in BUILT_IN_GROUPS or is_system_group(group):
+            raise ClientError(f"{group} is one of RocketMQ's own groups and stays")
+        await self._check_offline(group, "deleted")
+        return sorted(await self._topics_of(group))
+
+    async def delete(self, group: str) -> list[str]:
+        """Have all brokers forget a group and its offsets; return those that knew it. Its dead letters stay."""
+        known = await self.plan_delete(group)
+        masters = await Masters.find(self._api)
+        for name in known:
+            await self._calls.delete(masters.addresses[name], group)
+            logger.info("group deleted group=%s broker=%s", group, name)
+        return known
+
+    async def plan_clone(self, source: str, target: str, topic: str | None = None) -> dict[str, list[str]]:
+        """Return of which topics a group would get the offsets of another, by broker, and change nothing."""
+        check_group(target)
+        await self._check_offline(target, "given other offsets")
+        known = await self._topics_of(source)
+        chosen = {name: [each for each in topics if topic in (None, each)] for name, topics in known.items()}
+        if not any(chosen.values()):
+            raise ClientError(f"the group {source!r} has no offsets of {topic or 'any topic'}")
+        return {name: topics for name, topics in chosen.items() if topics}
+
+    async def clone(self, source: str, target: str, topic: str | None = None) -> dict[str, list[str]]:
+        """Give a group the offsets that another has, of all topics or one; what it had of them counts no more.
+
+        Raises ClientError while the target has members: they would go on where they are.
+        """
+        chosen = await self.plan_clone(source, target, topic)
+        masters = await Masters.find(self._api)
+        for name, topics in chosen.items():
+            for each in topics:
+                await self._calls.clone(masters.addresses[name], source, target, each)
+                logger.info("offsets copied from=%s to=%s topic=%s broker=%s", source, target, each, name)
+        return chosen
+
+    # --- what they need ----------------------------------------------------------------------------------------------
+
+    async def _masters(self, broker: str | None) -> Masters:
+        masters = await Masters.find(self._api)
+        if broker is None:
+            return masters
+        if broker not in masters.addresses:
+            raise ClientError(f"there is no broker {broker!r} with a master; there are {', '.join(masters.addresses)}")
+        return Masters({broker: masters.addresses[broker]})
+
+    async def _check_offline(self, group: str, what: str) -> None:
+        masters = await Masters.find(self._api)
+        answers = await _ask_all(masters, lambda address: self._calls.connections(address, group))
+        ids = {member.client_id for known in answers.values() if known for member in known.connection_set}
+        if ids:
+            raise ClientError(f"{group!r} cannot be {what}: stop its members first: {', '.join(sorted(ids))}")
+
+    async def _topics_of(self, group: str) -> dict[str, list[str]]:
+        """Return the topics that a group has offsets of, at the brokers that know it; raises GroupNotFound."""
+        masters = await Masters.find(self._api)
+        settings = await _ask_all(masters, self._calls.settings)
+        offsets = await _ask_all(masters, self._calls.topics_by_group)
+        known = {
+            name: sorted(topics.get(group, ()))
+            for name, topics in offsets.items()
+            if group in topics or group in settings[name]
+        }
+        if not known:
+            raise GroupNotFound(f"no broker knows the group {group!r}")
+        return known
+
+
+async def _ask_all(masters: Masters, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
+    """Return what all brokers say; raise ClientError if one says nothing: half a change is worse than none."""
+    answers = await masters.ask(question)
+    for broker, reason in masters.silent.items():
+        raise ClientError(f"{broker} does not answer, so nothing was changed: {reason}")
+    return answers

@@ -1,0 +1,103 @@
+"""Messages that wait for their time, on all brokers: which there are, and cancelling them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+from msgspec import Struct
+
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.calls.timer_calls import WaitingMessage, cancel_waiting, list_waiting
+from pyromq.errors import NotSupported, NotSupportedByServer
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
+
+FindMasters = Callable[[], Awaitable[Mapping[str, str]]]
+"""Gives the address of every broker's master, by name."""
+
+
+class TimedMessage(Struct, frozen=True, kw_only=True):
+    """One that waits."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    due_ms: int
+    """When it will be delivered."""
+    stored: MessageExt
+    """The message as it is stored meanwhile, in the timer's topic."""
+
+
+class TimedMessages:
+    """What waits for any time; messages of a delay level are not among them."""
+
+    def __init__(self, api: BrokerApi, masters: FindMasters, group: str) -> None:
+        self._api = api
+        self._masters = masters
+        self._group = group
+
+    async def pending(self, topic: str | None = None) -> AsyncIterator[TimedMessage]:
+        """Yield what waits, broker by broker, in order of its time; of a topic, or of all.
+
+        Brokers that are not PyroMQ's have none. Raises NotSupported if there are only such.
+        """
+        refusals: list[NotSupported] = []
+        masters = await self._masters()
+        for name, address in masters.items():
+            try:
+                async for message in self._pending_of(name, address, topic):
+                    yield message
+            except NotSupported as error:
+                refusals.append(error)
+        if refusals and len(refusals) == len(masters):
+            raise refusals[0]
+
+    async def _pending_of(self, broker_name: str, address: str, topic: str | None) -> AsyncIterator[TimedMessage]:
+        after, is_last = (-1, -1), False
+        while not is_last:
+            page = await list_waiting(self._api.remoting, address, topic, after)
+            after, is_last = page.next, page.is_last
+            for stored in page.messages:
+                yield _timed(broker_name, stored)
+
+    async def count(self) -> int:
+        """Return how many messages wait on all brokers."""
+        return sum([await self._count_of(address) for address in (await self._masters()).values()])
+
+    async def _count_of(self, address: str) -> int:
+        try:
+            return (await list_waiting(self._api.remoting, address, None)).count
+        except NotSupported:
+            return 0
+
+    async def cancel(self, message_id: str, topic: str = "") -> list[str]:
+        """Cancel what waits with an id, its producer's or that of its place; return the brokers on which it did.
+
+        With a topic only what waits for that. Raises NotSupported if no broker is PyroMQ's.
+        """
+        refusals: list[NotSupported] = []
+        cancelled: list[str] = []
+        masters = await self._masters()
+        for name, address in masters.items():
+            try:
+                if await cancel_waiting(
+                    self._api.remoting, address, self._group, WaitingMessage(topic, name, message_id)
+                ):
+                    cancelled.append(name)
+            except NotSupportedByServer:
+                refusals.append(NotSupported(f"broker {address} is not PyroMQ's: it has no timer"))
+        if refusals and len(refusals) == len(masters):
+            raise refusals[0]
+        return cancelled
+
+
+def _timed(broker_name: str, stored: MessageExt) -> TimedMessage:
+    stored.broker_name = broker_name
+    properties = stored.properties
+    return TimedMessage(
+        topic=properties.get(REAL_TOPIC, ""),
+        broker_name=broker_name,
+        queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
+        due_ms=int(properties.get(TIMER_OUT_MS, "0")),
+        stored=stored,
+    )

@@ -1,0 +1,228 @@
+"""The load generator behind `pyromq bench`: raw frames, callbacks, a closed loop on every connection.
+
+It speaks the plain protocol (JSON headers), so it measures any RocketMQ 4.x broker. Each connection keeps a number of
+slots; the slot's number is the `opaque`, each answer stamps its slot and sends the slot's next request at once, and all
+answers of one read are handled before one write.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+_LENGTH = struct.Struct(">i")
+_LENGTHS = struct.Struct(">iI")
+_FIRST_OPAQUE = 10_000_000  # eight digits, so that every frame of a slot has the same length
+
+
+class AnswerHeader(msgspec.Struct, gc=False):
+    """What the generator reads of an answer's header."""
+
+    code: int = 0
+    opaque: int = 0
+    remark: str | None = None
+    extFields: dict[str, str] | None = None
+
+
+_decode = msgspec.json.Decoder(AnswerHeader).decode
+
+
+class Slot(Protocol):
+    """One request in flight: makes the next request, counts what an answer brought."""
+
+    def renumber(self, index: int) -> None:
+        """Take the place `index` among the slots of a connection: it becomes the opaque."""
+
+    def next_request(self) -> bytes: ...
+
+    def accept(self, answer: AnswerHeader, body: bytes) -> int:
+        """Return how many messages this answer stands for; raise ValueError for one that counts as an error."""
+        ...
+
+
+class LoadCounts:
+    """What all connections saw: messages, errors, latencies in microseconds."""
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self.lost = 0
+        self.first_error = ""
+        self.start_counting()
+
+    def start_counting(self) -> None:
+        """Forget the messages of the warm-up, but none of its errors."""
+        self.messages = 0
+        self.latencies_us = array.array("I")
+
+    def percentile(self, share: float) -> float:
+        """Return the latency in milliseconds that `share` of the answers stayed within."""
+        ordered = sorted(self.latencies_us)
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] / 1000 if ordered else 0.0
+
+
+class LoadConnection(asyncio.Protocol):
+    """One connection with its slots."""
+
+    def __init__(self, slots: Sequence[Slot], tally: LoadCounts, budget: Callable[[], bool]) -> None:
+        self._slots = slots
+        self._tally = tally
+        self._budget = budget
+        self._sent_at = [0] * len(slots)
+        self._outstanding = 0
+        self._rest = b""
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._write([self._frame(index) for index in range(len(self._slots)) if self._budget()])
+
+    def data_received(self, data: bytes) -> None:
+        now, start = time.perf_counter_ns(), 0
+        data = self._rest + data if self._rest else data
+        requests: list[bytes] = []
+        while len(data) - start >= 8:
+            end = start + 4 + _LENGTH.unpack_from(data, start)[0]
+            if end > len(data):
+                break
+            body_start = start + 8 + (_LENGTHS.unpack_from(data, start)[1] & 0xFFFFFF)
+            self._accept(_decode(data[start + 8 : body_start]), data[body_start:end], now, requests)
+            start = end
+        self._rest = data[start:]
+        self._write(requests)
+
+    def _accept(self, answer: AnswerHeader, body: bytes, now: int, requests: list[bytes]) -> None:
+        index = answer.opaque - _FIRST_OPAQUE
+        self._outstanding -= 1
+        try:
+            self._tally.messages += self._slots[index].accept(answer, body)
+            self._tally.latencies_us.append((now - self._sent_at[index]) // 1000)
+        except ValueError as error:
+            self._tally.errors += 1
+            self._tally.first_error = self._tally.first_error or str(error)
+        if self._budget():
+            requests.append(self._frame(index))
+
+    def _frame(self, index: int) -> bytes:
+        self._outstanding += 1
+        self._sent_at[index] = time.perf_counter_ns()
+        return self._slots[index].next_request()
+
+    def _write(self, requests: list[bytes]) -> None:
+        if requests:
+            self._transport.write(b"".join(requests))
+        elif not self._outstanding and not self.finished.done():
+            self.finished.set_result(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._tally.lost += self._outstanding
+        if not self.finished.done():
+            self.finished.set_result(None)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def json_header(code: int, fields: dict[str, str], index: int) -> bytes:
+    """Return the JSON header of a request of slot `index`."""
+    ext = ",".join(f'"{name}":"{value}"' for name, value in fields.items())
+    opaque = _FIRST_OPAQUE + index
+    return (
+        f'{{"code":{code},"flag":0,"language":"PYTHON","opaque":{opaque},"version":409,"extFields":{{{ext}}}}}'.encode()
+    )
+
+
+class SendSlot:
+    """Sends one message after another to one queue, each with an id of its own."""
+
+    def __init__(self, number: int, topic: str, queue_id: int, body: bytes, seed: str, group: str, tag: str) -> None:
+        properties = f"UNIQ_KEY\\u0001{seed[:16].upper():0<16}%016X\\u0002WAIT\\u0001true"
+        properties += f"\\u0002TAGS\\u0001{tag}" if tag else ""
+        self._fields = {
+            "a": group, "b": topic, "c": "TBW102", "d": "4", "e": str(queue_id), "f": "0", "g": "%013d", "h": "0",
+            "i": properties, "j": "0", "k": "false", "m": "false",
+        }  # fmt: skip
+        self._body = body
+        self._count = number << 40
+        self.renumber(0)
+
+    def renumber(self, index: int) -> None:
+        # The two marks are filled in with a fixed number of digits, so the lengths stay as they are.
+        self._header = json_header(310, self._fields, index)
+        length = len(self._header % (0, 0))
+        self._prefix = _LENGTHS.pack(4 + length + len(self._body), length)
+
+    def next_request(self) -> bytes:
+        self._count += 1
+        return b"".join((self._prefix, self._header % (int(time.time() * 1000), self._count), self._body))
+
+    def accept(self, answer: AnswerHeader, body: bytes) -> int:
+        if answer.code not in (0, 10, 11, 12):
+            raise ValueError(f"code {answer.code}: {answer.remark}")
+        return 1
+
+
+class PullSlot:
+    """Reads one queue from its start to its end, and again."""
+
+    def __init__(self, number: int, topic: str, queue_id: int, low: int, high: int, batch: int, group: str) -> None:
+        self._fields = {
+            "consumerGroup": group, "topic": topic, "queueId": str(queue_id), "queueOffset": "%d",
+            "maxMsgNums": str(batch), "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0",
+            "subscription": "*", "subVersion": "0", "expressionType": "TAG",
+        }  # fmt: skip
+        self._low, self._high = low, high
+        # Slots that share a queue start at different places: else all would ask for the same page.
+        self._offset = low + (number * 7919 * batch) % max(high - low, 1)
+        self.renumber(0)
+
+    def renumber(self, index: int) -> None:
+        self._header = json_header(11, self._fields, index)
+
+    def next_request(self) -> bytes:
+        header = self._header % self._offset
+        return _LENGTHS.pack(4 + len(header), len(header)) + header
+
+    def accept(self, answer: AnswerHeader, body: bytes) -> int:
+        if answer.code not in (0, 19, 20):
+            raise ValueError(f"code {answer.code}: {answer.remark}")
+        following = int((answer.extFields or {}).get("nextBeginOffset", self._low))
+        self._offset = self._low if following >= self._high or answer.code == 19 else following
+        return count_records(body)
+
+
+def count_records(body: bytes) -> int:
+    """Walk the records of a pull answer."""
+    position, count = 0, 0
+    while position < len(body):
+        size = _LENGTH.unpack_from(body, position)[0]
+        if size <= 0:
+            raise ValueError(f"a record of size {size} in an answer")
+        position += size
+        count += 1
+    return count
+
+
+async def drive(
+    addresses: Sequence[tuple[str, int]],
+    slots: Sequence[Sequence[Slot]],
+    tally: LoadCounts,
+    budget: Callable[[], bool],
+) -> None:
+    """Open a connection for each group of slots (addresses in turn) and run them until the budget is spent."""
+    loop = asyncio.get_running_loop()
+    generators: list[LoadConnection] = []
+    try:
+        for number, own in enumerate(slots):
+            host, port = addresses[number % len(addresses)]
+            _, generator = await loop.create_connection(lambda own=own: LoadConnection(own, tally, budget), host, port)  # type: ignore[misc]
+            generators.append(generator)
+        await asyncio.gather(*(generator.finished for generator in generators))
+    finally:
+        for generator in generators:
+            generator.close()

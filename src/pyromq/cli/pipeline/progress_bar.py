@@ -1,0 +1,55 @@
+"""A bar on the terminal while a pipeline runs, and signals that end it after the batch in hand."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from pyromq.pipelines.outcome import Stopped
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class ProgressBar:
+    """Draws how far a run is; told to stop, it lets the run know at its next word."""
+
+    def __init__(self, name: str, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, total=None)
+        self._stopping = False
+
+    def reached(self, done: int, total: int | None, doing: str = "") -> None:
+        """Draw; raises Stopped once a signal has come."""
+        if self._stopping:
+            raise Stopped
+        self._progress.update(self._task, completed=done, total=total, description=doing or None)
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal: the first one ends the run after its batch, the second at once."""
+        if self._stopping:
+            raise KeyboardInterrupt
+        self._stopping = True
+        print("stopping after the batch in hand; once more stops at once", file=sys.stderr)
+
+
+@contextmanager
+def watched(name: str) -> Iterator[ProgressBar]:
+    """Give the progress of a run; a bar is drawn on stderr if that is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = ProgressBar(name, progress)
+        before = {number: signal.signal(number, bar.stop) for number in _SIGNALS}  # Spark has put its own there
+        try:
+            yield bar
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
