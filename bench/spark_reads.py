@@ -33,10 +33,10 @@ from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.protocol.tag_filter import tag_code
-from pyromq.spark.options import read_options
+from pyromq.spark.options.read_options import read_options
+from pyromq.spark.read.store_readers import StoreBatchReader
 from pyromq.spark.schema import DEFAULT_COLUMNS, ddl
 from pyromq.spark.session import local_session
-from pyromq.spark.store_source import StoreBatchReader
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 

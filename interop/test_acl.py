@@ -37,7 +37,7 @@ from pyromq import (
     TransactionState,
 )
 from pyromq.admin import AdminClient
-from pyromq.spark.errors import one_line
+from pyromq.spark.error_text import one_line
 from pyromq.spark.session import local_session
 
 ADMIN = Credentials("acl-admin", "the-admin's-secret")

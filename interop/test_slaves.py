@@ -15,8 +15,8 @@ from pyromq.protocol.bodies.codec import decode
 from pyromq.protocol.bodies.routes import KVTable
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request as make_request
-from pyromq.spark.batch import BatchReader
-from pyromq.spark.options import read_options
+from pyromq.spark.options.read_options import read_options
+from pyromq.spark.read.batch_reader import BatchReader
 
 TOPIC = "replicated"
 COUNT = 600

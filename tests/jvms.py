@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.spark.java import archive_options
+from pyromq.spark.launch.java import archive_options
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Without the slow compiler they start in two thirds of the time."""

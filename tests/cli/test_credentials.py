@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyromq.pipelines.cluster import brokers_of, cluster
-from pyromq.spark.brokers import connect
+from pyromq.spark.read.brokers.broker_queues import connect
 from pyromq.testing import LocalCluster
 from tests.cli.conftest import one_line_error, pyromq_here
 from tests.client.signed_requests import SHOP, Requests

@@ -20,8 +20,8 @@ from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.protocol.tag_filter import java_hash, tag_code
-from pyromq.spark.options import read_options
-from pyromq.spark.store_source import StoreBatchReader
+from pyromq.spark.options.read_options import read_options
+from pyromq.spark.read.store_readers import StoreBatchReader
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 from tests.faults.spark_campaign import listed_files

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pyromq.spark.brokers import connect
+from pyromq.spark.read.brokers.broker_queues import connect
 from tests.faults.backlog import Verdict, compare, fill, read_archive, read_topic
 from tests.faults.campaign import Server
 from tests.faults.spark_campaign import EXECUTOR, command_line, session_members

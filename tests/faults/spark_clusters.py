@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyromq.testing import LocalCluster
-from tests.spark.cluster_job import CONF
-from tests.spark.cluster_pipelines import ALL, PipelineTrial, as_options, run_pipeline
-from tests.spark.cluster_trial import Trial
-from tests.spark.spark_servers import SparkServers, environment_without_pyromq
+from tests.spark.cluster.cluster_job import CONF
+from tests.spark.cluster.cluster_pipelines import ALL, PipelineTrial, as_options, run_pipeline
+from tests.spark.cluster.cluster_trial import Trial
+from tests.spark.cluster.spark_servers import SparkServers, environment_without_pyromq
 
 LOCAL = "local[2]"
 

@@ -10,8 +10,8 @@ import pytest
 from pyromq import Message, PyroMQError, blocking
 from pyromq.errors import ConfigError
 from pyromq.pipelines import archive
+from pyromq.pipelines.common.pipeline_session import one_line_errors
 from pyromq.pipelines.outcome import Silent, Stopped
-from pyromq.pipelines.run import one_line_errors
 from pyromq.testing import LocalCluster
 from tests.pipelines.conftest import make_topic, numbered
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.pipelines import charts
-from pyromq.pipelines.axes import clock_marks, scale
-from pyromq.pipelines.charts import NOTHING, Bar, Series
+from pyromq.pipelines.pages import charts
+from pyromq.pipelines.pages.charts import NOTHING, Bar, Series, clock_marks, scale
 
 START = datetime(2026, 1, 31, 8, tzinfo=UTC)
 WIDTH = 460

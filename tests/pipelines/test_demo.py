@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from pyromq.pipelines.demo import Demo, run, tell
-from pyromq.pipelines.demo_books import Books, Sum, scenes
+from pyromq.pipelines.common.streams import LATE, REPEATED
+from pyromq.pipelines.demo.books import Books, WindowSum, scenes
+from pyromq.pipelines.demo.departments import Stock
+from pyromq.pipelines.demo.main import Demo, run, tell
+from pyromq.pipelines.demo.shop import Shop, fates
+from pyromq.pipelines.demo.shop_day import Claim
 from pyromq.pipelines.orders import REASONS
 from pyromq.pipelines.outcome import Outcome
-from pyromq.pipelines.shop import Shop, fates
-from pyromq.pipelines.shop_day import Scene
-from pyromq.pipelines.shop_groups import Stock
-from pyromq.pipelines.streams import LATE, REPEATED
 
 from .pages import Html
 
@@ -28,10 +28,10 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_a_line_that_differs_in_number_or_in_money_is_seen() -> None:
-    assert tell({"all": [Scene("a", 2, 2), Scene("b", 0, 0, 5, 5)]})[1]
-    assert not tell({"all": [Scene("a", 2, 2)], "more": [Scene("b", 1, 0)]})[1]
-    assert not tell({"all": [Scene("a", 2, 3)]})[1]
-    assert not tell({"all": [Scene("a", 2, 2, 30, 29)]})[1]
+    assert tell({"all": [Claim("a", 2, 2), Claim("b", 0, 0, 5, 5)]})[1]
+    assert not tell({"all": [Claim("a", 2, 2)], "more": [Claim("b", 1, 0)]})[1]
+    assert not tell({"all": [Claim("a", 2, 3)]})[1]
+    assert not tell({"all": [Claim("a", 2, 2, 30, 29)]})[1]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def shop() -> Shop:
 def books(shop: Shop) -> Books:
     """What should come out of Spark then."""
     totals = {state: total for state, total in shop.totals().items() if total[0]}
-    sums = [Sum(NOON, state, *total) for state, total in totals.items()]
+    sums = [WindowSum(NOON, state, *total) for state, total in totals.items()]
     return Books(totals, sums, {REASONS[0]: 2}, Outcome(read=5, written=2, dropped={REPEATED: 1}))
 
 

@@ -12,11 +12,11 @@ import pytest
 from pyromq import Message, blocking
 from pyromq.errors import ConfigError
 from pyromq.pipelines import orders
-from pyromq.pipelines.demo_books import read_books
+from pyromq.pipelines.common.streams import REPEATED
+from pyromq.pipelines.demo.books import read_books
+from pyromq.pipelines.demo.shop import RUBBISH
 from pyromq.pipelines.orders import REASONS
 from pyromq.pipelines.outcome import Silent
-from pyromq.pipelines.shop import RUBBISH
-from pyromq.pipelines.streams import REPEATED
 from pyromq.testing import LocalCluster
 
 if TYPE_CHECKING:

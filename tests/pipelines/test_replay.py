@@ -12,9 +12,9 @@ import pytest
 from pyromq import DeadLetter, Message, blocking
 from pyromq.errors import ConfigError, LocalProtocolError, NoRoute
 from pyromq.pipelines import archive, replay
-from pyromq.pipelines.copies import MARK
+from pyromq.pipelines.common.copies import MARK
 from pyromq.pipelines.outcome import Silent
-from pyromq.spark.brokers import connect
+from pyromq.spark.read.brokers.broker_queues import connect
 from pyromq.testing import LocalCluster
 from tests.pipelines.conftest import make_topic, numbered
 

@@ -18,9 +18,9 @@ from pyromq.client.push.outcomes import DeadLetter
 from pyromq.errors import ConfigError
 from pyromq.pipelines import report
 from pyromq.pipelines.outcome import Silent
-from pyromq.pipelines.report_frames import rounded
-from pyromq.pipelines.report_headlines import headlines
-from pyromq.pipelines.report_profile import Profile, Timing, TopicProfile
+from pyromq.pipelines.profile.frames import rounded
+from pyromq.pipelines.profile.headlines import headlines
+from pyromq.pipelines.profile.profile import Profile, Timing, TopicProfile
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.testing import LocalCluster

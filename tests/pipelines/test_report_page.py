@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pyromq.pipelines.report_headlines import ALL_IS_WELL, headlines
-from pyromq.pipelines.report_page import render
-from pyromq.pipelines.report_profile import (
+from pyromq.pipelines.profile.headlines import ALL_IS_WELL, headlines
+from pyromq.pipelines.profile.profile import (
     Failure,
-    Named,
+    NameCount,
     Percentiles,
     Profile,
     QueueProfile,
@@ -21,8 +20,9 @@ from pyromq.pipelines.report_profile import (
     TopicProfile,
     Weight,
 )
-from pyromq.pipelines.report_survey import GroupProgress
-from pyromq.pipelines.report_topic import merged
+from pyromq.pipelines.profile.report_page import render
+from pyromq.pipelines.profile.survey import GroupProgress
+from pyromq.pipelines.profile.topic_section import merged
 from pyromq.protocol.messages.message import MessageQueue
 
 from .pages import Html
@@ -51,8 +51,8 @@ def topic(name: str = "orders", queues: tuple[int, ...] = (250, 250, 250, 250), 
         ],
         size_steps={65: Weight(messages, messages * 500)},
         latency_steps={0: Weight(messages, messages * 500)},
-        tags=[Named("created", messages)],
-        keys=[Named(f"k{number}", 10, 1) for number in range(12)],
+        tags=[NameCount("created", messages)],
+        keys=[NameCount(f"k{number}", 10, 1) for number in range(12)],
         key_count=messages // 10,
         with_key=messages,
     )
@@ -72,12 +72,12 @@ def test_where_nothing_stands_out_the_page_says_so() -> None:
 
 
 def test_few_keys_that_make_much_are_named_with_their_share() -> None:
-    hot = [Named("anna", 250, 1), Named("bert", 160, 1), Named("cleo", 3, 1)]
+    hot = [NameCount("anna", 250, 1), NameCount("bert", 160, 1), NameCount("cleo", 3, 1)]
     assert "2 keys make 41 % of the messages of orders: “anna” and “bert”." in sentences(profile(topic(keys=hot)))
 
 
 def test_few_keys_in_all_are_no_skew() -> None:
-    only = [Named("anna", 500, 1), Named("bert", 500, 1)]
+    only = [NameCount("anna", 500, 1), NameCount("bert", 500, 1)]
     assert "make" not in sentences(profile(topic(keys=only, key_count=2)))
 
 
@@ -100,7 +100,7 @@ def test_a_queue_of_which_nothing_was_counted_is_not_called_empty_if_it_is_not()
 
 def test_a_queue_that_holds_too_much_is_told_with_the_key_that_fills_it() -> None:
     skewed = topic(queues=(700, 100, 100, 100))
-    skewed.queues[0].hottest = Named("anna", 630)
+    skewed.queues[0].hottest = NameCount("anna", 630)
     told = sentences(profile(skewed))
     assert "Queue 0 of orders holds 2.8 times an even share; 90 % of it is the key “anna”." in told
 
@@ -175,7 +175,7 @@ def test_a_sample_is_called_one() -> None:
 
 def test_names_from_messages_are_never_markup() -> None:
     evil = "</title><script>alert(1)</script>"
-    bad = topic(evil, keys=[Named(evil, 900, 1)], tags=[Named(evil, 5), Named(None, 995)])
+    bad = topic(evil, keys=[NameCount(evil, 900, 1)], tags=[NameCount(evil, 5), NameCount(None, 995)])
     failures = [Failure(True, evil, evil, evil, 5, 16)]
     page = Html(render(profile(bad, failures=failures), evil, NOW))  # refuses a tag <script>
     assert evil in page.text
@@ -209,7 +209,7 @@ def test_a_histogram_of_one_value_is_a_bar_among_others_not_a_wall() -> None:
 
 
 def test_keys_that_no_two_messages_share_are_not_listed() -> None:
-    keys = [Named(f"k{number}", 1, 1) for number in range(12)]
+    keys = [NameCount(f"k{number}", 1, 1) for number in range(12)]
     text = Html(render(profile(topic(keys=keys, key_count=1000)), "", NOW)).text
     assert "1,000 keys: no two messages have the same one." in text
     assert "k11" not in text

@@ -12,8 +12,8 @@ from pyromq import blocking
 from pyromq.errors import ConfigError
 from pyromq.pipelines import widen
 from pyromq.pipelines.outcome import Silent
-from pyromq.pipelines.widening import backlog
-from pyromq.spark.brokers import connect
+from pyromq.pipelines.widen import backlog
+from pyromq.spark.read.brokers.broker_queues import connect
 from pyromq.testing import LocalCluster
 from tests.pipelines.conftest import make_topic, numbered
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.pipelines import wording
+from pyromq.pipelines.pages import wording
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.spark import class_archive, java
+from pyromq.spark import class_archive
+from pyromq.spark.launch import java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

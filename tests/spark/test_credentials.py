@@ -16,15 +16,15 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyromq import AccessDenied, Credentials, Message, blocking
 from pyromq.protocol.codes import RequestCode
-from pyromq.spark.batch import BatchReader
-from pyromq.spark.brokers import connect
-from pyromq.spark.line import give_back, take_line
-from pyromq.spark.marks import Mark
-from pyromq.spark.options import read_options
+from pyromq.spark.options.read_options import read_options
+from pyromq.spark.options.write_options import write_options
+from pyromq.spark.read.batch_reader import BatchReader
+from pyromq.spark.read.brokers.broker_connection import give_back, take_connection
+from pyromq.spark.read.brokers.broker_queues import connect
+from pyromq.spark.read.stream_reader import StreamReader
 from pyromq.spark.session import _OF_EVERY_SESSION
-from pyromq.spark.stream import StreamReader
-from pyromq.spark.write_options import write_options
-from pyromq.spark.writer import write_rows
+from pyromq.spark.write.sink_task import SinkTask
+from pyromq.spark.write.writer import write_rows
 from pyromq.testing import LocalCluster
 from tests.client.signed_requests import OTHER, SHOP, Requests
 from tests.client.test_credentials import refuse
@@ -68,7 +68,7 @@ def test_all_that_a_write_sends_is_signed(cluster: LocalCluster, monkeypatch: py
     requests = Requests(monkeypatch)
     options = write_options(account(cluster, SHOP, topic="written-by-accounts"), BODY)
     rows = pa.record_batch({"body": pa.array([b"one", b"two"])})
-    assert write_rows(iter([rows]), pickle.loads(pickle.dumps(options)), Mark("accounts-0-0", 0, 0)).rows == 2
+    assert write_rows(iter([rows]), pickle.loads(pickle.dumps(options)), SinkTask("accounts-0-0", 0, 0)).rows == 2
     assert set(requests.accounts()) == {"shop-app"}
     assert requests.codes.keys() & {RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2}
 
@@ -78,11 +78,11 @@ def test_accounts_share_no_connection(cluster: LocalCluster) -> None:
     assert shop is connect(cluster.namesrv, SHOP)
     assert len({shop, other, connect(cluster.namesrv)}) == 3
     address = cluster.brokers[0].address
-    line = take_line(address, 10.0, SHOP)
+    line = take_connection(address, 10.0, SHOP)
     give_back(line)
-    strange = take_line(address, 10.0, OTHER)
+    strange = take_connection(address, 10.0, OTHER)
     assert strange is not line
-    assert take_line(address, 10.0, SHOP) is line
+    assert take_connection(address, 10.0, SHOP) is line
     for each in (line, strange):
         each.close()
 

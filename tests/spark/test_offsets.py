@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyromq.errors import ConfigError
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, queue_name, slices, to_json
-from pyromq.spark.partitions import SMALL, Slices, plan
+from pyromq.spark.read.plan.partitions import SMALL, Slices, plan
 
 QUEUES = st.builds(
     MessageQueue,

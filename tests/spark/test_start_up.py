@@ -14,12 +14,14 @@ def loaded_by(*modules: str) -> set[str]:
 
 def test_reading_files_needs_no_client() -> None:
     assert not {
-        name for name in loaded_by("pyromq.spark.store_source") if name.startswith("pyromq.client.net.calls.broker_api")
+        name
+        for name in loaded_by("pyromq.spark.read.store_readers")
+        if name.startswith("pyromq.client.net.calls.broker_api")
     }
 
 
 def test_reading_through_brokers_needs_no_producer_and_no_http() -> None:
-    assert not loaded_by("pyromq.spark.stream", "pyromq.spark.brokers") & {
+    assert not loaded_by("pyromq.spark.read.stream_reader", "pyromq.spark.read.brokers.broker_queues") & {
         "pyromq.client.send.producer",
         "urllib.request",
     }

@@ -20,12 +20,12 @@ from pyromq.protocol.command import request
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.protocol.headers.routes import DeleteTopicInNamesrvRequestHeader
 from pyromq.remoting.client import RemotingClient
-from pyromq.spark.batch import BatchReader
-from pyromq.spark.marks import Mark
-from pyromq.spark.options import read_options
-from pyromq.spark.stream import StreamReader
-from pyromq.spark.write_options import write_options
-from pyromq.spark.writer import write_rows
+from pyromq.spark.options.read_options import read_options
+from pyromq.spark.options.write_options import write_options
+from pyromq.spark.read.batch_reader import BatchReader
+from pyromq.spark.read.stream_reader import StreamReader
+from pyromq.spark.write.sink_task import SinkTask
+from pyromq.spark.write.writer import write_rows
 from pyromq.testing import LocalCluster
 from tests.pipelines.conftest import make_topic
 from tests.spark.conftest import send
@@ -111,7 +111,7 @@ def test_dead_letters_of_a_group_that_has_none(cluster: LocalCluster) -> None:
 def _send(namesrv: str, topic: str) -> None:
     rows = pa.record_batch({"body": [b"x"]})
     given = {"namesrv": namesrv, "topic": topic, "retryTimeout": "1s"}
-    write_rows(iter([rows]), write_options(given, from_arrow_schema(rows.schema)), Mark(f"{topic}-0-0", 0, 0))
+    write_rows(iter([rows]), write_options(given, from_arrow_schema(rows.schema)), SinkTask(f"{topic}-0-0", 0, 0))
 
 
 def test_a_sink_whose_topic_is_missing_or_was_deleted(caplog: pytest.LogCaptureFixture) -> None:

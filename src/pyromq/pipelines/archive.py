@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pyromq.errors import ConfigError
-from pyromq.pipelines.checkpoints import check_same_stream, last_offsets
+from pyromq.pipelines.common.checkpoints import check_same_stream, last_offsets
+from pyromq.pipelines.common.shared_files import check_shared
+from pyromq.pipelines.common.source_options import KEPT_COLUMNS, are_times, at_least, origin, start, subscription
+from pyromq.pipelines.common.watching import start_and_watch
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.pipelines.reading import KEPT_COLUMNS, are_times, at_least, origin, start, subscription
-from pyromq.pipelines.shared_files import check_shared
-from pyromq.pipelines.watching import start_and_watch
-from pyromq.spark.store_options import STORE
+from pyromq.spark.options.store_options import STORE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyromq.client.environment import environment_credentials
 from pyromq.protocol.acl import Credentials
-from pyromq.spark.brokers import Brokers, connect
+from pyromq.spark.read.brokers.broker_queues import BrokerQueues, connect
 
 
 def cluster(namesrv: str) -> dict[str, str]:
@@ -20,7 +20,7 @@ def cluster(namesrv: str) -> dict[str, str]:
     return {"namesrv": namesrv, "accessKey": account.access_key, "secretKey": account.secret_key}
 
 
-def brokers_of(options: Mapping[str, str]) -> Brokers:
+def brokers_of(options: Mapping[str, str]) -> BrokerQueues:
     """Return the brokers of a cluster, by such options."""
     account = Credentials(options["accessKey"], options["secretKey"]) if "accessKey" in options else None
     return connect(options["namesrv"], account)

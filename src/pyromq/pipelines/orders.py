@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from pyromq.pipelines.checkpoints import check_same_stream, last_offsets
 from pyromq.pipelines.cluster import cluster
+from pyromq.pipelines.common.checkpoints import check_same_stream, last_offsets
+from pyromq.pipelines.common.shared_files import check_shared
+from pyromq.pipelines.common.source_options import are_times, at_least
+from pyromq.pipelines.common.streams import LATE, REPEATED, Start, run_all, state_in, writer
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.pipelines.reading import are_times, at_least
-from pyromq.pipelines.shared_files import check_shared
-from pyromq.pipelines.streams import LATE, REPEATED, Start, run_all, state_in, writer
 from pyromq.protocol.names import check_topic
-from pyromq.spark.ship import carried
+from pyromq.spark.launch.ship import function_with_package
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -148,7 +148,7 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     check_same_stream(last_offsets(spark, first), first, options.topic, "", None, "--out")
     check_shared(spark, out)
     target = {**cluster(options.namesrv), "topic": options.totals, "idColumn": "body"}
-    send_totals = carried(spark, lambda sums, _: send(sums, target))
+    send_totals = function_with_package(spark, lambda sums, _: send(sums, target))
     with state_in(spark, options.parts):
         orders, rejects, totals = (
             writer(frame, f"{out}/checkpoints/{name}", follow=options.follow)

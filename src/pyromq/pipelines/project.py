@@ -20,11 +20,11 @@ from string import Template
 from typing import TextIO
 
 from pyromq.errors import ConfigError, PyroMQError
-from pyromq.pipelines.hush import without_chatter
-from pyromq.pipelines.run import check_settings
+from pyromq.pipelines.common.pipeline_session import check_settings
+from pyromq.pipelines.common.quiet import quiet_jvm
 from pyromq.protocol.names import check_topic
-from pyromq.spark.addresses import check_reachable
-from pyromq.spark.errors import one_line
+from pyromq.spark.error_text import one_line
+from pyromq.spark.launch.addresses import check_reachable
 from pyromq.spark.session import connect, start
 
 _SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -76,7 +76,7 @@ def execute(directory: Path, *, dry: bool, master: str | None, remote: str | Non
     check_settings(conf)
     _need_pipelines()
     specification = next(directory / name for name in _SPECS if (directory / name).is_file()).resolve()
-    story = _Story(sys.stdout)
+    story = _RunOutput(sys.stdout)
     try:
         _open_session(directory.resolve().name, master, remote, conf)
         from pyspark.pipelines.cli import run
@@ -89,7 +89,7 @@ def execute(directory: Path, *, dry: bool, master: str | None, remote: str | Non
         raise PyroMQError(story.cause or _explained(error, specification.parent)) from error
 
 
-class _Story(StringIO):
+class _RunOutput(StringIO):
     """Passes on what Spark's runner tells; the exception at its end does not say which flow is wrong, and why."""
 
     def __init__(self, out: TextIO) -> None:
@@ -117,7 +117,7 @@ def _open_session(name: str, master: str | None, remote: str | None, conf: Mappi
         check_reachable(master or "")
         conf = _SETTINGS | _meeting_point() | dict(conf)
         # Spark warns of each setting that its server had to have earlier, and has.
-        with without_chatter(), warnings.catch_warnings(action="ignore"):
+        with quiet_jvm(), warnings.catch_warnings(action="ignore"):
             start(f"pyromq {name}", master or "local[*]", conf)
 
 

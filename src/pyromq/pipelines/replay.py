@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyromq.pipelines.copies import COPY_OF, Fence, marked, order_key, send_missing
+from pyromq.pipelines.common.copies import COPY_OF, CopyTracker, marked, order_key, send_missing
+from pyromq.pipelines.common.message_selection import SelectionOptions, check_selection, choose, first_topic
+from pyromq.pipelines.common.sending import Sending, tasks_for
+from pyromq.pipelines.common.source_options import at_least
 from pyromq.pipelines.outcome import Outcome, Progress, Stopped
-from pyromq.pipelines.reading import at_least
-from pyromq.pipelines.selecting import Wish, check_wish, choose, first_topic
-from pyromq.pipelines.sending import Sending, tasks_for
 from pyromq.protocol.messages import properties as names
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SETTINGS = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts":
 stored must be looked for first."""
 
 
-class Options(Wish, frozen=True, kw_only=True):
+class Options(SelectionOptions, frozen=True, kw_only=True):
     """What to send again, where to, and how fast."""
 
     rate: int = 0
@@ -47,7 +47,7 @@ class Options(Wish, frozen=True, kw_only=True):
 
 def check(options: Options) -> None:
     """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
-    check_wish(options)
+    check_selection(options)
     at_least(0, rate=options.rate)
 
 
@@ -98,7 +98,7 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
         outcome.remarks.append("No message was chosen.")
         return outcome
     copies = copies_of(chosen.kept, options)
-    fence = Fence(options.namesrv, counts.topics, options.job)
+    fence = CopyTracker(options.namesrv, counts.topics, options.job)
     position, ends = fence.position(), fence.ends()
     begun = bool(position) and position != ends
     already = counts.kept - fence.missing(copies).count() if begun else 0

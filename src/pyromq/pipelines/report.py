@@ -15,23 +15,24 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyromq.errors import ConfigError
+from pyromq.pipelines.common.message_selection import time_option
+from pyromq.pipelines.common.source_options import origin
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.pipelines.reading import origin
-from pyromq.pipelines.report_collect import collect
-from pyromq.pipelines.report_failures import FAILURE_COLUMNS, failures_of
-from pyromq.pipelines.report_frames import (
+from pyromq.pipelines.profile.collect import collect
+from pyromq.pipelines.profile.frames import (
+    FAILURE_COLUMNS,
     MOST_TOPICS,
     Frames,
     body_size,
+    failures_of,
     figures_of,
     names_of,
     order_key,
 )
-from pyromq.pipelines.report_page import check_page, render
-from pyromq.pipelines.report_profile import Profile
-from pyromq.pipelines.report_survey import Survey, survey_cluster, survey_store
-from pyromq.pipelines.report_traces import traces_of
-from pyromq.pipelines.selecting import time_option
+from pyromq.pipelines.profile.profile import Profile
+from pyromq.pipelines.profile.report_page import check_page, render
+from pyromq.pipelines.profile.survey import Survey, survey_cluster, survey_store
+from pyromq.pipelines.profile.trace_frames import traces_of
 from pyromq.protocol.names import TRACE_TOPIC
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyromq.spark.dedupe import dedupe
-from pyromq.spark.errors import one_line
+from pyromq.spark.error_text import one_line
 from pyromq.spark.progress import QueueLag, lag
 from pyromq.spark.session import local_session, register, session
 

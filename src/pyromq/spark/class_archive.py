@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyromq.errors import ConfigError
 from pyromq.protocol.messages.record import Record
-from pyromq.spark.java import QUIET_ARCHIVES, archive_path
+from pyromq.spark.launch.java import QUIET_ARCHIVES, archive_path
 from pyromq.spark.session import session
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore

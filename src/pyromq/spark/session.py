@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyromq.errors import ConfigError
-from pyromq.spark import ship as shipping
-from pyromq.spark.addresses import check_reachable
-from pyromq.spark.java import archive_options, cache_directory, prepare_environment, write_once
+from pyromq.spark.launch import ship as shipping
+from pyromq.spark.launch.addresses import check_reachable
+from pyromq.spark.launch.java import archive_options, cache_directory, prepare_environment, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

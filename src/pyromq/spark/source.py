@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pyromq.errors import ConfigError
-from pyromq.spark.options import ReadOptions, read_options, schema_options
-from pyromq.spark.pushdown import is_pushing
+from pyromq.spark.options.read_options import ReadOptions, read_options, schema_options
+from pyromq.spark.options.write_options import write_options
+from pyromq.spark.read.plan.pushdown import is_pushing
 from pyromq.spark.schema import COLUMN_TYPES, check_columns, ddl
-from pyromq.spark.write_options import write_options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -40,32 +40,32 @@ class PyroMQDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = with_schema(read_options(self.options, streaming=False), schema)
         if options.store:
-            from pyromq.spark.store_source import PushingStoreReader, StoreBatchReader
+            from pyromq.spark.read.store_readers import PushingStoreReader, StoreBatchReader
 
             return PushingStoreReader(options) if is_pushing() else StoreBatchReader(options)
-        from pyromq.spark.batch import BatchReader, PushingBatchReader
+        from pyromq.spark.read.batch_reader import BatchReader, PushingBatchReader
 
         return PushingBatchReader(options) if is_pushing() else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = with_schema(read_options(self.options, streaming=True), schema)
         if options.store:
-            from pyromq.spark.store_source import StoreStreamReader
+            from pyromq.spark.read.store_readers import StoreStreamReader
 
             return StoreStreamReader(options)
-        from pyromq.spark.stream import StreamReader
+        from pyromq.spark.read.stream_reader import StreamReader
 
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from pyromq.spark.writer import BatchWriter
+        from pyromq.spark.write.writer import BatchWriter
 
         if overwrite:
             raise ConfigError("messages cannot be overwritten: write with mode('append')")
         return BatchWriter(write_options(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from pyromq.spark.writer import StreamWriter
+        from pyromq.spark.write.writer import StreamWriter
 
         return StreamWriter(write_options(self.options, schema))  # the mode "complete" sends all rows each time
 

@@ -17,8 +17,8 @@ from pyromq.cli.pipeline.progress_bar import watched
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.pipelines import archive, project
 from pyromq.pipelines.catalog import CATALOG, fields, load
+from pyromq.pipelines.common.pipeline_session import one_line_errors, opened
 from pyromq.pipelines.outcome import Outcome, Stopped
-from pyromq.pipelines.run import one_line_errors, opened
 
 
 def _run(*arguments: str) -> Any:

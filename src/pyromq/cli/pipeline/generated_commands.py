@@ -20,8 +20,8 @@ from pyromq.cli.server_settings import namesrv_addresses, split_assignment
 from pyromq.errors import PyroMQError
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, check, fields, load, settings
+from pyromq.pipelines.common.pipeline_session import opened
 from pyromq.pipelines.outcome import Outcome
-from pyromq.pipelines.run import opened
 
 Master = Annotated[str | None, typer.Option(help="Spark's master, spark://host:7077; local[*] without it.")]
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server, sc://host:15002.")]

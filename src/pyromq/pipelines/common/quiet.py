@@ -1,0 +1,67 @@
+"""Keep off the terminal what Spark says by itself: an error is to be the only line there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+_CHATTER = (
+    b"WARNING: Using incubator modules:",
+    b"Setting default log level to",
+    b"To adjust logging level use",
+    b"Setting Spark log level to",
+)
+_TRACEBACK = b"Traceback (most recent call last):"
+_TOO_LATE = b"[CANNOT_OPEN_SOCKET]"
+"""How a Python process ends that took longer to start than Spark waits; the query says so too, and is started again."""
+_LAST_WORDS = 2.0
+
+
+@contextmanager
+def quiet_jvm() -> Iterator[None]:
+    """Start a JVM in here: its usual first lines are dropped, all else that it ever says goes to stderr."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    source, sink = os.pipe()
+    os.dup2(sink, 2)
+    os.close(sink)
+    listener = Thread(target=_pass_on, args=(source, stderr), daemon=True)
+    listener.start()
+    try:
+        yield
+    except BaseException:
+        os.dup2(stderr, 2)
+        listener.join(_LAST_WORDS)  # what it said before it failed comes before what we say
+        raise
+    os.dup2(stderr, 2)
+    _silence_python()
+
+
+def _silence_python() -> None:
+    """Keep PySpark from printing an exception as a page of JSON before it raises it, and Py4J from printing Ctrl-C."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return "KeyboardInterrupt while sending" not in str(record.msg)
+
+
+def _pass_on(source: int, stderr: int) -> None:
+    traceback: list[bytes] = []
+    with os.fdopen(source, "rb") as lines:
+        for line in lines:
+            if line.startswith((_TRACEBACK, b" ")):
+                traceback.append(line)
+                continue
+            if not line.startswith(_CHATTER) and _TOO_LATE not in line:
+                os.write(stderr, b"".join([*traceback, line]))
+            traceback.clear()
+    os.write(stderr, b"".join(traceback))

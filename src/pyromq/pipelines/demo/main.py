@@ -1,0 +1,158 @@
+"""`make demo`: a day in a shop, whose orders go in through a producer, and come out of consumers and of Spark.
+
+What went in and what came out must agree, on all ways; the exit code says whether they do. A page with charts stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pyromq.errors import PyroMQError
+from pyromq.pipelines import orders, report
+from pyromq.pipelines.common.pipeline_session import one_line_errors
+from pyromq.pipelines.common.quiet import quiet_jvm
+from pyromq.pipelines.demo import books as demo_books
+from pyromq.pipelines.demo import demo_page
+from pyromq.pipelines.demo.books import Books
+from pyromq.pipelines.demo.shop import fates
+from pyromq.pipelines.demo.shop_day import TOPICS, Claim, ShopDay
+from pyromq.pipelines.outcome import Silent
+from pyromq.pipelines.profile.profile import Profile
+from pyromq.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = ("transactionTimeOut=1000", "transactionCheckInterval=1000", "traceTopicEnable=true")
+"""A broker waits a minute before it asks about a transaction; a demo has less time. The shop's clients write traces."""
+_WINDOW = 1
+_PARTS = 1
+_SPARK = {"spark.sql.shuffle.partitions": str(_PARTS), "spark.log.level": "FATAL"}
+
+
+@contextmanager
+def servers(data: Path) -> Iterator[str]:
+    """Run `pyromq up` on free ports; yield the name server's address."""
+    command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data)]
+    ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
+    settings = [word for setting in SETTINGS for word in ("--set", setting)]
+    with (data / "server.log").open("w") as log:
+        process = subprocess.Popen([*command, *ports, *settings], stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        if "namesrv" not in ready:
+            raise PyroMQError(f"the servers did not start; see {data / 'server.log'}")
+        yield ready[ready.index("namesrv") + 1]
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def start_spark() -> SparkSession:
+    """Start Spark for small streams: a demo has few rows and many of them."""
+    with quiet_jvm():
+        return local_session("pyromq-demo", fast_checkpoints=True, **_SPARK)
+
+
+def stream(spark: SparkSession, namesrv: str, directory: Path) -> Books:
+    """Stream the topic through `orders`, and read what came out."""
+    options = orders.Options(namesrv=namesrv, out=str(directory), window=f"{_WINDOW} seconds", parts=_PARTS)
+    return demo_books.read_books(spark, options, orders.run(spark, options, Silent()))
+
+
+def profile(spark: SparkSession, namesrv: str) -> Profile:
+    """Take the profile of the shop's topics."""
+    return report.take_profile(spark, report.Options(namesrv=namesrv, topics=",".join(TOPICS)), Silent())
+
+
+def tell(parts: Mapping[str, Sequence[Claim]]) -> tuple[Table, bool]:
+    """Lay out what went in and what came out, and tell whether they agree."""
+    table = Table("", "went in", "came out", "cents in", "cents out", "")
+    for name, scenes in parts.items():
+        table.add_section()
+        table.add_row(f"[bold]{name}")
+        for scene in scenes:
+            cents = ("" if amount is None else f"{amount:,}" for amount in (scene.cents_expected, scene.cents_seen))
+            sign = "[green]✓" if scene.is_true else "[red]✗"
+            table.add_row(scene.name, f"{scene.expected:,}", f"{scene.seen:,}", *cents, sign)
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    return table, all(scene.is_true for scenes in parts.values() for scene in scenes)
+
+
+class Demo(Struct, frozen=True, kw_only=True):
+    """How large the demo is, and where its page goes."""
+
+    orders: int = 2000
+    seed: int = 20
+    patience: timedelta = timedelta(seconds=5)
+    """How long the shop waits for the money."""
+    out: Path = Path("pyromq-demo")
+
+    @property
+    def page(self) -> Path:
+        """The page that stays."""
+        return self.out / "report.html"
+
+
+def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> dict[str, list[Claim]]:
+    """Run the day and Spark, write the page; return what went in and what came out."""
+    with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as directory, servers(Path(directory)) as namesrv:
+        console.print(f"name server and broker are up ({namesrv}); the shop opens for {demo.orders:,} orders")
+        day = ShopDay(fates(demo.orders, demo.seed), demo.patience)
+        asyncio.run(day.run(namesrv))
+        console.print(f"the shop is closed, with {len(day.shop.told):,} messages; Spark streams them through `orders`")
+        books = stream(session(), namesrv, Path(directory) / "orders")
+        console.print("and takes the profile of the shop's topics")
+        seen = profile(session(), namesrv)
+    parts = {"Consumers": day.scenes(), "Spark": demo_books.scenes(day.shop, books)}
+    demo.out.mkdir(parents=True, exist_ok=True)
+    page = demo_page.render(day.shop.totals(), parts, books, seen, _WINDOW, datetime.now(UTC))
+    demo.page.write_text(page, encoding="utf-8")
+    return parts
+
+
+def main() -> int:
+    """Run the demo; 0 only if what came out is what went in."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--orders", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path("pyromq-demo"), help="directory for the page")
+    demo = Demo(**vars(parser.parse_args()))
+    console, began = Console(), time.monotonic()
+    session = cache(start_spark)  # in this thread: one that was started in another does not know our format here
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the servers must not outlive us
+    try:
+        with one_line_errors():
+            table, agree = tell(run(demo, session, console))
+    except (PyroMQError, OSError) as error:
+        Console(stderr=True).print(f"[red]{escape(str(error))}[/]")
+        return 1
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped, and nothing is left behind")
+        return 130
+    finally:
+        if session.cache_info().currsize:
+            session().stop()
+    console.print(table)
+    console.print("[green]what came out is what went in[/]" if agree else "[red]the two sides differ[/]")
+    console.print(f"{time.monotonic() - began:.0f} s; the page with the charts is {demo.page.resolve()}")
+    return 0 if agree else 1

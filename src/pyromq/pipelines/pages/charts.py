@@ -1,0 +1,286 @@
+"""Small charts as SVG: bars, rows, lines over time and heat maps. Colours come from the page, details from hovering.
+
+Every text is escaped here, for tags, keys and topics are whatever somebody has sent. Values that are no numbers count
+as missing, and what has nothing to show says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import NamedTuple
+
+from pyromq.pipelines.pages.wording import cut, moment, short
+
+NOTHING = '<p class="nothing">nothing to show</p>'
+_TOP, _BOTTOM, _LEFT, _RIGHT = 12, 24, 52, 12
+_ROW, _LABEL, _NUMBER = 24, 160, 112
+_MOST_LABEL = 21
+COLOURS = 6
+"""Series that have a colour of their own."""
+
+
+Wording = Callable[[float], str]
+"""Puts a value into words."""
+
+
+class Bar(NamedTuple):
+    """One value with its name, which may be empty; `title` is shown on hovering, `note` beside a row."""
+
+    label: str
+    value: float
+    title: str = ""
+    note: str = ""
+    tone: str = ""
+    """A class of the page's style: `warn` for what stands out."""
+
+
+class Series(NamedTuple):
+    """A line: one value for each step of time, None where there is none."""
+
+    name: str
+    values: Sequence[float | None]
+
+
+def bars(data: Sequence[Bar], *, width: int = 460, height: int = 200, most_labels: int = 8) -> str:
+    """Draw upright bars, of a histogram for example, in the order given."""
+    if not any(_number(bar.value) for bar in data):
+        return NOTHING
+    axis = scale((_number(bar.value) for bar in data), height - _TOP - _BOTTOM)
+    slot = (width - _LEFT - _RIGHT) / len(data)
+    every = math.ceil(sum(bool(bar.label) for bar in data) / most_labels)
+    labelled = [index for index, bar in enumerate(data) if bar.label][:: every or 1]
+    parts = [_grid(axis, width, height)]
+    for index, bar in enumerate(data):
+        left, tall = _LEFT + index * slot, axis.place(_number(bar.value))
+        title = bar.title or f"{bar.label}: {short(_number(bar.value))}"
+        inset = min(slot * 0.1, 2)
+        parts.append(_hit(left, _TOP, slot, height - _TOP - _BOTTOM, title))
+        parts.append(_rect(left + inset, height - _BOTTOM - tall, slot - 2 * inset, tall, f"bar {bar.tone}", title))
+        if index in labelled:
+            parts.append(_text(left + slot / 2, height - 8, bar.label, "middle"))
+    return _svg(width, height, parts)
+
+
+def rows(data: Sequence[Bar], *, width: int = 460) -> str:
+    """Draw lying bars with their names on the left and their figures on the right."""
+    if not data:
+        return NOTHING
+    axis = Scale(max(_number(bar.value) for bar in data) or 1.0, 1.0, width - _LABEL - _NUMBER)
+    parts = []
+    for index, bar in enumerate(data):
+        top, value = index * _ROW, _number(bar.value)
+        title = bar.title or f"{bar.label}: {short(value)}"
+        parts.append(_rect(_LABEL, top + 4, axis.length, _ROW - 8, "rail", title))
+        parts.append(_rect(_LABEL, top + 4, axis.place(value), _ROW - 8, f"bar {bar.tone}", title))
+        parts.append(_text(_LABEL - 8, top + 16, cut(bar.label, _MOST_LABEL), "end", "name"))
+        parts.append(_text(_LABEL + axis.length + 8, top + 16, bar.note or short(value), "start", "figure"))
+    return _svg(width, len(data) * _ROW, parts)
+
+
+def timeline(
+    start: datetime, step: float, series: Sequence[Series], *, width: int = 960, height: int = 220, unit: str = ""
+) -> str:
+    """Draw lines over time, the first one filled; each step, `step` seconds long, tells its values on hovering."""
+    steps = max((len(line.values) for line in series), default=0)
+    values = [[_number(value) if value is not None else None for value in line.values] for line in series]
+    if not any(value for line in values for value in line):
+        return NOTHING
+    axis = scale((value for line in values for value in line if value is not None), height - _TOP - _BOTTOM)
+    slot = (width - _LEFT - _RIGHT) / steps
+    parts = [_grid(axis, width, height), _clock(start, step * steps, width, height)]
+    for index, line in enumerate(values):
+        places = _places(line, axis, slot, height - _BOTTOM)
+        if index == 0:
+            parts += [_area(run, height - _BOTTOM) for run in places]
+        parts += [_line(run, f"line c{index % COLOURS}") for run in places]
+    for index in range(steps):
+        title = _step_title(start + timedelta(seconds=index * step), series, index, unit)
+        parts.append(_hit(_LEFT + index * slot, _TOP, slot, height - _TOP - _BOTTOM, title))
+    return _svg(width, height, parts) + legend([line.name for line in series])
+
+
+def heat(
+    start: datetime, step: float, series: Sequence[Series], *, width: int = 960, row: int = 18, unit: str = ""
+) -> str:
+    """Draw each line as a row of cells: the warmer, the more."""
+    steps = max((len(line.values) for line in series), default=0)
+    most = max((_number(value or 0) for line in series for value in line.values), default=0)
+    if not most:
+        return NOTHING
+    slot = (width - _LEFT - _RIGHT) / steps
+    height = _TOP // 2 + row * len(series) + _BOTTOM
+    parts = [_clock(start, step * steps, width, height)]
+    for number, line in enumerate(series):
+        top = _TOP // 2 + number * row
+        parts.append(_text(_LEFT - 6, top + row / 2 + 4, cut(line.name, 7), "end"))
+        parts.append(_rect(_LEFT, top + 1, width - _LEFT - _RIGHT, row - 2, "rail", f"{line.name}: none"))
+        for index, value in enumerate(line.values):
+            if amount := _number(value or 0):
+                when = moment(start + timedelta(seconds=index * step))
+                title = f"{line.name}, {when}: {short(amount)} {unit}".rstrip()
+                opacity = round(0.08 + 0.92 * amount / most, 3)
+                parts.append(_rect(_LEFT + index * slot, top + 1, slot, row - 2, "cell", title, opacity))
+    return _svg(width, height, parts)
+
+
+def sparkline(values: Sequence[float], *, width: int = 120, height: int = 24) -> str:
+    """Draw a line as small as a word."""
+    numbers = [_number(value) for value in values]
+    if not any(numbers):
+        return ""
+    axis = Scale(max(numbers), 1.0, height - 4)
+    slot = width / len(numbers)
+    run = [(round((index + 0.5) * slot, 2), height - 2 - axis.place(value)) for index, value in enumerate(numbers)]
+    parts = [_area(run, height), _line(run, "line c0")]
+    return f'<svg class="spark" viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(parts)}</svg>'
+
+
+def legend(names: Sequence[str]) -> str:
+    """Tell which colour is whose; one line alone needs none."""
+    if len(names) < 2:
+        return ""
+    items = [f'<span><i class="c{index % COLOURS}"></i>{escape(name)}</span>' for index, name in enumerate(names)]
+    return f'<div class="legend">{"".join(items)}</div>'
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+Run = list[tuple[float, float]]
+"""Points of a line without a gap."""
+
+
+def _number(value: float) -> float:
+    """Return a value that can be drawn: 0 for what is no number, or below 0."""
+    return min(value, LARGEST) if math.isfinite(value) and value >= SMALLEST else 0.0
+
+
+def _places(values: Sequence[float | None], axis: Scale, slot: float, floor: float) -> list[Run]:
+    """Return the points of a line, in pieces where values are missing."""
+    runs: list[Run] = [[]]
+    for index, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((round(_LEFT + (index + 0.5) * slot, 2), round(floor - axis.place(value), 2)))
+    return [run for run in runs if run]
+
+
+def _line(run: Run, kind: str) -> str:
+    if len(run) == 1:
+        return f'<circle class="{kind} dot" cx="{run[0][0]}" cy="{run[0][1]}" r="3"/>'
+    return f'<polyline class="{kind}" points="{_points(run)}"/>'
+
+
+def _area(run: Run, floor: float) -> str:
+    closed = [(run[0][0], floor), *run, (run[-1][0], floor)]
+    return f'<polygon class="area" points="{_points(closed)}"/>'
+
+
+def _points(run: Run) -> str:
+    return " ".join(f"{x},{y}" for x, y in run)
+
+
+def _grid(axis: Scale, width: int, height: int) -> str:
+    parts = []
+    for mark in axis.marks:
+        y = round(height - _BOTTOM - axis.place(mark), 2)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{width - _RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(_text(_LEFT - 6, y + 4, short(mark), "end"))
+    return "".join(parts)
+
+
+def _clock(start: datetime, seconds: float, width: int, height: int) -> str:
+    parts = []
+    for time, label in clock_marks(start, start + timedelta(seconds=seconds)):
+        x = _LEFT + (width - _LEFT - _RIGHT) * (time - start).total_seconds() / seconds
+        if x < width - 2 * _RIGHT:
+            parts.append(_text(x, height - 8, label, "middle"))
+    return "".join(parts)
+
+
+def _step_title(time: datetime, series: Sequence[Series], index: int, unit: str) -> str:
+    lines = [moment(time)]
+    for name, values in series:
+        value = values[index] if index < len(values) else None
+        lines.append(f"{name}: {'none' if value is None else f'{short(_number(value))} {unit}'.rstrip()}")
+    return "\n".join(lines)
+
+
+def _hit(x: float, y: float, width: float, height: float, title: str) -> str:
+    return _rect(x, y, width, height, "hit", title)
+
+
+def _rect(x: float, y: float, width: float, height: float, kind: str, title: str, opacity: float | None = None) -> str:
+    place = f'x="{round(x, 2)}" y="{round(y, 2)}" width="{round(max(width, 0), 2)}" height="{round(height, 2)}"'
+    seen = "" if opacity is None else f' fill-opacity="{opacity}"'
+    return f'<rect class="{kind.strip()}" {place}{seen}><title>{escape(title)}</title></rect>'
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "") -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<text x="{round(x, 2)}" y="{round(y, 2)}" text-anchor="{anchor}"{style}>{escape(text)}</text>'
+
+
+def _svg(width: int, height: int, parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {width} {height}" role="img">{"".join(parts)}</svg>'
+
+
+SMALLEST, LARGEST = 1e-9, 1e18
+"""What can be drawn; beyond, floating-point numbers play tricks."""
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TIME_STEPS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400, 172_800, 604_800, 2_592_000, 7_776_000, 31_536_000),
+)
+"""Seconds that a clock's or a calendar's marks may be apart."""
+
+
+class Scale(NamedTuple):
+    """A straight axis from 0: values up to `limit` become lengths up to `length`."""
+
+    limit: float
+    step: float
+    length: float
+
+    def place(self, value: float) -> float:
+        """Return where a value lies; what is out of range, at the nearer end."""
+        return round(min(max(value / self.limit, 0.0), 1.0) * self.length, 2)
+
+    @property
+    def marks(self) -> list[float]:
+        """The values that get a line and a number."""
+        return [self.step * index for index in range(1 + round(self.limit / self.step))]
+
+
+def scale(values: Iterable[float], length: float, marks: int = 4) -> Scale:
+    """Return an axis that holds all values and ends at a round number, never at nothing."""
+    most = min(max((value for value in values if math.isfinite(value)), default=0.0), LARGEST)
+    if most < SMALLEST:
+        return Scale(1.0, 1.0, length)
+    step = _round_step(most / marks)
+    return Scale(step * math.ceil(most / step - 1e-9), step, length)
+
+
+def _round_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(step * power for step in _STEPS if step * power >= rough * (1 - 1e-9))
+
+
+def clock_marks(start: datetime, end: datetime, most: int = 8) -> list[tuple[datetime, str]]:
+    """Return round times between two others, `most` of them or a few less, and what to write beside them."""
+    seconds = (end - start).total_seconds()
+    step = next((step for step in _TIME_STEPS if seconds / step <= most), _TIME_STEPS[-1])
+    form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86_400 else "%d %b"
+    first = math.ceil(start.timestamp() / step) * step
+    marks = []
+    for index in range(most + 1):
+        time = datetime.fromtimestamp(first, UTC) + timedelta(seconds=index * step)
+        if time > end:
+            break
+        marks.append((time, time.strftime("%d %b" if step >= 3600 and not time.hour else form)))
+    return marks

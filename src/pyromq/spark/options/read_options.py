@@ -1,0 +1,263 @@
+"""What a read was asked for: the options of format "pyromq", checked whole before anything is connected.
+
+Names are those of Spark's Kafka source where it has one. Spark hands keys over in lower case and values as text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from pyromq.errors import ConfigError, PyroMQError
+from pyromq.protocol.acl import Credentials
+from pyromq.protocol.names import check_topic
+from pyromq.protocol.sql92.sql_filter import compile_sql
+from pyromq.protocol.tag_filter import EVERYTHING, parse_tags
+from pyromq.spark.offsets import Offsets, from_json
+from pyromq.spark.options import option_values
+from pyromq.spark.options.option_values import ACCOUNT, Parsers, known, parse_all
+from pyromq.spark.options.store_options import STORE_PARSERS, check_way, in_store
+from pyromq.spark.schema import DEFAULT_COLUMNS, check_columns
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LARGEST_PULL_BYTES = 8 << 20
+"""What a PyroMQ broker gives for one pull at most."""
+
+
+class AtTime(NamedTuple):
+    """The first message of each queue that was stored at or after this time."""
+
+    timestamp_ms: int
+
+
+Position = Literal["earliest", "latest", "committed"] | AtTime | Offsets
+"""Where to begin or to end: by name, by time, or queue by queue."""
+
+
+class ReadOptions(Struct, frozen=True, kw_only=True):
+    """The options of one read, checked; plain values, since they travel to the executors."""
+
+    namesrv: str = ""
+    """Addresses of name servers, `host:port;host:port`; empty where files are read."""
+    credentials: Credentials | None = None
+    """The account that signs all requests."""
+    store: str = ""
+    """A store's directory, read instead of asking brokers."""
+    broker_name: str | None = None
+    """Whose store it is: the column broker_name, and the name in offsets."""
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    """A regular expression that whole topic names match, instead of topics."""
+    start: Position
+    end: Position = "latest"
+    max_offsets_per_trigger: int | None = None
+    """Offsets in one micro-batch at most, those of filtered messages included."""
+    min_offsets_per_trigger: int | None = None
+    """Offsets worth a micro-batch: fewer wait for more, but not longer than `max_trigger_delay`."""
+    max_trigger_delay: float = 900.0
+    min_partitions: int | None = None
+    max_records_per_partition: int = 1_000_000
+    fail_on_data_loss: bool = True
+    """Whether to stop where messages are gone that should have been read, or to warn and go on."""
+    fail_on_damage: bool = False
+    """Whether to stop where a store is damaged, or to skip that with a warning: failOnDataLoss, if it is given."""
+    check_crc: bool = False
+    """Whether every body read from a store is compared with its checksum: half as much work again."""
+    group: str | None = None
+    """The consumer group whose offsets show this stream's progress; the source of `committed`."""
+    tags: str = EVERYTHING
+    sql: str | None = None
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    properties_as_text: bool = False
+    decompress: bool = True
+    read_from: Literal["master", "slave", "suggested"] = "suggested"
+    """Which broker of a group is read: its master, a slave if there is one, or the one that it suggests itself."""
+    pull_batch_size: int = 1_000
+    """Messages asked for by one pull."""
+    pull_timeout: float = 10.0
+    retry_timeout: float = 60.0
+    """How long a task tries again, when a broker is in trouble, before it fails."""
+    batch_rows: int = 5_000
+    """Rows of one Arrow batch: from 2,000 on its fixed cost is small, above 10,000 it leaves the processor's cache."""
+    batch_bytes: int = LARGEST_PULL_BYTES
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Check the options of a read; raise ConfigError or NotSupported, with one line that says what to do."""
+    texts = _known(given)
+    check_way(texts)
+    values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
+    values |= {"fail_on_damage": "failOnDataLoss" in texts and values["fail_on_data_loss"]}
+    values |= {"start": _position(texts, "starting", "latest" if streaming else "earliest")}
+    if not streaming and (name := next((name for name in _OF_STREAMS if name in texts), None)):
+        raise ConfigError(f"option {name} is for streams; leave it out of a batch read")
+    if streaming and (name := next((name for name in _ENDINGS if name in texts), None)):
+        raise ConfigError(f"option {name} is for batch reads; stop a stream with trigger(availableNow=True)")
+    values |= {"end": _position(texts, "ending", "latest")}
+    if "store" in values:
+        named = {name: values[name] for name in ("start", "end") if isinstance(values[name], dict)}
+        values |= {name: in_store(offsets, values.get("broker_name")) for name, offsets in named.items()}
+    options = ReadOptions(**values)
+    _check_together(options)
+    return options
+
+
+def schema_options(given: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
+    """Return the columns that the options choose and whether properties are text; a schema needs no more."""
+    texts = _known(given)
+    values = parse_all(texts, _SCHEMA_PARSERS)
+    return values.get("columns", DEFAULT_COLUMNS), values.get("properties_as_text", False)
+
+
+def _check_together(options: ReadOptions) -> None:
+    if bool(options.topics) == (options.pattern is not None):
+        raise ConfigError("set one of the options subscribe (topics, separated by commas) and subscribePattern")
+    if "committed" in (options.start, options.end) and options.group is None:
+        raise ConfigError("offsets 'committed' are those of a consumer group: set the option group")
+    least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
+    if least is not None and most is not None and least > most:
+        raise ConfigError(f"option minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _known(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options under their own names; raise for one that is unknown."""
+    texts: dict[str, str] = {}
+    for name, text in known(given, _NAMES):
+        if name in texts:
+            raise ConfigError("options subscribe and topic mean the same: set one")
+        texts[name] = text
+    return texts
+
+
+# --- values: each function returns one, or raises ValueError or PyroMQError saying what was expected -----------------
+
+
+def _position(texts: Mapping[str, str], prefix: str, default: Position) -> Position:
+    """Read startingOffsets or endingOffsets; a time wins over them."""
+    for suffix, parse in (("Timestamp", _time), ("Offsets", _offsets)):
+        name = prefix + suffix
+        if name in texts:
+            try:
+                return parse(texts[name])
+            except (ValueError, PyroMQError) as error:
+                raise ConfigError(f"option {name}: {error}") from None
+    return default
+
+
+def _offsets(text: str) -> Position:
+    if text.lower() in ("earliest", "latest", "committed"):
+        return text.lower()  # type: ignore[return-value]  # mypy does not narrow by a tuple
+    try:
+        return from_json(json.loads(text))
+    except json.JSONDecodeError:
+        form = '{"topic": {"broker": {"0": 12, "1": -2}}}'
+        raise ValueError(f"expected earliest, latest, committed or JSON such as {form}, not {text!r}") from None
+
+
+def _time(text: str) -> AtTime:
+    if re.fullmatch(r"[0-9]+", text) and int(text) <= option_values.MOST_OFFSETS:
+        return AtTime(int(text))
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"expected milliseconds since 1970 or a time such as 2026-01-31T08:00:00Z, not {text!r}"
+        ) from None
+    # Where a job runs should not decide what it reads, so a time without a zone is not the local one.
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    return AtTime(max(0, -(-since // timedelta(milliseconds=1))))  # rounded up: at that time, or after it
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+    if not topics:
+        raise ValueError("expected topics, separated by commas")
+    for topic in topics:
+        check_topic(topic)
+    return topics
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return text
+
+
+def _tags(text: str) -> str:
+    return parse_tags(text).expression
+
+
+def _sql(text: str) -> str:
+    return compile_sql(text).expression
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    return check_columns(name for part in text.split(",") if (name := part.strip()))
+
+
+def _batch_bytes(text: str) -> int:
+    size = int(option_values.size(text))
+    if size > 1 << 30:
+        raise ValueError("an Arrow batch above 1 GB cannot be built")
+    return size
+
+
+def _properties_as_text(text: str) -> bool:
+    if text not in ("map", "string"):
+        raise ValueError(f"expected map or string, not {text!r}")
+    return text == "string"
+
+
+def _read_from(text: str) -> str:
+    if text not in ("master", "slave", "suggested"):
+        raise ValueError(f"expected master, slave or suggested, not {text!r}")
+    return text
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+_SCHEMA_PARSERS: Parsers = {
+    "columns": ("columns", _columns),
+    "propertiesAs": ("properties_as_text", _properties_as_text),
+}
+_PARSERS: Parsers = {
+    **_SCHEMA_PARSERS,
+    **STORE_PARSERS,
+    "namesrv": ("namesrv", option_values.name_servers),
+    "subscribe": ("topics", _topics),
+    "subscribePattern": ("pattern", _pattern),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", option_values.offset_count),
+    "minOffsetsPerTrigger": ("min_offsets_per_trigger", option_values.offset_count),
+    "maxTriggerDelay": ("max_trigger_delay", option_values.seconds),
+    "minPartitions": ("min_partitions", option_values.count),
+    "maxRecordsPerPartition": ("max_records_per_partition", option_values.count),
+    "failOnDataLoss": ("fail_on_data_loss", option_values.truth),
+    "group": ("group", option_values.group),
+    "tags": ("tags", _tags),
+    "sql": ("sql", _sql),
+    "decompress": ("decompress", option_values.truth),
+    "readFrom": ("read_from", _read_from),
+    "pullBatchSize": ("pull_batch_size", option_values.count),
+    "pullTimeout": ("pull_timeout", option_values.seconds),
+    "retryTimeout": ("retry_timeout", option_values.seconds),
+    "batchRows": ("batch_rows", option_values.count),
+    "batchBytes": ("batch_bytes", _batch_bytes),
+}
+"""Without starting and ending positions, which are read by two options each."""
+
+_ENDINGS = ("endingOffsets", "endingTimestamp")
+_OF_STREAMS = ("minOffsetsPerTrigger", "maxTriggerDelay")
+_NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT, *_ENDINGS, "startingOffsets", "startingTimestamp")} | {
+    "topic": "subscribe",
+    "path": "",  # load(path) and tables add it
+}

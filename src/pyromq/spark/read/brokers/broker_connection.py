@@ -1,0 +1,127 @@
+"""A plain blocking connection to a broker, for the large answers that executors read.
+
+A task has nothing else to do than to wait for its next answer, so there is no loop and no thread here: the kernel
+copies an answer into a buffer that the next one uses again, and columns are cut out of that buffer. While a task
+decodes one answer the next is on its way.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+from pyromq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
+from pyromq.protocol.acl import Credentials, signed
+from pyromq.protocol.command import MAX_FRAME, RemotingCommand, decode
+
+_PREFIX = struct.Struct(">II")
+_WORD = struct.Struct(">I")
+_HEADER_LENGTH_MASK = 0xFFFFFF
+_RECEIVE_BUFFER = 4 << 20
+
+_idle: dict[tuple[int, str, Credentials | None], BrokerConnection] = {}
+
+
+def take_connection(address: str, timeout: float, credentials: Credentials | None = None) -> BrokerConnection:
+    """Return a connection to a broker that nobody uses, a new one if none is left; whoever is done gives it back."""
+    line = _idle.pop((os.getpid(), address, credentials), None)  # a forked process must not use its parent's
+    if line is None or not line.is_usable():
+        line = BrokerConnection(address, timeout, credentials)
+    line.set_timeout(timeout)
+    return line
+
+
+def give_back(line: BrokerConnection) -> None:
+    """Keep a connection for this process's next task, unless an answer is still due on it."""
+    if line.is_idle:
+        _idle[os.getpid(), line.address, line.credentials] = line
+    else:
+        line.close()
+
+
+class BrokerConnection:
+    """One socket; answers come in the order of the requests."""
+
+    def __init__(self, address: str, timeout: float, credentials: Credentials | None = None) -> None:
+        self.address = address
+        self.credentials = credentials
+        self._timeout = timeout
+        self._due = 0
+        self._opaque = 0
+        self._buffer = memoryview(bytearray(1 << 16))
+        host, _, port = address.rpartition(":")
+        try:
+            self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to the broker at {address}: {error.strerror or error}") from error
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every request has been answered."""
+        return self._due == 0
+
+    def is_usable(self) -> bool:
+        """Tell whether the broker still holds the other end."""
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False  # nothing is due: it has closed, or says nonsense
+
+    def set_timeout(self, timeout: float) -> None:
+        """Set how long a silence may last."""
+        self._timeout = timeout
+        self._socket.settimeout(timeout)
+
+    def close(self) -> None:
+        """Close the socket; an answer that is on its way is lost."""
+        self._socket.close()
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a request; raises RemotingError."""
+        self._opaque = command.opaque = self._opaque + 1
+        request = command if self.credentials is None else signed(command, self.credentials)
+        try:
+            self._socket.sendall(request.encode())
+        except OSError as error:
+            raise self._failure(error) from error
+        self._due += 1
+
+    def receive(self) -> tuple[RemotingCommand, memoryview]:
+        """Return the next answer and its body, which is good until the next call; raises RemotingError."""
+        try:
+            length, word = _PREFIX.unpack(self._read(_PREFIX.size))
+            header_length = word & _HEADER_LENGTH_MASK
+            if length + 4 > MAX_FRAME or header_length + 4 > length:
+                raise RemoteProtocolError(f"{self.address} sends no answer: {length} bytes, header {header_length}")
+            answer = decode(_WORD.pack(word) + self._read(header_length), typed=False)
+            body = self._read_body(length - 4 - header_length)
+        except OSError as error:
+            raise self._failure(error) from error
+        self._due -= 1
+        return answer, body
+
+    def _read(self, size: int) -> bytes:
+        return bytes(self._read_body(size))
+
+    def _read_body(self, size: int) -> memoryview:
+        if size > len(self._buffer):
+            self._buffer = memoryview(bytearray(size + (size >> 3)))
+        whole = self._buffer[:size]
+        rest = whole
+        while rest:
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise ConnectionLost(f"the broker at {self.address} closed the connection")
+            rest = rest[count:]
+        return whole
+
+    def _failure(self, error: OSError) -> ConnectionLost | RequestTimeout:
+        if isinstance(error, TimeoutError):
+            return RequestTimeout(f"the broker at {self.address} did not answer within {self._timeout:g} s")
+        return ConnectionLost(f"connection to the broker at {self.address} lost: {error.strerror or error}")

@@ -1,0 +1,267 @@
+"""Questions to the brokers of a cluster, from Spark's processes, which have no event loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from pyromq.client.consume.fetch import PULL_MAY_WAIT
+from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION, first_offset_since
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.diagnosis import diagnose, explain
+from pyromq.client.net.publish_info import MASTER_ID
+from pyromq.client.net.routes import Routes, read_queues
+from pyromq.client.portal import Portal
+from pyromq.client.results import PullAnswer, PullStatus
+from pyromq.errors import AccessDenied, NoRoute, PyroMQError
+from pyromq.protocol.acl import Credentials
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.names import REPLY_SUFFIX, TOOLS_CONSUMER_GROUP
+from pyromq.protocol.tag_filter import EVERYTHING, TAG
+from pyromq.spark.offsets import Offsets, queue_name
+from pyromq.spark.read.plan.queue_source import is_for_patterns
+
+logger = logging.getLogger(__name__)
+
+_COMMIT_TIMEOUT = 1.0
+_MOST_POLLS = 64
+"""Queues watched at once while a stream is idle; news of others are seen when the wait is over."""
+
+Answers = dict[MessageQueue, int | PyroMQError]
+
+
+class Pull(NamedTuple):
+    """What to pull, and how much."""
+
+    queue: MessageQueue
+    offset: int
+    broker_id: int = MASTER_ID
+    """Which broker of the group to ask: another one is asked if this one is gone."""
+    group: str | None = None
+    expression: str = EVERYTHING
+    expression_type: str = TAG
+    max_count: int = 1
+    max_bytes: int | None = None
+    """The broker's own limit if it is one of ours; others stop at 32 messages or 256 KiB."""
+    wait_ms: int = 0
+    timeout: float = 10.0
+
+    def header(self) -> PullMessageRequestHeader:
+        """Return the request: with its own subscription, so that no heartbeat must have announced one."""
+        return PullMessageRequestHeader(
+            consumer_group=self.group or TOOLS_CONSUMER_GROUP,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            queue_offset=self.offset,
+            max_msg_nums=self.max_count,
+            sys_flag=PULL_WITH_SUBSCRIPTION | (PULL_MAY_WAIT if self.wait_ms else 0),
+            commit_offset=0,
+            suspend_timeout_millis=self.wait_ms,
+            subscription=self.expression,
+            sub_version=0,
+            expression_type=self.expression_type,
+            pyromq_max_bytes=self.max_bytes,
+        )
+
+
+_connected: dict[tuple[int, str, Credentials | None], BrokerQueues] = {}
+
+
+def connect(namesrv: str, credentials: Credentials | None = None) -> BrokerQueues:
+    """Return this process's connections to a cluster: workers serve many tasks, so they are kept."""
+    key = os.getpid(), namesrv, credentials  # a forked process must not use its parent's
+    if key not in _connected:
+        _connected[key] = BrokerQueues(namesrv, credentials)
+    return _connected[key]
+
+
+class BrokerQueues:
+    """The brokers behind some name servers; every call raises PyroMQError where it gets no answer."""
+
+    def __init__(self, namesrv: str, credentials: Credentials | None = None) -> None:
+        self._portal = Portal.shared()
+        self._api = self._portal.call(BrokerApi.connect(namesrv, credentials=credentials))
+        self._routes = Routes(self._api, self._explain)
+        self._out_of_reach: set[MessageQueue] = set()
+
+    async def _explain(self, topic: str) -> str:
+        return explain(await diagnose(self._api, topic))
+
+    # --- topics and queues -------------------------------------------------------------------------------------------
+
+    def topics(self, names: Sequence[str], pattern: str | None) -> list[str]:
+        """Return the topics named, or those that match a pattern, without RocketMQ's own.
+
+        Retry and dead-letter topics match only a pattern that itself begins with %.
+        """
+        return list(names) if pattern is None else self._portal.call(self._matching(pattern))
+
+    async def _matching(self, pattern: str) -> list[str]:
+        names, cluster = await asyncio.gather(self._api.topic_list(), self._api.cluster_info())
+        # Each cluster and broker has a topic of its own name, and a cluster one for replies.
+        own = {*cluster.cluster_addr_table, *cluster.broker_addr_table}
+        return [
+            name
+            for name in names
+            if re.fullmatch(pattern, name)
+            and is_for_patterns(name, pattern)
+            and name.removesuffix(REPLY_SUFFIX) not in own
+        ]
+
+    def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
+        """Return the queues of these topics as the name servers have them now; raise NoRoute for one without any."""
+        return self._portal.call(self._find_queues(list(topics)))
+
+    async def _find_queues(self, topics: Sequence[str]) -> list[MessageQueue]:
+        found = await asyncio.gather(*map(self._queues_of, topics))
+        closed = [topic for topic, queues in zip(topics, found, strict=True) if not queues]
+        if closed:  # dead letters of an old broker, for example
+            text = f"no queue of the topic {closed[0]!r} may be read: give it the permission 6 at its brokers"
+            if len(closed) == len(topics):
+                raise NoRoute(text)
+            logger.warning("%s", text)
+        return sorted(queue for queues in found for queue in queues)
+
+    async def _queues_of(self, topic: str) -> list[MessageQueue]:
+        try:
+            return read_queues(topic, await self._routes.refresh(topic))
+        except NoRoute as error:
+            raise NoRoute(f"{error}: {await self._explain(topic)}") from None
+
+    def refresh(self, topic: str) -> None:
+        """Look where a topic's brokers are now: one of them is in trouble."""
+        self._portal.call(self._routes.refresh(topic))
+
+    # --- offsets -----------------------------------------------------------------------------------------------------
+
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the first offset of each queue that is still there."""
+        return _certain(self._ask(queues, self._min_offset))
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the offset that the next message of each queue will get."""
+        return _certain(self._ask(queues, self._max_offset))
+
+    def reachable_min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the first offset of the queues whose broker answers; warn of the others, raise AccessDenied."""
+        return self._reachable(self._ask(queues, self._min_offset))
+
+    def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the next offset of the queues whose broker answers; warn of the others, raise AccessDenied."""
+        return self._reachable(self._ask(queues, self._max_offset))
+
+    def _min_offset(self, address: str, queue: MessageQueue) -> Awaitable[int]:
+        return self._api.min_offset(address, queue.topic, queue.queue_id)
+
+    def _max_offset(self, address: str, queue: MessageQueue) -> Awaitable[int]:
+        return self._api.max_offset(address, queue.topic, queue.queue_id)
+
+    def _reachable(self, answers: Answers) -> Offsets:
+        for queue, answer in answers.items():
+            if isinstance(answer, AccessDenied):
+                raise answer
+            if isinstance(answer, int):
+                self._out_of_reach.discard(queue)
+            elif queue not in self._out_of_reach:  # said once, not twice a second
+                self._out_of_reach.add(queue)
+                logger.warning("queue %s is out of reach: %s", queue_name(queue), answer)
+        return {queue: answer for queue, answer in answers.items() if isinstance(answer, int)}
+
+    def offsets_since(self, queues: Iterable[MessageQueue], timestamp_ms: int, group: str | None) -> Offsets:
+        """Return the offset of the first message of each queue that was stored at or after a time."""
+
+        def search(at: str, queue: MessageQueue) -> Awaitable[int]:
+            reading_as = group or TOOLS_CONSUMER_GROUP
+            return first_offset_since(self._api, at, reading_as, queue.topic, queue.queue_id, timestamp_ms)
+
+        return _certain(self._ask(queues, search))
+
+    def committed_offsets(self, queues: Iterable[MessageQueue], group: str) -> Offsets:
+        """Return what the group has committed; queues of which it has committed nothing are left out."""
+
+        async def committed(at: str, queue: MessageQueue) -> int:
+            offset = await self._api.query_offset(at, group, queue.topic, queue.queue_id)
+            return -1 if offset is None else offset
+
+        return {queue: offset for queue, offset in _certain(self._ask(queues, committed)).items() if offset >= 0}
+
+    def commit(self, offsets: Offsets, group: str) -> Offsets:
+        """Show a group's progress at the brokers; return what they have taken, and warn of the others."""
+
+        async def commit(at: str, queue: MessageQueue) -> int:
+            offset = offsets[queue]
+            await self._api.commit_offset(at, group, queue.topic, queue.queue_id, offset, timeout=_COMMIT_TIMEOUT)
+            return offset
+
+        return self._reachable(self._ask(offsets, commit))
+
+    def _ask(self, queues: Iterable[MessageQueue], question: Callable[[str, MessageQueue], Awaitable[int]]) -> Answers:
+        """Ask the master of each queue, all at once: a slave may be behind."""
+
+        async def ask_one(queue: MessageQueue) -> int | PyroMQError:
+            try:
+                return await question(await self._routes.find_master(queue), queue)
+            except PyroMQError as error:
+                return error
+
+        async def ask_all() -> Answers:
+            wanted = list(queues)
+            return dict(zip(wanted, await asyncio.gather(*map(ask_one, wanted)), strict=True))
+
+        return self._portal.call(ask_all())
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def pull(self, pull: Pull) -> PullAnswer:
+        """Pull once."""
+        return self._portal.call(self._pull(pull))
+
+    async def _pull(self, pull: Pull) -> PullAnswer:
+        reader = await self._routes.find_reader(pull.queue, pull.broker_id)
+        return await self._api.pull(reader.address, pull.header(), timeout=pull.timeout)
+
+    def address(self, queue: MessageQueue, broker_id: int) -> str:
+        """Return where a queue is read: that broker of its group, or another one if this one is gone."""
+        return self._portal.call(self._routes.find_reader(queue, broker_id)).address
+
+    def wait_for_message(self, positions: Offsets, group: str | None, timeout: float) -> None:
+        """Return as soon as a message arrives at one of these positions, after `timeout` seconds at the latest."""
+        watched = random.sample(sorted(positions), min(len(positions), _MOST_POLLS))
+        pulls = [
+            Pull(queue, positions[queue], group=group, max_count=1, wait_ms=int(timeout * 1000), timeout=timeout + 1)
+            for queue in watched
+        ]
+        self._portal.call(self._first_arrival(pulls, timeout))
+
+    async def _first_arrival(self, pulls: Sequence[Pull], timeout: float) -> None:
+        over = asyncio.sleep(timeout)
+        waiting = [asyncio.ensure_future(wait) for wait in (over, *map(self._arrival, pulls))]
+        _, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _arrival(self, pull: Pull) -> None:
+        """Return when a message is there; a broker that fails, or has waited long enough, has nothing to say."""
+        try:
+            if (await self._pull(pull)).status is not PullStatus.NO_NEW_MESSAGE:
+                return
+        except PyroMQError as error:
+            logger.debug("queue %s cannot be watched: %s", queue_name(pull.queue), error)
+        await asyncio.Event().wait()
+
+
+def _certain(answers: Answers) -> Offsets:
+    """Return the answers, all of them; raise the first error there is."""
+    offsets = {}
+    for queue, answer in answers.items():
+        if isinstance(answer, PyroMQError):
+            raise answer
+        offsets[queue] = answer
+    return offsets

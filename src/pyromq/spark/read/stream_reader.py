@@ -1,0 +1,195 @@
+"""Micro-batches: offsets for Spark's checkpoint, found at the brokers or in a store.
+
+One instance lives beside the driver as long as its query and is asked for offsets; Spark pickles another one into the
+tasks, which only read. The checkpoint is the truth; the offsets of the group at the brokers follow it, for people.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pyromq.errors import PyroMQError
+from pyromq.protocol.messages.message import MessageQueue
+from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
+from pyromq.spark.options.read_options import ReadOptions
+from pyromq.spark.read.plan.partitions import Slices, plan
+from pyromq.spark.read.plan.positions import cut, lost, resolve
+from pyromq.spark.read.plan.queue_source import QueueSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+_IDLE_WAIT = 0.5
+"""Seconds a poll waits for messages: an idle stream then costs nothing, and stopping one is not held up."""
+_SHORT_WAIT = 0.1
+_ROUTE_AGE = 10.0
+"""Seconds after which new topics, queues and brokers are looked for."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics as an endless table."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._initial: Offsets | None = None
+        self._batch_begun = False
+        self._target: Offsets | None = None
+        self._first: Offsets = {}
+        self._latest: Offsets | None = None
+        self._committed: Offsets = {}
+        self._queues: list[MessageQueue] = []
+        self._queues_found_at = float("-inf")
+        self._without_news = False
+        self._last_batch = float("-inf")
+
+    @property
+    def _source(self) -> QueueSource:
+        from pyromq.spark.read.brokers.broker_queues import connect  # a stream of files starts faster without
+
+        return connect(self._options.namesrv, self._options.credentials)  # not kept: this object is pickled
+
+    def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
+        return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+
+    # --- what Spark asks for, in the order in which it does --------------------------------------------------------
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        queues = self._find_queues()
+        self._first = self._source.min_offsets(queues)
+        self._target = self._latest = self._source.max_offsets(queues)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def initialOffset(self) -> dict[str, Any]:
+        if self._initial is None:  # Spark asks twice, and uses the second answer
+            self._initial = self._find_start()
+        return to_json(self._initial)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begin = from_json(start)
+        is_first, self._batch_begun = not self._batch_begun, True
+        if is_first and begin == self._initial:
+            # Spark records only where a batch ends, so that a crash in batch 0 would forget where it began: an empty
+            # batch 0 records it.
+            return start
+        self._show_progress(begin)
+        end = self._next_end(begin)
+        first = self._first_offsets(begin, end)
+        # What cannot be asked for its first message now waits for the next batch.
+        end = {queue: offset for queue, offset in end.items() if queue in first or offset == begin.get(queue)}
+        if not self._is_worth_a_batch(begin | first, end):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = limited(begin | first, end, limit.max_rows)
+        return to_json(begin | end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._latest is None else to_json(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        is_first, self._batch_begun = not self._batch_begun, True
+        if is_first and self._initial is not None:
+            # Batch 0 again, after a crash in it. It was empty: see latestOffset. Today's `start` is another one.
+            return []
+        begin, finish = from_json(start), from_json(end)
+        # Queues that are new begin at their first message; so do those that end before they begin, whose topic was made
+        # anew. The latter come this far only with failOnDataLoss=false.
+        anew = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
+        begin |= self._source.min_offsets(anew)
+        return list(self._plan(slices(begin, finish)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from pyromq.spark.read.brokers.slice_reader import read_slices
+
+        return read_slices(partition.slices if isinstance(partition, Slices) else (), self._options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: this comes a batch late and not after the last; latestOffset shows progress."""
+
+    # --- how the answers are found ---------------------------------------------------------------------------------
+
+    def _find_start(self) -> Offsets:
+        if self._target is not None and self._options.start == "latest":
+            return self._target  # found a moment before; what came since is not for this run
+        return resolve(self._source, self._options.start, self._find_queues(), self._options.group)
+
+    def _find_queues(self) -> list[MessageQueue]:
+        """Return the queues to read; once some are known, a name server in trouble is no reason to stop."""
+        if time.monotonic() - self._queues_found_at > _ROUTE_AGE:
+            try:
+                topics = self._source.topics(self._options.topics, self._options.pattern)
+                self._queues = self._source.queues(topics)
+            except PyroMQError as error:
+                if not (self._queues and error.retriable):
+                    raise
+                logger.log(logging.DEBUG if self._without_news else logging.WARNING, "no news of the topics: %s", error)
+                self._without_news = True
+            else:
+                self._without_news = False
+            self._queues_found_at = time.monotonic()
+        return self._queues
+
+    def _next_end(self, begin: Offsets) -> Offsets:
+        """Return where the queues end now; if that is where `begin` is, wait a moment for messages.
+
+        A broker that does not answer is no reason to stop either: its queues are left out, and keep their offsets.
+        """
+        if self._target is not None:
+            return self._target
+        queues = self._find_queues()
+        end = self._source.reachable_max_offsets(queues)
+        if all(begin.get(queue) == offset for queue, offset in end.items()):
+            self._source.wait_for_message(end, self._options.group, _IDLE_WAIT)
+            end = self._source.reachable_max_offsets(queues)
+        self._latest = begin | end
+        return end
+
+    def _is_worth_a_batch(self, first: Offsets, end: Offsets) -> bool:
+        """Tell whether enough messages wait, or have waited long enough; a bounded run waits for none."""
+        waiting = sum(offset - first.get(queue, offset) for queue, offset in end.items())
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or not waiting:
+            return True
+        now = time.monotonic()
+        if waiting < least and now - self._last_batch < self._options.max_trigger_delay:
+            time.sleep(_SHORT_WAIT)  # messages are there, so nothing else holds this poll up
+            return False
+        self._last_batch = now
+        return True
+
+    def _first_offsets(self, begin: Offsets, end: Offsets) -> Offsets:
+        """Return where reading can begin in the queues that have news, having checked that nothing is lost."""
+        news = [queue for queue, offset in end.items() if offset != begin.get(queue)]
+        # A bounded run goes to its end: where a broker does not answer now, its tasks wait for it.
+        known = {queue: self._first[queue] for queue in news if queue in self._first}
+        first = known | self._source.reachable_min_offsets(news)
+        for queue in first.keys() & begin.keys():
+            if end[queue] < begin[queue]:
+                cut(self._options, queue, begin[queue], end[queue])
+            elif begin[queue] < first[queue]:
+                lost(self._options, queue, begin[queue], first[queue])
+            first[queue] = max(first[queue], begin[queue])
+        return first
+
+    def _show_progress(self, processed: Offsets) -> None:
+        """Commit what is new for the group; what a broker does not take now comes again with the next poll."""
+        if self._options.group is not None:
+            offsets = {queue: processed[queue] for queue in self._find_queues() if queue in processed}
+            news = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
+            if news:
+                self._committed |= self._source.commit(news, self._options.group)

@@ -1,0 +1,157 @@
+"""Sends the parcels of one task: many at a time, those to one queue one after the other, each until it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from pyromq.client.config import ClientConfig
+from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.rate_limit import RateLimit
+from pyromq.client.results import SendResult, SendStatus
+from pyromq.client.send.delivery import Delivery, DeliveryRules
+from pyromq.client.send.in_flight import InFlightLimit
+from pyromq.client.send.prepare import PreparedMessage
+from pyromq.clock import Clock, SystemClock
+from pyromq.errors import PyroMQError
+from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.protocol.messages.properties import WAIT, encode_properties
+from pyromq.spark.options.write_options import WriteOptions
+from pyromq.spark.write.batches import MessageBatch
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MOST_BYTES_IN_FLIGHT = 64 << 20
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_PATIENCE_FOR_ROUTES = 15.0
+"""Seconds for a topic that nobody knows: a broker that restarts takes its topics away for that long at most."""
+_BATCH_PROPERTIES = encode_properties({WAIT: "true"})
+
+
+class BatchSender:
+    """Sends for one task, while it is open; the first parcel that no broker takes ends all."""
+
+    def __init__(self, options: WriteOptions, clock: Clock | None = None) -> None:
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._window = InFlightLimit(options.in_flight, _MOST_BYTES_IN_FLIGHT)
+        self._pace = RateLimit(options.rate_per_second, self._clock) if options.rate_per_second else None
+        self._lanes: dict[MessageQueue, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: PyroMQError | None = None
+        self._warned = False
+
+    async def __aenter__(self) -> Self:
+        config = ClientConfig(namesrv=self._options.namesrv, credentials=self._options.credentials)
+        self._instance = borrow_instance(config, self._clock)
+        self._instance.add_producer(self._options.producer_group)
+        self._instance.start()
+        rules = DeliveryRules(
+            group=self._options.producer_group,
+            namespace=None,
+            topic_queues=config.topic_queues,
+            retries=2,
+            retry_not_stored=False,
+        )
+        self._delivery = Delivery(self._instance, rules)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await return_instance(self._instance)
+
+    async def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Return the queues that this topic's messages go to."""
+        patience = min(_PATIENCE_FOR_ROUTES, self._options.retry_timeout)
+        return await self._persist(lambda: self._delivery.queues(topic), patience, f"topic {topic}")
+
+    async def put(self, parcels: Sequence[MessageBatch]) -> None:
+        """Have parcels sent, as there is room for them; raises what ended an earlier one."""
+        for parcel in parcels:
+            await self._put(parcel)
+
+    async def _put(self, parcel: MessageBatch) -> None:
+        if self._pace is not None:
+            await self._pace.turn()
+            self._pace.passed(parcel.count)
+        await self._window.enter(len(parcel.body))
+        if self._failure is not None:
+            self._window.leave(len(parcel.body))
+            raise self._failure
+        task = asyncio.create_task(self._send(parcel))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """Return when a broker has acknowledged every parcel; raises what ended one."""
+        await self._window.idle()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _send(self, parcel: MessageBatch) -> None:
+        try:
+            if parcel.queue is None:
+                await self._deliver(parcel)
+            else:
+                # One after the other: a later one must not overtake one that has to be sent again.
+                async with self._lanes.setdefault(parcel.queue, asyncio.Lock()):
+                    await self._deliver(parcel)
+        except PyroMQError as error:
+            self._failure = self._failure or error
+        finally:
+            self._window.leave(len(parcel.body))
+
+    async def _deliver(self, parcel: MessageBatch) -> None:
+        if self._failure is not None:
+            return
+        outgoing = self._outgoing(parcel)
+
+        def attempt() -> Awaitable[SendResult]:
+            timeout = self._options.send_timeout
+            if parcel.queue is None:
+                return self._delivery.send_anywhere(outgoing, timeout)
+            return self._delivery.send_to(parcel.queue, outgoing, timeout)
+
+        name = f"{parcel.count} messages to topic {parcel.topic}"
+        self._note(await self._persist(attempt, self._options.retry_timeout, name))
+
+    async def _persist(self, attempt: Callable[[], Awaitable[T]], patience: float, name: str) -> T:
+        """Try again until it works or patience is over; what is sent twice has the same ids."""
+        deadline, pause = self._clock.now() + patience, _FIRST_PAUSE
+        while True:
+            try:
+                return await attempt()
+            except PyroMQError as error:
+                if not error.retriable or self._failure is not None or self._clock.now() + pause >= deadline:
+                    raise
+                if pause == _FIRST_PAUSE:  # said once: the same trouble, or its end, follows
+                    logger.warning("%s, again for %.0f s at most: %s", name, patience, error)
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _outgoing(self, parcel: MessageBatch) -> PreparedMessage:
+        return PreparedMessage(
+            source=Message(topic=parcel.topic, body=parcel.body),
+            topic=parcel.topic,
+            body=parcel.body,
+            properties=_BATCH_PROPERTIES if parcel.properties is None else parcel.properties,
+            message_id="",
+            born_timestamp_ms=self._clock.now_ms(),
+            flag=parcel.flag,
+            batch=parcel.properties is None,
+            timed=parcel.timed,
+        )
+
+    def _note(self, result: SendResult) -> None:
+        if result.status is not SendStatus.SEND_OK and not self._warned:
+            self._warned = True
+            logger.warning("broker %s stores, but says %s", result.queue.broker_name, result.status.name)
