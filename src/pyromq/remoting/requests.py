@@ -1,0 +1,89 @@
+"""The table of the requests that a server answers: one row for each code, and whatever is decided by code.
+
+    code → header type, handler, right needed, whether it writes, what it costs
+
+A row names its handler as a function of a class (`SendHandler.send`). A server binds the table to the objects that it
+has built: `handlers()` returns the bound methods by code, for dispatch to find with one lookup. Everything else reads
+the same rows: which codes a server without a writing side refuses, which ones its fast port leaves out, who may ask,
+and by which name a code is counted. To answer a new code, add one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+
+from pyromq.protocol.headers import Header
+from pyromq.protocol.rights import Right
+from pyromq.remoting.connection import Handler
+
+
+class Cost(Enum):
+    """What serving a request takes, at worst."""
+
+    LIGHT = "memory, and a few reads at most: it is answered at once"
+    SEND = "a message for the log: its answer leaves with the group that is written"
+    PULL = "megabytes of messages, or a long wait; never on a port that must stay quick"
+    HEAVY = "many reads, a thread, or other servers"
+
+
+class RequestRow(Struct, frozen=True):
+    """One request code, and all that is decided by it."""
+
+    code: int
+    header: type[Header] | None
+    """What its ext fields are read as; None if it has none."""
+    handler: Callable[..., Any] | None
+    """A method of the class that answers, not bound to an object yet; None if the code is known and not answered."""
+    right: Right
+    writes: bool = False
+    """Whether it changes what is stored: a server that only reads refuses it."""
+    cost: Cost = Cost.LIGHT
+
+    @property
+    def owner(self) -> str:
+        """The name of the class whose method answers."""
+        return self.handler.__qualname__.rpartition(".")[0] if self.handler else ""
+
+
+class RequestTable:
+    """All rows of a server, by code."""
+
+    def __init__(self, rows: Iterable[RequestRow]) -> None:
+        """Take the rows; raise ValueError if a code has two."""
+        self._rows: dict[int, RequestRow] = {}
+        for row in rows:
+            if row.code in self._rows:
+                raise ValueError(f"request code {row.code} has two rows")
+            self._rows[row.code] = row
+
+    def __iter__(self) -> Iterator[RequestRow]:
+        return iter(self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, code: int) -> RequestRow | None:
+        """Return the row of a code; None if it has none."""
+        return self._rows.get(code)
+
+    def right_of(self, code: int) -> Right:
+        """Return what an account needs for a code; one without a row needs admin."""
+        row = self._rows.get(code)
+        return Right.ADMIN if row is None else row.right
+
+    def codes(self, wanted: Callable[[RequestRow], bool]) -> list[int]:
+        """Return the codes of the wanted rows."""
+        return [row.code for row in self if wanted(row)]
+
+    def handlers(self, *owners: object) -> dict[int, Handler]:
+        """Return, by code, the methods of these objects; a row whose class is not among them is left out."""
+        by_class = {type(owner).__qualname__: owner for owner in owners}
+        return {
+            row.code: getattr(by_class[row.owner], row.handler.__name__)
+            for row in self
+            if row.handler is not None and row.owner in by_class
+        }
