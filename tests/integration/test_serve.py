@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from pyromq import Message, blocking
-from pyromq.broker.read_only import CHANGES
+from pyromq.broker.requests import REQUESTS
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.clock import SystemClock
 from pyromq.errors import PyroMQError
@@ -137,7 +137,7 @@ def test_a_send_is_refused_in_plain_words(served: Served) -> None:
         producer.send(Message(topic="orders", body=b"no"))
 
 
-@pytest.mark.parametrize("code", CHANGES, ids=lambda code: RequestCode(code).name)
+@pytest.mark.parametrize("code", REQUESTS.codes(lambda row: row.writes), ids=lambda code: RequestCode(code).name)
 async def test_what_would_change_something_is_refused(served: Served, code: int) -> None:
     async with RemotingClient(SystemClock()) as remoting:
         answer = await remoting.request(served.broker, request(code), 10.0)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ServiceNotAvailable
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.retention.cleaner import Cleaner
 
@@ -67,15 +66,6 @@ class StoreHandlers:
         self._cleaning = cleaning
         self._topics = topics
         self._register = register
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.delete_expired_queues,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.delete_unused_topics,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_files,
-        }
 
     async def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Delete a topic and its queues; answer when that is durable and the name servers know."""

@@ -15,12 +15,12 @@ from contextlib import AsyncExitStack
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.pulls.message_query import QueryHandler
 from pyromq.broker.read_side import ReadSide
+from pyromq.broker.requests import REQUESTS
 from pyromq.broker.tables.all_tables import Tables
 from pyromq.clock import Clock
 from pyromq.errors import NoPermission, StoreError
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.read.reader import StoreReader
@@ -32,26 +32,6 @@ logger = logging.getLogger(__name__)
 LOOK_PERIOD = 1.0
 MOST_ARRIVALS = 10_000  # of a queue at a time; a held pull needs one that it wants
 SHARE_OF_TIME = 10  # looking may take a tenth of the time: a large directory is looked at less often
-
-CHANGES = (
-    RequestCode.SEND_MESSAGE,
-    RequestCode.SEND_MESSAGE_V2,
-    RequestCode.SEND_BATCH_MESSAGE,
-    RequestCode.SEND_REPLY_MESSAGE,
-    RequestCode.SEND_REPLY_MESSAGE_V2,
-    RequestCode.CONSUMER_SEND_MSG_BACK,
-    RequestCode.END_TRANSACTION,
-    RequestCode.RESUME_CHECK_HALF_MESSAGE,
-    RequestCode.UPDATE_AND_CREATE_TOPIC,
-    RequestCode.DELETE_TOPIC_IN_BROKER,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-    RequestCode.DELETE_SUBSCRIPTIONGROUP,
-    RequestCode.UPDATE_BROKER_CONFIG,
-    RequestCode.TRIGGER_DELETE_FILES,
-    RequestCode.DELETE_EXPIRED_COMMITLOG,
-    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
-    RequestCode.CLEAN_UNUSED_TOPIC,
-)
 
 
 class ReadOnlyBroker(ReadSide):
@@ -75,9 +55,12 @@ class ReadOnlyBroker(ReadSide):
     def _make_tables(self) -> Tables:
         return Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
 
-    def _handler_table(self) -> dict[int, Handler]:
-        queries = QueryHandler(self.store).handlers()
-        return {**super()._handler_table(), **queries, **dict.fromkeys(CHANGES, _refuse)}
+    def _build_handlers(self) -> None:
+        super()._build_handlers()
+        self._handlers |= dict.fromkeys(REQUESTS.codes(lambda row: row.writes), _refuse)
+
+    def _answering(self) -> list[object]:
+        return [*super()._answering(), QueryHandler(self.store)]
 
     def _start_housekeeping(self, stack: AsyncExitStack) -> None:
         super()._start_housekeeping(stack)

@@ -29,15 +29,16 @@ from pyromq.broker.pulls.offset_requests import OffsetHandlers
 from pyromq.broker.pulls.pull import PullHandler
 from pyromq.broker.pulls.selection import Selection
 from pyromq.broker.registration import Registration
+from pyromq.broker.requests import REQUESTS
 from pyromq.broker.stats.broker_stats import SAMPLE_PERIOD, BrokerStats
 from pyromq.broker.tables.all_tables import Tables
 from pyromq.broker.tools.administration import Administration
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
 from pyromq.remoting.ticker import Ticker
@@ -48,7 +49,6 @@ logger = logging.getLogger(__name__)
 
 CLIENT_SCAN_PERIOD = 10.0
 HA_PORT_ABOVE = 1
-PULLS = (RequestCode.PULL_MESSAGE, RequestCode.PULL_QUEUES)
 
 
 class ReadSide:
@@ -194,9 +194,10 @@ class ReadSide:
             self._pulls.configure,
             self._client_handlers.configure,
         ]
-        self._handlers = self._handler_table()
+        self._handlers = REQUESTS.handlers(*self._answering())
 
-    def _handler_table(self) -> dict[int, Handler]:
+    def _answering(self) -> list[object]:
+        """Return the objects that answer requests."""
         self._administration = Administration(
             self.settings,
             self._clock,
@@ -207,15 +208,16 @@ class ReadSide:
             address=lambda: self.address,
             register=lambda: self._registration.register_everywhere(),
         )
-        return {
-            **self._pulls.handlers(),
-            **OffsetHandlers(store=self.store, topics=self.topics, offsets=self.offsets).handlers(),
-            **self._client_handlers.handlers(),
-            **self._administration.handlers(),
-        }
+        return [
+            self._pulls,
+            OffsetHandlers(store=self.store, topics=self.topics, offsets=self.offsets),
+            self._client_handlers,
+            *self._administration.parts,
+        ]
 
     async def _listen(self, stack: AsyncExitStack) -> None:
-        self._fast_handlers = {code: handler for code, handler in self._handlers.items() if code not in PULLS}
+        pulls = REQUESTS.codes(lambda row: row.cost is Cost.PULL)
+        self._fast_handlers = {code: handler for code, handler in self._handlers.items() if code not in pulls}
         self._main = await stack.enter_async_context(self._server(self._handlers, self.config.port))
         self._fast = await stack.enter_async_context(self._server(self._fast_handlers, self.config.fast_port))
 

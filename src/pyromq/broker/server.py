@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -25,12 +24,13 @@ from pyromq.broker.pulls.message_query import QueryHandler
 from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.read_side import ReadSide
+from pyromq.broker.requests import REQUESTS
 from pyromq.broker.tables.all_tables import restore_tables
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.hosts import encode_host
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile
@@ -86,23 +86,23 @@ class Broker(ReadSide):
         super()._open_tables(stack)
         restore_tables(self._tables, self.store)
 
-    def _handler_table(self) -> dict[int, Handler]:
+    def _answering(self) -> list[object]:
         self._build_storing()
         self._build_delays()
         self._build_sends()
         self._build_transactions()
         self._follow_settings()
-        return {
-            **self._sends.handlers(),
-            **self._send_backs.handlers(),
-            **self._replies.handlers(),
-            **self._transactions.handlers,
-            **self._timer.handlers,
-            **QueryHandler(self.store).handlers(),
-            **PullQueuesHandler(self.store, self._pulls, self.stats).handlers(),
-            **self._cleaning_handlers(),
-            **super()._handler_table(),
-        }
+        return [
+            self._sends,
+            self._send_backs,
+            self._replies,
+            self._transactions.requests,
+            self._timer.requests,
+            QueryHandler(self.store),
+            PullQueuesHandler(self.store, self._pulls, self.stats),
+            self._cleaning_handlers(),
+            *super()._answering(),
+        ]
 
     def _build_storing(self) -> None:
         self.store.on_arrival = self._pulls.waiting.on_arrival
@@ -194,11 +194,11 @@ class Broker(ReadSide):
             lambda config: self.store.cleaner.configure(config.store),
         ]
 
-    def _cleaning_handlers(self) -> Mapping[int, Handler]:
+    def _cleaning_handlers(self) -> StoreHandlers:
         self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
         return StoreHandlers(
             self.store.cleaner, self._cleaning, self.topics, lambda: self._registration.register_everywhere()
-        ).handlers()
+        )
 
     def _start_housekeeping(self, stack: AsyncExitStack) -> None:
         super()._start_housekeeping(stack)
@@ -225,8 +225,7 @@ class Broker(ReadSide):
 
     async def _stop_sends(self) -> None:
         """Take no more messages, and let the answers leave that still wait for the disk."""
-        storing = (self._sends.handlers(), self._send_backs.handlers(), self._replies.handlers())
-        refused = {code: _refuse for handlers in (*storing, self._transactions.handlers) for code in handlers}
+        refused = dict.fromkeys(REQUESTS.codes(lambda row: row.writes), _refuse)
         for handlers in (self._handlers, self._fast_handlers):
             handlers.update(refused)
         self._pulls.waiting.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from pyromq.broker.clients.agreement import SubscriptionAgreement
 from pyromq.broker.clients.client_registry import TAG_TYPES, Client, ClientRegistry, QueueLockTable
@@ -34,7 +33,7 @@ from pyromq.protocol.headers.clients import (
     UnregisterClientRequestHeader,
 )
 from pyromq.protocol.names import retry_topic
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -72,17 +71,6 @@ class ClientHandlers:
     def configure(self, config: BrokerConfig) -> None:
         """Take over changed settings."""
         self._notify_changes = config.notify_consumer_changes
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.HEART_BEAT: self.heartbeat,
-            RequestCode.UNREGISTER_CLIENT: self.unregister,
-            RequestCode.CHECK_CLIENT_CONFIG: self.check,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
-            RequestCode.LOCK_BATCH_MQ: self.lock,
-            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
-        }
 
     def heartbeat(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Register the client's producers and consumers on this connection."""

@@ -6,8 +6,6 @@ otherwise, so that somebody can look for one that never arrived.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.acknowledgements import Acknowledgements
@@ -37,7 +35,7 @@ from pyromq.protocol.messages.properties import (
 )
 from pyromq.protocol.messages.record import TRANSACTION_MASK
 from pyromq.protocol.tag_filter import tag_code
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import PutResult
 
@@ -74,10 +72,6 @@ class ReplyHandler:
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
         self._stores_replies = config.store_replies
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return dict.fromkeys((RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2), self.reply)
 
     async def reply(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Push a reply to its client and store it; the checks are those of a send."""

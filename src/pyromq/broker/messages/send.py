@@ -6,7 +6,6 @@ A plain message to a known topic passes `send` alone; whatever is rarer is looke
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -40,7 +39,7 @@ from pyromq.protocol.messages.batch import decode_batch
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.message_store import MessageStore
 
 BORN_HOST = "born_host"
@@ -98,11 +97,6 @@ class SendHandler:
     def store_host(self, host: bytes) -> None:
         self._store_host = host
         self._id_prefix = host.hex().upper()
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-        return dict.fromkeys(codes, self.send)
 
     def send(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Store one message or a batch of them."""

@@ -8,7 +8,6 @@ log has been removed the answer is SYSTEM_ERROR, as Apache's: clients then send 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
 from pyromq.broker.clients.client_requests import UNIT_SUBSCRIPTION_FLAG
 from pyromq.broker.config.broker_config import BrokerConfig
@@ -20,13 +19,13 @@ from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import Topic, TopicTable
 from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.bodies import SubscriptionGroupConfig
-from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE, RequestCode
+from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pyromq.protocol.messages.properties import DELAY, TIMER_DELAY_MS
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import dlq_topic, retry_topic
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.message_store import MessageStore
 
 FIRST_RETRY_LEVEL = 3
@@ -57,10 +56,6 @@ class SendBackHandler:
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
         self._broker_writable = bool(config.permission & PERM_WRITE)
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
     def send_back(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Store a copy for later, or among the dead letters; answer when that is stored."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import SearchableStore
 from pyromq.store.results import QueryResult
 
@@ -19,10 +17,6 @@ class QueryHandler:
 
     def __init__(self, store: SearchableStore) -> None:
         self._store = store
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.QUERY_MESSAGE: self.query}
 
     async def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the newest messages with a key, or with a unique key, that were stored in a time."""

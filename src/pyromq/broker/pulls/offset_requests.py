@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, encode
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
@@ -24,7 +21,7 @@ from pyromq.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 
 
@@ -35,19 +32,6 @@ class OffsetHandlers:
         self._store = store
         self._topics = topics
         self._offsets = offsets
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
-            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
-            RequestCode.GET_MAX_OFFSET: self.maximum,
-            RequestCode.GET_MIN_OFFSET: self.minimum,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_time,
-            RequestCode.VIEW_MESSAGE_BY_ID: self.view,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_committed,
-        }
 
     def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return what a group committed; a young queue that it never read counts as 0."""

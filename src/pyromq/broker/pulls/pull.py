@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
@@ -16,11 +16,11 @@ from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, NoPermission, StoreError
-from pyromq.protocol.codes import PERM_READ, RequestCode, ResponseCode
+from pyromq.protocol.codes import PERM_READ, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.results import GetResult, GetStatus
 
@@ -79,10 +79,6 @@ class PullHandler:
         self._broker_readable = bool(config.permission & PERM_READ)
         self._slave_read = config.slave_read
         self._short_polling_time = None if config.long_polling else config.short_polling_time
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.PULL_MESSAGE: self.pull}
 
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
         """Answer with messages, or hold the pull until one arrives."""

@@ -7,7 +7,7 @@ is not supported, and the client pulls queue by queue.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Protocol
 
@@ -15,12 +15,12 @@ from pyromq.broker.pulls.pull import MAX_BYTES, MAX_COUNT, PullHandler
 from pyromq.broker.pulls.selection import SUBSCRIPTION_FLAG, MessageFilter
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.errors import BrokerError, MalformedHeader, StoreError
-from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import with_body_length
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullQueuesRequestHeader, PullQueuesResponseHeader
 from pyromq.protocol.tag_filter import TAG
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.results import MergedResult, QueueRange
 
 _RANGE = re.compile(r"(\d{1,9}):(\d{1,18}):(\d{1,18})")
@@ -42,10 +42,6 @@ class PullQueuesHandler:
         self._store = store
         self._pulls = pulls
         self._stats = stats
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.PULL_QUEUES: self.pull}
 
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
         """Send what there is; raise BrokerError with REQUEST_CODE_NOT_SUPPORTED where plain pulls must be made."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.live_settings import LiveSettings
@@ -16,7 +16,6 @@ from pyromq.broker.tools.offset_resets import ResetHandlers
 from pyromq.broker.tools.queue_entries import QueueHandlers
 from pyromq.broker.tools.topic_admin import TopicHandlers
 from pyromq.clock import Clock
-from pyromq.remoting.connection import Handler
 from pyromq.store.read.readable import ReadableStore
 
 
@@ -38,7 +37,7 @@ class Administration:
         name, cluster = settings.current.name, settings.current.cluster
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
         self.broker = BrokerHandlers(settings, clock, store=store, topics=topics, stats=stats, register=register)
-        self._parts = (
+        self.parts = (
             self.broker,
             TopicHandlers(name, store=store, topics=topics, offsets=offsets, clients=clients, register=register),
             GroupHandlers(groups=groups, offsets=offsets, clients=clients),
@@ -58,7 +57,3 @@ class Administration:
             RelayHandlers(name, store=store, clients=clients),
             ResetHandlers(name, store=store, topics=topics, offsets=offsets, clients=clients),
         )
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {code: handler for part in self._parts for code, handler in part.handlers().items()}

@@ -12,11 +12,11 @@ from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import KVTable, encode
-from pyromq.protocol.codes import VERSION, RequestCode
+from pyromq.protocol.codes import VERSION
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader, ViewBrokerStatsDataRequestHeader
 from pyromq.protocol.messages.record import read_head
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.files import DiskUsage
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.retention.retention import used_percent
@@ -56,14 +56,6 @@ class BrokerHandlers:
         self._started_ms = clock.now_ms()
         self.more_figures: list[Callable[[], Mapping[str, str]]] = []
         """Whatever else has figures to show, or better ones, by RocketMQ's names."""
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.GET_BROKER_CONFIG: self.settings,
-            RequestCode.UPDATE_BROKER_CONFIG: self.change_settings,
-            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
-        }
 
     def settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the settings as lines of a broker.conf."""
@@ -145,10 +137,6 @@ class StatsHandlers:
     def __init__(self, cluster: str, stats: BrokerStats) -> None:
         self._cluster = cluster
         self._stats = stats
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
 
     def view(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return one figure, such as TOPIC_PUT_NUMS of a topic."""

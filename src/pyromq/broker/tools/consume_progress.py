@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from pyromq.broker.clients.client_registry import ClientRegistry
@@ -19,7 +19,6 @@ from pyromq.protocol.bodies import (
     QueueTimeSpan,
     encode,
 )
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
     GetBrokerConsumeStatsRequestHeader,
@@ -28,7 +27,7 @@ from pyromq.protocol.headers.admin import (
 )
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.record import read_head
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 
 NEVER: Final = -1
@@ -67,14 +66,6 @@ class ProgressHandlers:
         self._offsets = offsets
         self._clients = clients
         self._stats = stats
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.GET_CONSUME_STATS: self.of_group,
-            RequestCode.GET_BROKER_CONSUME_STATS: self.of_all,
-            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_spans,
-        }
 
     def of_group(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return how far a group is in every queue of its topics, or of one of them."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from pyromq.broker.clients.client_registry import Client, ClientRegistry
 from pyromq.errors import BrokerError, MalformedHeader, RemotingError, RequestTimeout, StoreError
-from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from pyromq.protocol.codes import LanguageCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.clients import ConsumeMessageDirectlyRequestHeader, GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.messages.message_id import decode_offset_id
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 
 RELAY_TIMEOUT = 10.0
@@ -28,13 +28,6 @@ class RelayHandlers:
         self._broker_name = broker_name
         self._store = store
         self._clients = clients
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
-        }
 
     async def running_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Ask a consumer what goes on inside it."""

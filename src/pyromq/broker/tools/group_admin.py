@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pyromq.broker.clients.client_registry import Client, ClientRegistry
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -18,14 +18,14 @@ from pyromq.protocol.bodies import (
     decode,
     encode,
 )
-from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 
 
 class GroupHandlers:
@@ -41,17 +41,6 @@ class GroupHandlers:
         self._groups = groups
         self._offsets = offsets
         self._clients = clients
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.list_all,
-            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
-            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
-        }
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Create a group or change it; answer when that is saved."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 
 from pyromq.broker.clients.client_registry import Client, ClientRegistry
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -33,7 +32,7 @@ from pyromq.protocol.headers.clients import (
     ResetConsumerClientOffsetRequestHeader,
 )
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 
 logger = logging.getLogger(__name__)
@@ -63,15 +62,6 @@ class ResetHandlers:
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.status,
-            RequestCode.CLONE_GROUP_OFFSET: self.clone,
-            RequestCode.QUERY_CORRECTION_OFFSET: self.correction,
-        }
 
     # --- what members carry out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from pyromq.broker.clients.client_registry import ClientRegistry, GroupSubscription
@@ -11,10 +10,9 @@ from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.errors import BrokerError, OffsetOutOfRange
 from pyromq.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, encode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import QueryConsumeQueueRequestHeader
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
 from pyromq.store.read.readable import ReadableStore
 
@@ -28,10 +26,6 @@ class QueueHandlers:
         self._store = store
         self._clients = clients
         self._filters = filters
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.QUERY_CONSUME_QUEUE: self.entries}
 
     def entries(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return entries of a queue; an index outside it is answered with a remark and no body, as RocketMQ does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -18,7 +18,6 @@ from pyromq.protocol.bodies import (
     TopicStatsTable,
     encode,
 )
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
     GetTopicStatsInfoRequestHeader,
@@ -27,7 +26,7 @@ from pyromq.protocol.headers.admin import (
 )
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_topic
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 
 MAX_QUEUES = 65_535
@@ -53,16 +52,6 @@ class TopicHandlers:
         self._offsets = offsets
         self._clients = clients
         self._register = register
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self.list_all,
-            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.consumed_by,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
-        }
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Create a topic or change it; answer when it is saved and the name servers know."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -14,7 +13,7 @@ from pyromq.broker.transactions.late_ends import LateEnd, LateEnds
 from pyromq.broker.transactions.open_transactions import OpenTransactions
 from pyromq.broker.transactions.transaction_history import TransactionHistory
 from pyromq.errors import BrokerError, PyroMQError, ServiceNotAvailable, StoreError
-from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode
+from pyromq.protocol.codes import ONEWAY_FLAG
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.transactions import (
     EndTransactionRequestHeader,
@@ -25,7 +24,7 @@ from pyromq.protocol.headers.transactions import (
 )
 from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import error_answer
 from pyromq.store.message_store import MessageStore
 from pyromq.store.results import GetStatus
@@ -53,14 +52,6 @@ class TransactionHandlers:
         self._history = history
         self._acknowledgements = acknowledgements
         self._resuming = asyncio.Lock()
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {
-            RequestCode.END_TRANSACTION: self.end,
-            RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
-            RequestCode.LIST_TRANSACTIONS: self.list_halves,
-        }
 
     # --- producers
 

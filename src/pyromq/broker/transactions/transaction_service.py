@@ -53,8 +53,7 @@ class TransactionService:
             acknowledgements=acknowledgements,
         )
         self._progress = TransactionProgress(store, offsets, ledger, acknowledgements, clock)
-        handlers = TransactionHandlers(store, self.transactions, self._late, history, acknowledgements)
-        self.handlers = handlers.handlers()
+        self.requests = TransactionHandlers(store, self.transactions, self._late, history, acknowledgements)
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings that changed; the interval of the checks stays what it was at the start."""

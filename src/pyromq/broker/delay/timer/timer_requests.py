@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Final
 
 from pyromq.broker.delay.timer.message_timer import MessageTimer
 from pyromq.broker.delay.timer.timer_records import read_waiting
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
 from pyromq.errors import BrokerError, MalformedHeader, ServiceNotAvailable, StoreError
-from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.timed_messages import (
     ListTimedMessagesRequestHeader,
@@ -22,7 +21,7 @@ from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.message_id import decode_handle, decode_offset_id
 from pyromq.protocol.messages.properties import REAL_TOPIC
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.store.index.pending_table import Pending
 from pyromq.store.message_store import MessageStore
 
@@ -39,10 +38,6 @@ class TimerHandlers:
         self._timer = timer
         self._store = store
         self._acknowledgements = acknowledgements
-
-    def handlers(self) -> Mapping[int, Handler]:
-        """Return who answers which request."""
-        return {RequestCode.RECALL_MESSAGE: self.cancel, RequestCode.LIST_TIMED_MESSAGES: self.list_waiting}
 
     async def cancel(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Cancel a message that waits; answer when that is stored, ILLEGAL_OPERATION if it does not wait.

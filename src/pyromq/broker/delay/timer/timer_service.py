@@ -34,7 +34,7 @@ class TimerService:
         self._moving = MessageMover(self.timer, store, acknowledgements, clock)
         placing.time = self.timer.place
         store.cleaner.free_to = self._moving.free_to
-        self.handlers = TimerHandlers(self.timer, store, acknowledgements).handlers()
+        self.requests = TimerHandlers(self.timer, store, acknowledgements)
 
     def start(self) -> None:
         """Deliver what is due, from now on."""
