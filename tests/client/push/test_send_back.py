@@ -64,7 +64,7 @@ async def test_what_failed_goes_back_with_its_cause_and_is_done_here(
     assert header.max_reconsume_times is None
     assert header.pyromq_delay_ms is None
     line = charge.__code__.co_firstlineno + 1
-    assert header.pyromq_cause == f"ValueError: no account for k (test_push_retries.py:{line} in charge)"
+    assert header.pyromq_cause == f"ValueError: no account for k (test_send_back.py:{line} in charge)"
     assert await committed_sum(own_cluster, group, topic) == 1
 
 
