@@ -47,10 +47,3 @@ class Inbox:
         """Return what comes within a time in which nothing more should."""
         await asyncio.sleep(seconds)
         return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
-
-
-async def until(condition: Callable[[], bool], seconds: float = 40.0) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 (it depends on another process)
-            await asyncio.sleep(0.05)

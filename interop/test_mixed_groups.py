@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from interop.conftest import Cluster
-from interop.inbox import Inbox, until
+from interop.inbox import Inbox
 from interop.peer import JavaConsumer, Peer
 from interop.servers import Broker, NameServer
 from interop.toolkit import Toolkit
@@ -28,6 +28,7 @@ from pyromq import (
 )
 from pyromq.client.group.allocation import Allocate
 from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.testing import eventually
 
 BROKERS = ("north@a", "south@b")  # the room, and a name in it
 QUEUES = 4  # on each
@@ -114,7 +115,9 @@ async def test_java_and_python_members_share_the_queues(
         ]
         async with ours:
             shares = expected(name, way, [*(one.client_id for one in theirs), ours.client_id])
-            await until(lambda: [*(javas(one, name) for one in theirs), pythons(ours)] == shares, seconds=PATIENCE)
+            await eventually(
+                lambda: [*(javas(one, name) for one in theirs), pythons(ours)] == shares, seconds=PATIENCE, pause=0.05
+            )
             await fill(cluster, name)
             *of_java, of_python = [dict.fromkeys(share, EACH) for share in shares]
             taken = await inbox.take(sum(of_python.values()))
@@ -198,17 +201,17 @@ async def test_each_takes_over_from_the_other(cluster: Cluster, java: Peer, name
 
     async with ours() as python:
         with java.push(cluster.namesrv, name, name, orderly=orderly) as theirs:
-            await until(lambda: (len(pythons(python)), len(javas(theirs, name))) == (4, 4))
+            await eventually(lambda: (len(pythons(python)), len(javas(theirs, name))) == (4, 4), pause=0.05)
             first = await fill(cluster, name, b"first")
             both = {one.body.decode() for one in await inbox.take(len(first) // 2)}
             assert both | {fact["body"] for fact in theirs.take(len(first) // 2)} == first
-        await until(lambda: pythons(python) == everywhere)
+        await eventually(lambda: pythons(python) == everywhere, pause=0.05)
         second = await fill(cluster, name, b"second")
         assert {one.body.decode() for one in await inbox.take(len(second))} == second
         assert await inbox.rest() == []
         with java.push(cluster.namesrv, name, name, orderly=orderly) as theirs:
-            await until(lambda: len(javas(theirs, name)) == 4)
+            await eventually(lambda: len(javas(theirs, name)) == 4, pause=0.05)
             await python.close()
-            await until(lambda: javas(theirs, name) == everywhere)
+            await eventually(lambda: javas(theirs, name) == everywhere, pause=0.05)
             third = await fill(cluster, name, b"third")
             theirs.take_all(third, repeats=set() if orderly else second)

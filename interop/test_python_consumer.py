@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from interop.conftest import Cluster
-from interop.inbox import Inbox, until
+from interop.inbox import Inbox
 from interop.java_side import wait_for_messages
 from interop.peer import Peer
 from interop.python_side import BODIES, COUNT, EVEN, messages, poll, send
@@ -25,6 +25,7 @@ from pyromq import (
     Sql,
     Suspend,
 )
+from pyromq.testing import eventually
 
 
 async def test_its_push_consumer_gets_every_message_once(cluster: Cluster, name: str) -> None:
@@ -80,9 +81,9 @@ async def test_members_share_the_queues_and_take_over(cluster: Cluster, name: st
     async with member("stays") as stays:
         await inbox.take(COUNT)
         async with member("leaves") as leaves:
-            await until(lambda: (len(stays.assignment), len(leaves.assignment)) == (2, 2))
+            await eventually(lambda: (len(stays.assignment), len(leaves.assignment)) == (2, 2))
             assert not set(stays.assignment) & set(leaves.assignment)
-        await until(lambda: len(stays.assignment) == 4)
+        await eventually(lambda: len(stays.assignment) == 4)
         await send(cluster, name, b"more")
         await inbox.take_all({b"more %d" % number for number in range(COUNT)})
 
@@ -147,7 +148,7 @@ async def test_a_listener_of_batches_acknowledges_a_part(cluster: Cluster, name:
     async with PushConsumer(
         name, cluster.namesrv, {name: "*"}, take, start_from="earliest", batch_size=4, concurrency=1
     ):
-        await until(lambda: sum(map(len, seen)) >= 7)
+        await eventually(lambda: sum(map(len, seen)) >= 7)
     assert seen[0] == [b"body 0", b"body 1", b"body 2", b"body 3"]
     assert sorted(body for batch in seen[1:] for body in batch) == [b"body 1", b"body 2", b"body 3"]
 
@@ -175,7 +176,7 @@ async def test_an_orderly_listener_that_fails_holds_up_its_queue(cluster: Cluste
             raise Suspend(delay=0.1)
 
     async with PushConsumer(name, cluster.namesrv, {name: "*"}, fail_twice, orderly=True, start_from="earliest"):
-        await until(lambda: len(seen) >= 9)
+        await eventually(lambda: len(seen) >= 9)
     assert seen == [(b"body %d" % number, times) for number in range(3) for times in range(3)]
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from interop.conftest import Cluster
-from interop.inbox import Inbox, until
+from interop.inbox import Inbox
 from interop.java_side import read
 from interop.peer import Peer
 from interop.python_side import BODIES, COUNT, messages, send
@@ -28,6 +28,7 @@ from pyromq import (
 )
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import RequestTimeout
+from pyromq.testing import eventually
 
 
 async def test_what_it_sends_java_reads(cluster: Cluster, java: Peer, name: str) -> None:
@@ -208,5 +209,5 @@ async def test_a_transaction_is_delivered_only_once_committed(cluster: Cluster, 
         await producer.send_in_transaction(Message(topic=name, body=b"commit later"), lambda message: UNKNOWN)
         await producer.send_in_transaction(Message(topic=name, body=b"never"), lambda message: UNKNOWN)
         assert [one.body for one in await inbox.take(1)] == [b"commit later"]
-        await until(lambda: sorted(asked) == [b"commit later", b"never"])
+        await eventually(lambda: sorted(asked) == [b"commit later", b"never"])
         assert await inbox.rest() == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from interop.conftest import Cluster
-from interop.inbox import Inbox, until
+from interop.inbox import Inbox
 from interop.python_side import BODIES, COUNT, messages, poll
 from interop.servers import HOST, Broker, NameServer
 from interop.toolkit import Toolkit
@@ -28,6 +28,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, SerializeType
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
+from pyromq.testing import eventually
 
 FAST_PORT_BELOW = 2
 BINARY = "-Drocketmq.serialize.type=ROCKETMQ"
@@ -155,4 +156,4 @@ async def test_a_broker_that_asks_in_binary_is_answered(binary_broker: Cluster, 
         PushConsumer(f"{name}-both", binary_broker.namesrv, {name: "*"}, one, start_from="earliest") as first,
         PushConsumer(f"{name}-both", binary_broker.namesrv, {name: "*"}, two, start_from="earliest") as second,
     ):
-        await until(lambda: (len(first.assignment), len(second.assignment)) == (2, 2))
+        await eventually(lambda: (len(first.assignment), len(second.assignment)) == (2, 2))

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from interop.conftest import Cluster
@@ -25,6 +24,7 @@ from pyromq import (
     TransactionProducer,
     TransactionState,
 )
+from pyromq.testing import wait_until
 
 PRODUCERS, CONSUMERS = "trace-producers", "trace-consumers"
 DIFFER = {
@@ -111,19 +111,12 @@ def types(event: dict[str, Any]) -> dict[str, type]:
     return {name: type(value) for name, value in event.items()}
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.3)
-
-
 async def test_apaches_tools_show_our_traces_as_they_show_javas(java: Peer, cluster: Cluster, name: str) -> None:
     mine, javas = await send_ours(cluster, name), send_javas(java, cluster, name + "-j")
     await consume_ours(cluster, name, mine)
     consume_javas(java, cluster, name + "-j", javas)
     for what in mine:
-        eventually(lambda what=what: len(records(java, cluster, javas[what])) == 5)  # type: ignore[misc]
+        wait_until(lambda what=what: len(records(java, cluster, javas[what])) == 5, pause=0.3)  # type: ignore[misc]
         expected = json.loads(json.dumps(alike(records(java, cluster, javas[what]))).replace(name + "-j", name))
         assert alike(records(java, cluster, mine[what])) == expected
         shown = mqadmin(java, cluster, mine[what])
@@ -136,7 +129,7 @@ async def test_our_command_shows_javas_traces_as_it_shows_ours(java: Peer, clust
     await consume_ours(cluster, name, mine)
     consume_javas(java, cluster, name + "-j", javas)
     for what in mine:
-        eventually(lambda what=what: len(ours(cluster, javas[what])) == 3)  # type: ignore[misc]
+        wait_until(lambda what=what: len(ours(cluster, javas[what])) == 3, pause=0.3)  # type: ignore[misc]
         sent, failed, taken = ours(cluster, javas[what])
         assert (sent["event"], sent["group"], sent["topic"]) == ("send", PRODUCERS, name + "-j")
         assert sent["keys"] == ([] if what == "bare" else ["o-1", "o-2"])
@@ -159,7 +152,7 @@ async def test_the_end_of_a_transaction_is_traced_alike(java: Peer, cluster: Clu
     javas = java.call(
         "Traces.transaction", namesrv=cluster.namesrv, topic=name, group=PRODUCERS, state="COMMIT_MESSAGE"
     )
-    eventually(lambda: len(records(java, cluster, javas)) == 2)
+    wait_until(lambda: len(records(java, cluster, javas)) == 2, pause=0.3)
     assert alike(records(java, cluster, mine)) == alike(records(java, cluster, javas))
     half, end = ours(cluster, javas)
     assert (half["message_type"], end["event"], end["state"]) == ("HALF", "transaction", "COMMIT_MESSAGE")
@@ -178,7 +171,7 @@ async def test_the_answer_to_a_brokers_question_is_traced_alike(java: Peer, clus
         async with asyncio.timeout(PATIENCE):
             await asked.wait()
     javas = java.call("Traces.transaction", namesrv=cluster.namesrv, topic=name, group=group, state="UNKNOW", stay=8000)
-    eventually(lambda: len(records(java, cluster, javas)) == 3)
+    wait_until(lambda: len(records(java, cluster, javas)) == 3, pause=0.3)
     assert alike(records(java, cluster, mine)) == alike(records(java, cluster, javas))
     ends = [(one["state"], one["from_check"]) for one in ours(cluster, mine)[1:]]
     assert ends == [("UNKNOW", False), ("COMMIT_MESSAGE", True)]
@@ -197,6 +190,6 @@ async def test_traces_may_go_to_a_topic_of_their_own(java: Peer, cluster: Cluste
     mine = await send_ours(cluster, name, Trace(topic=topic))
     javas = send_javas(java, cluster, name, trace_topic=topic)
     for what in mine:
-        eventually(lambda what=what: len(records(java, cluster, javas[what], trace_topic=topic)) == 1)  # type: ignore[misc]
+        wait_until(lambda what=what: len(records(java, cluster, javas[what], trace_topic=topic)) == 1, pause=0.3)  # type: ignore[misc]
         assert mqadmin(java, cluster, mine[what], f"-t {topic}") == mqadmin(java, cluster, javas[what], f"-t {topic}")
         assert len(ours(cluster, javas[what], "--trace-topic", topic)) == 1

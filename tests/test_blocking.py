@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
@@ -23,7 +23,7 @@ from pyromq.client.poll.lite_pull_consumer import LitePullConsumer as AsyncLiteP
 from pyromq.client.push.push_consumer import PushConsumer as AsyncPushConsumer
 from pyromq.client.send.producer import Producer as AsyncProducer
 from pyromq.errors import ClientError, ConnectFailed, NoRoute, TopicNotFound
-from pyromq.testing import LocalCluster
+from pyromq.testing import LocalCluster, wait_until
 
 SOURCE = Path(__file__).parent.parent / "src"
 
@@ -116,13 +116,6 @@ def test_a_plain_listener_is_called_and_may_use_other_clients(cluster: LocalClus
         assert not running.is_alive()
         assert producer.find(copied, "0" * 32) is None
     assert sorted(found) == sorted(sent)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_errors_come_through_as_they_are(topic: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyromq.clock import Clock
@@ -20,15 +19,6 @@ from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
 
 PATIENCE = 30.0
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.005)
 
 
 def send_header(

@@ -12,9 +12,9 @@ from pyromq.protocol.headers.offsets import SearchOffsetByTimestampResponseHeade
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
 from pyromq.store.files import DiskUsage, OsFiles
 from pyromq.store.retention.deletions import DELETIONS_NAME
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 SMALL = {"mappedFileSizeCommitLog": 65_536, "deleteWhen": ";".join(map(str, range(24)))}
 BODY = b"x" * 20_000  # three records fill a file of the log

@@ -18,9 +18,9 @@ from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.server import RemotingServer
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import PATIENCE, eventually
+from tests.broker.helpers import PATIENCE
 
 
 class Watcher:

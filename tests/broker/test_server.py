@@ -11,9 +11,9 @@ from pyromq.broker.server import Broker
 from pyromq.errors import ConfigError, RemotingError, StoreLocked
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.store.files import OsFiles
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 
 class BreakingDisk(OsFiles):

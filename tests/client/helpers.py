@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
 from pyromq.client.net.calls.broker_api import BrokerApi
@@ -24,7 +24,7 @@ from pyromq.protocol.messages.properties import UNIQ_KEY, find_property
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.remoting.connection import Answer, Connection, Handler
 from pyromq.remoting.server import RemotingServer
-from pyromq.testing import LocalCluster
+from pyromq.testing import LocalCluster, eventually
 
 PATIENCE = 30.0
 
@@ -47,16 +47,6 @@ async def read(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
         while len(messages) < count:
             messages += await consumer.poll(timeout=1.0, max_messages=count - len(messages))
     return messages
-
-
-async def eventually(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            held = condition()
-            if held if isinstance(held, bool) else await held:
-                return
-            await asyncio.sleep(0.01)
 
 
 def bodies_by_queue(messages: Sequence[MessageExt]) -> dict[MessageQueue, list[bytes]]:

@@ -17,8 +17,8 @@ from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, Su
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, MemoryOffsets, eventually, register_broker
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, MemoryOffsets, register_broker
 
 COUNT = 16
 

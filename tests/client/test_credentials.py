@@ -30,8 +30,8 @@ from pyromq.errors import ConfigError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually, read
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, read
 from tests.client.signed_requests import OTHER, SHOP, Requests
 
 REFUSAL = "org.apache.rocketmq.acl.common.AclException: {}, org.apache.rocketmq.acl.plain.Some.check(Some.java:7)"

@@ -27,8 +27,8 @@ from pyromq.broker.server import Broker
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.store.files import OsFiles
-from pyromq.testing import TestClock
-from tests.broker.helpers import Peer, eventually
+from pyromq.testing import TestClock, eventually
+from tests.broker.helpers import Peer
 from tests.faults.crash_images import scratch_directory
 from tests.faults.disk_model import Disk, Recorder, Remark, Tree, build
 from tests.store.helpers import QuickFiles

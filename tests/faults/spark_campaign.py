@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct, field
 
 from pyromq import Message, Producer, PyroMQError
+from pyromq.testing import waiting
 from tests.faults.spark_driver import Job
 
 KEYS = 50
@@ -151,13 +151,9 @@ PATIENCE = 900.0
 """Seconds: a driver that starts takes ten, and many times that on a machine with other things to do."""
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Wait for a condition; raise if it does not come."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {patience:.0f} s in vain until {what}")
-        time.sleep(0.05)
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition with the patience that a Spark driver needs."""
+    waiting.wait_until(condition, what, seconds=PATIENCE, pause=0.05)
 
 
 # --- what was written ------------------------------------------------------------------------------------------------

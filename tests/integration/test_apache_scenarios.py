@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pyromq import LitePullConsumer, Message, MessageExt, Producer, PushConsumer, Sql
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually, fill, in_queue_order, read
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, fill, in_queue_order, read
 from tests.integration.conftest import QUEUES, new_topic
 
 _numbers = itertools.count()

@@ -14,8 +14,7 @@ import pytest
 from pyromq import DeadLetter, Message, MessageExt, Producer, PushConsumer, RetryLater
 from pyromq.admin import AdminClient
 from pyromq.store.message_store import MessageStore
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually
+from pyromq.testing import LocalCluster, eventually
 
 MINUTE, HOUR = 60, 3600
 INTERVALS = [

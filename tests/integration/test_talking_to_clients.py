@@ -23,8 +23,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.remoting.client import RemotingClient
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually
+from pyromq.testing import LocalCluster, eventually
 
 TOPIC = "orders"
 

@@ -15,8 +15,8 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.store.read.reader import StoreReader
+from pyromq.testing import eventually
 from tests.cli.conftest import Servers, start_up, stop
-from tests.client.helpers import eventually
 
 KILLS = ("ASYNC_FLUSH", "SYNC_FLUSH")
 

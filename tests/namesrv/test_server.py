@@ -22,7 +22,7 @@ from pyromq.protocol.bodies import (
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import SerializeType
 from pyromq.protocol.headers import routes as headers
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 
 from .conftest import Peer
 
@@ -115,11 +115,7 @@ def registration_header(compressed: bool = False, body_crc32: int = 0) -> header
 
 
 async def one_connection_left(server: NameServer) -> None:
-    for _ in range(10_000):
-        if server.http_info()["connections"] == 1:
-            return
-        await asyncio.sleep(0.001)
-    pytest.fail("the connection was not closed")
+    await eventually(lambda: server.http_info()["connections"] == 1, "the other connection is closed")
 
 
 async def put(peer: Peer, namespace: str, key: str, value: str) -> None:

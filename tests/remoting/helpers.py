@@ -145,11 +145,3 @@ def shrink_buffers(socket: Any) -> None:
     """Let the kernel hold little for this socket, and for those that a listening one accepts."""
     socket.setsockopt(SOL_SOCKET, SO_RCVBUF, 32 * 1024)
     socket.setsockopt(SOL_SOCKET, SO_SNDBUF, 32 * 1024)
-
-
-async def until(condition: Callable[[], bool], patience: float = 10.0) -> None:
-    """Wait for `condition`, in real time."""
-    deadline = asyncio.get_running_loop().time() + patience
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, "waited in vain"
-        await asyncio.sleep(0.001)

@@ -13,8 +13,9 @@ from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.server import RemotingServer
+from pyromq.testing import eventually
 
-from .helpers import ECHO, NEVER, FakeClock, RawPeer, echo, numbered, serve, shrink_buffers, until
+from .helpers import ECHO, NEVER, FakeClock, RawPeer, echo, numbered, serve, shrink_buffers
 
 ANSWER = bytes(64 * 1024)
 LIMITS = Limits(write_high=256 * 1024)
@@ -65,7 +66,7 @@ async def test_one_large_answer_unread_stops_further_requests(clock: FakeClock) 
         quick = await RawPeer.connect(server.port)
         with contextlib.closing(await RawPeer.connect(server.port)) as slow:
             slow.send(numbered(ECHO, 0))
-            await until(lambda: any(connection._paused for connection in server.connections))
+            await eventually(lambda: any(connection._paused for connection in server.connections))
             slow.send(numbered(ECHO, 1), numbered(ECHO, 2))
             for _ in range(20):
                 await quick.ask(numbered(NEVER, 1))
@@ -173,7 +174,7 @@ async def test_a_slow_reader_is_not_idle_and_a_dead_one_is(clock: FakeClock) -> 
         shrink_buffers(server._listener.sockets[0])
         with contextlib.closing(await RawPeer.connect(server.port)) as peer:
             peer.send(numbered(ECHO, 1))
-            await until(lambda: any(connection._paused for connection in server.connections))
+            await eventually(lambda: any(connection._paused for connection in server.connections))
             [connection] = server.connections
             for _ in range(4):
                 clock.advance(6.0)
@@ -182,4 +183,4 @@ async def test_a_slow_reader_is_not_idle_and_a_dead_one_is(clock: FakeClock) -> 
                     await peer.reader.read(65536)
             assert not connection.closed
             clock.advance(25.0)
-            await until(lambda: connection.closed)
+            await eventually(lambda: connection.closed)

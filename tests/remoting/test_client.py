@@ -14,8 +14,9 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.outstanding import OPAQUE_MASK
 from pyromq.remoting.server import RemotingServer
+from pyromq.testing import eventually
 
-from .helpers import ECHO, FAIL, NEVER, SLOW, FakeClock, RawPeer, serve, until
+from .helpers import ECHO, FAIL, NEVER, SLOW, FakeClock, RawPeer, serve
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ async def test_requests_of_one_round_leave_in_one_write(clock: FakeClock, client
     connection = await client.connection(f"127.0.0.1:{port}")
     for _ in range(100):
         connection.request_future(request(ECHO), 3.0)
-    await until(lambda: sum(reads) == 100)
+    await eventually(lambda: sum(reads) == 100)
     assert reads == [100]
     listener.close()
 
@@ -137,23 +138,23 @@ async def test_a_late_answer_is_dropped(clock: FakeClock, client: RemotingClient
         address = f"127.0.0.1:{server.port}"
         connection = await client.connection(address)
         future = connection.request_future(request(ECHO), 1.0)
-        await until(lambda: bool(held))
+        await eventually(lambda: bool(held))
         clock.advance(1.2)
         with pytest.raises(RequestTimeout):
             await future
         [(command, back)] = held
         back.send(response(command, body=b"too late").encode())
         second = connection.request_future(request(ECHO), 1.0)
-        await until(lambda: len(held) == 2)
+        await eventually(lambda: len(held) == 2)
         back.send(response(held[1][0], body=b"in time").encode())
         assert (await second).body == b"in time"
 
 
 async def test_a_cancelled_request_is_forgotten(clock: FakeClock, client: RemotingClient, address: str) -> None:
     waiting = asyncio.ensure_future(client.request(address, request(NEVER), timeout=1000.0))
-    await until(lambda: clock.waiting > 0)
+    await eventually(lambda: clock.waiting > 0)
     connection = await client.connection(address)
-    await until(lambda: len(connection._outstanding) == 1)
+    await eventually(lambda: len(connection._outstanding) == 1)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -184,7 +185,7 @@ async def test_a_connection_that_is_not_accepted_times_out(clock: FakeClock, cli
             filler.connect_ex(full.getsockname())
         attempt = asyncio.ensure_future(client.request(address, request(ECHO), timeout=10.0))
         impatient = asyncio.ensure_future(client.request(address, request(ECHO), timeout=1.0))
-        await until(lambda: clock.waiting >= 2)
+        await eventually(lambda: clock.waiting >= 2)
         clock.advance(1.0)
         with pytest.raises(ConnectFailed, match=f"cannot connect to {address}: not within 1 s"):
             await impatient
@@ -221,7 +222,7 @@ async def test_a_lost_connection_ends_its_requests_and_the_next_call_makes_anoth
         address, port = f"127.0.0.1:{server.port}", server.port
         connection = await client.connection(address)
         future = connection.request_future(request(NEVER), 3.0)
-        await until(lambda: len(server.connections) == 1)
+        await eventually(lambda: len(server.connections) == 1)
         next(iter(server.connections)).abort("for the test")
         with pytest.raises(ConnectionLost, match=f"connection to {address} lost"):
             await future
@@ -249,7 +250,7 @@ async def test_a_oneway_request_arrives(clock: FakeClock, client: RemotingClient
     seen: list[RemotingCommand] = []
     async with serve(clock, {ECHO: lambda command, connection: seen.append(command)}) as server:
         await client.oneway(f"127.0.0.1:{server.port}", request(ECHO, body=b"once"))
-        await until(lambda: bool(seen))
+        await eventually(lambda: bool(seen))
         assert [(command.is_oneway, command.body) for command in seen] == [(True, b"once")]
 
 
@@ -259,7 +260,7 @@ async def test_what_was_queued_before_closing_still_arrives(clock: FakeClock, cl
         connection = await client.connection(f"127.0.0.1:{server.port}")
         connection.oneway(request(ECHO))
         await connection.close()
-        await until(lambda: len(seen) == 1)
+        await eventually(lambda: len(seen) == 1)
 
 
 async def test_the_opaque_wraps_before_it_turns_negative(client: RemotingClient, address: str) -> None:
@@ -344,7 +345,7 @@ async def test_an_idle_connection_is_closed_before_the_server_would(
 ) -> None:
     connection = await client.connection(address)
     clock.advance(112)
-    await until(lambda: connection.closed)
+    await eventually(lambda: connection.closed)
     assert (await client.request(address, request(ECHO, body=b"anew"))).body == b"anew"
 
 

@@ -10,8 +10,9 @@ from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
+from pyromq.testing import eventually
 
-from .helpers import ECHO, NEVER, SLOW, FakeClock, RawPeer, echo, never, numbered, serve, until
+from .helpers import ECHO, NEVER, SLOW, FakeClock, RawPeer, echo, never, numbered, serve
 
 
 class Slow:
@@ -37,7 +38,7 @@ async def test_closing_waits_for_running_handlers_and_sends_their_answers(clock:
     server = await serve(clock, {SLOW: slow}).__aenter__()
     peer = await RawPeer.connect(server.port)
     peer.send(numbered(SLOW, 1))
-    await until(lambda: slow.started == 1)
+    await eventually(lambda: slow.started == 1)
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
     await asyncio.sleep(0.01)
     assert not closing.done()
@@ -52,7 +53,7 @@ async def test_a_closing_server_refuses_new_requests_and_new_connections(clock: 
     server = await serve(clock, {SLOW: slow, ECHO: echo}).__aenter__()
     peer = await RawPeer.connect(server.port)
     peer.send(numbered(SLOW, 1))
-    await until(lambda: slow.started == 1)
+    await eventually(lambda: slow.started == 1)
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
     await asyncio.sleep(0.01)
     refused = await peer.ask(numbered(ECHO, 2))
@@ -68,7 +69,7 @@ async def test_a_handler_that_does_not_end_is_cancelled(clock: FakeClock, caplog
     server = await serve(clock, {SLOW: slow}, close_timeout=5.0).__aenter__()
     peer = await RawPeer.connect(server.port)
     peer.send(numbered(SLOW, 1))
-    await until(lambda: slow.started == 1)
+    await eventually(lambda: slow.started == 1)
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
     await asyncio.sleep(0.01)
     clock.advance(5.1)
@@ -90,7 +91,7 @@ async def test_closing_ends_the_round_so_that_grouped_answers_leave(clock: FakeC
     async with serve(clock, {ECHO: lambda *ask: parked.append(ask)}, round=round) as server:
         peer = await RawPeer.connect(server.port)
         peer.send(numbered(ECHO, 4))
-        await until(lambda: bool(parked))
+        await eventually(lambda: bool(parked))
         round.hooks.append(release)
     assert (await peer.receive()).opaque == 4
 
@@ -100,7 +101,7 @@ async def test_requests_in_flight_end_when_the_server_closes(clock: FakeClock) -
         async with serve(clock, {NEVER: never}) as server:
             connection = await client.connection(f"127.0.0.1:{server.port}")
             futures = [connection.request_future(request(NEVER), 3.0) for _ in range(10)]
-            await until(lambda: len(server.connections) == 1)
+            await eventually(lambda: len(server.connections) == 1)
         results = await asyncio.gather(*futures, return_exceptions=True)
         assert all(isinstance(result, ConnectionLost) for result in results)
 
@@ -112,7 +113,7 @@ async def test_a_peer_that_does_not_read_cannot_hold_up_closing(clock: FakeClock
     server = await serve(clock, {ECHO: large}).__aenter__()
     peer = await RawPeer.connect(server.port)
     peer.send(numbered(ECHO, 1))
-    await until(lambda: any(connection._paused for connection in server.connections))
+    await eventually(lambda: any(connection._paused for connection in server.connections))
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
     await asyncio.sleep(0.01)
     assert not closing.done()
@@ -127,9 +128,9 @@ async def test_a_task_whose_peer_has_gone_ends_quietly(clock: FakeClock, caplog:
     async with serve(clock, {SLOW: slow}) as server:
         peer = await RawPeer.connect(server.port)
         peer.send(numbered(SLOW, 1))
-        await until(lambda: slow.started == 1)
+        await eventually(lambda: slow.started == 1)
         peer.writer.close()
-        await until(lambda: not server.connections)
+        await eventually(lambda: not server.connections)
         slow.release.set()
     assert caplog.records == []
 
@@ -142,9 +143,9 @@ async def test_a_callback_that_raises_on_close_stops_nobody(clock: FakeClock, ca
 
     async with serve(clock) as server:
         peer = await RawPeer.connect(server.port)
-        await until(lambda: len(server.connections) == 1)
+        await eventually(lambda: len(server.connections) == 1)
         next(iter(server.connections)).on_close[:0] = [broken, lambda connection: told.append(connection.peer)]
         peer.writer.close()
-        await until(lambda: not server.connections)
+        await eventually(lambda: not server.connections)
     assert len(told) == 1
     assert "broken callback" in caplog.text

@@ -9,8 +9,9 @@ import pytest
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
+from pyromq.testing import eventually
 
-from .helpers import ECHO, NEVER, FakeClock, RawPeer, numbered, serve, until
+from .helpers import ECHO, NEVER, FakeClock, RawPeer, numbered, serve
 
 
 class Member:
@@ -70,7 +71,7 @@ async def test_a_hook_can_ask_for_another_round(round: Round) -> None:
 
     round.hooks.append(again)
     round.schedule()
-    await until(lambda: len(calls) == 3)
+    await eventually(lambda: len(calls) == 3)
 
 
 async def test_a_hook_or_member_that_raises_is_logged_and_stops_nobody(
@@ -117,10 +118,10 @@ async def test_requests_of_200_connections_share_one_end_of_round(clock: FakeClo
     shared.hooks.append(commit)
     async with serve(clock, {ECHO: park}, round=shared) as server:
         sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
-        await until(lambda: len(server.connections) == 200)
+        await eventually(lambda: len(server.connections) == 200)
         for peer in sockets:
             peer.sendall(numbered(ECHO, 1).encode() + numbered(ECHO, 2).encode())
-        await until(lambda: sum(calls) == 400)
+        await eventually(lambda: sum(calls) == 400)
         assert len([count for count in calls if count]) <= 3
         for peer in sockets:
             assert peer.recv(65536).count(b'"opaque":') == 2  # both answers in one segment
@@ -149,7 +150,7 @@ async def test_a_waiting_request_that_a_hook_wakes_is_answered_in_that_round(clo
     async with serve(clock, {NEVER: hold, ECHO: touch}, round=shared) as server:
         consumer, producer = await RawPeer.connect(server.port), await RawPeer.connect(server.port)
         consumer.send(numbered(NEVER, 1))
-        await until(lambda: bool(waiting))
+        await eventually(lambda: bool(waiting))
         shared.hooks.append(wake)
         assert (await producer.ask(numbered(ECHO, 1))).opaque == 1
         assert (await consumer.receive()).body == b"woken"

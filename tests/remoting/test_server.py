@@ -14,8 +14,9 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.server import RemotingServer
+from pyromq.testing import eventually
 
-from .helpers import ECHO, FAIL, HANDLERS, NEVER, SLOW, FakeClock, RawPeer, numbered, serve, until
+from .helpers import ECHO, FAIL, HANDLERS, NEVER, SLOW, FakeClock, RawPeer, numbered, serve
 
 UNKNOWN = 31_999
 
@@ -67,7 +68,7 @@ async def test_a_request_larger_than_a_read_is_served(server: RemotingServer) ->
 async def test_a_handler_may_be_a_coroutine(server: RemotingServer) -> None:
     peer = await RawPeer.connect(server.port)
     assert (await peer.ask(numbered(SLOW, 8, b"later"))).body == b"later"
-    await until(lambda: all(connection.running == 0 for connection in server.connections))
+    await eventually(lambda: all(connection.running == 0 for connection in server.connections))
 
 
 async def test_a_handler_may_return_an_encoded_frame(clock: FakeClock) -> None:
@@ -205,15 +206,15 @@ async def test_random_input_never_harms_the_others(server: RemotingServer) -> No
         bad.writer.write(bytes(spoilt) + os.urandom(64))
         bad.writer.close()
         assert (await good.ask(numbered(ECHO, number))).opaque == number
-    await until(lambda: len(server.connections) == 1)
+    await eventually(lambda: len(server.connections) == 1)
 
 
 async def test_a_peer_that_leaves_in_the_middle_of_a_frame_is_forgotten(server: RemotingServer) -> None:
     peer = await RawPeer.connect(server.port)
     peer.writer.write(numbered(ECHO, 1).encode()[:-1])
-    await until(lambda: len(server.connections) == 1)
+    await eventually(lambda: len(server.connections) == 1)
     peer.writer.close()
-    await until(lambda: not server.connections)
+    await eventually(lambda: not server.connections)
 
 
 async def test_the_frame_limit_counts_the_length_prefix(clock: FakeClock) -> None:
@@ -236,7 +237,7 @@ async def test_connections_over_the_limit_are_refused_with_one_line(
             assert await (await RawPeer.connect(server.port)).is_closed()
         assert len(server.connections) == 2
         kept[0].writer.close()
-        await until(lambda: len(server.connections) == 1)
+        await eventually(lambda: len(server.connections) == 1)
         await (await RawPeer.connect(server.port)).ask(numbered(ECHO, 2))
     assert sum("2 connections are open" in message for message in caplog.messages) == 1
 
@@ -268,9 +269,9 @@ async def test_upper_layers_hear_of_connections(clock: FakeClock) -> None:
     ) as server:
         peer = await RawPeer.connect(server.port)
         host, port = peer.writer.get_extra_info("sockname")
-        await until(lambda: len(events) == 1)
+        await eventually(lambda: len(events) == 1)
         peer.writer.close()
-        await until(lambda: len(events) == 2)
+        await eventually(lambda: len(events) == 2)
         assert events == [("connected", f"{host}:{port}"), ("gone", f"{host}:{port}")]
 
 
@@ -291,19 +292,19 @@ async def test_a_silent_connection_is_closed_after_the_idle_timeout(
             clock.advance(61)
             await lively.ask(numbered(ECHO, number))
         assert await silent.is_closed()
-        await until(lambda: len(server.connections) == 1)
+        await eventually(lambda: len(server.connections) == 1)
         assert "no traffic for 120 s" in caplog.text
 
 
 async def drip(clock: FakeClock, server: RemotingServer, chunks: list[bytes]) -> RawPeer:
     """Send a chunk each second until all are sent or the server closes."""
     peer = await RawPeer.connect(server.port)
-    await until(lambda: len(server.connections) == 1)
+    await eventually(lambda: len(server.connections) == 1)
     [connection] = server.connections
     for chunk in chunks:
         if not connection.closed:
             peer.writer.write(chunk)
-            await until(lambda: connection.received_ms == clock.now_ms())
+            await eventually(lambda: connection.received_ms == clock.now_ms())
             clock.advance(1)
     return peer
 
@@ -330,7 +331,7 @@ async def test_no_timer_runs_without_connections(clock: FakeClock) -> None:
         await peer.ask(numbered(ECHO, 1))
         assert clock.waiting == 1
         peer.writer.close()
-        await until(lambda: not server.connections)
+        await eventually(lambda: not server.connections)
         clock.advance(2)
         assert clock.waiting == 0
 

@@ -11,6 +11,7 @@ import pytest
 
 from pyromq.errors import StoreClosed, StoreError
 from pyromq.store.message_store import Arrival, MessageStore
+from pyromq.testing import wait_until
 from tests.store.helpers import FakeTime, FaultyFiles, QuickFiles, bodies, message, small_config, small_store
 
 
@@ -41,14 +42,6 @@ class Gate(FaultyFiles):
         self.entered.release()
         assert self.passes.acquire(timeout=30)
         super().fdatasync(descriptor)
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    for _ in range(3000):
-        if done():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("did not happen")
 
 
 def position_of(root: Path) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 
 import pytest
 
 from pyromq.blocking import Portal
 from pyromq.clock import wait_for
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, wait_until
 from pyromq.testing import clock as clock_module
 
 
@@ -27,14 +27,6 @@ def portal() -> Iterator[Portal]:
     portal = Portal()
     yield portal
     portal.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.001)
 
 
 async def set_timers(clock: TestClock, fired: list[float], *delays: float) -> list[clock_module._Timer]:
@@ -242,7 +234,7 @@ def test_heartbeats_and_their_answers_keep_pace_with_a_far_advance(clock: TestCl
     try:
         port = portal.call(echo.serve())
         asking = asyncio.run_coroutine_threadsafe(echo.ask(port), other._usable_loop())
-        until(lambda: echo.answers > 0)
+        wait_until(lambda: echo.answers > 0)
         clock.advance(hours=2)
         assert not asking.done()  # no request timed out
         assert echo.answers >= 180
@@ -310,7 +302,7 @@ def test_a_blocked_loop_is_passed_over(clock: TestClock, portal: Portal, monkeyp
     assert fired == []
     unblock.set()
     blocking.result(10)
-    until(lambda: len(fired) == 1)
+    wait_until(lambda: len(fired) == 1)
 
 
 def test_loops_that_are_closed_are_forgotten(clock: TestClock) -> None:

@@ -1,4 +1,4 @@
-"""A whole cluster inside the test process, and a clock that the test moves.
+"""A whole cluster inside the test process, a clock that the test moves, and `eventually`, which waits for a condition.
 
 >>> from pyromq import Message, blocking
 >>> from pyromq.testing import LocalCluster
@@ -18,10 +18,18 @@ if TYPE_CHECKING:
     from pyromq.testing.clock import TestClock as TestClock
     from pyromq.testing.cluster import LocalBroker as LocalBroker
     from pyromq.testing.cluster import LocalCluster as LocalCluster
+    from pyromq.testing.waiting import eventually as eventually
+    from pyromq.testing.waiting import wait_until as wait_until
 
-_HOMES = {"LocalBroker": "cluster", "LocalCluster": "cluster", "TestClock": "clock"}
+_HOMES = {
+    "LocalBroker": "cluster",
+    "LocalCluster": "cluster",
+    "TestClock": "clock",
+    "eventually": "waiting",
+    "wait_until": "waiting",
+}
 
-__all__ = ["LocalBroker", "LocalCluster", "TestClock"]
+__all__ = ["LocalBroker", "LocalCluster", "TestClock", "eventually", "wait_until"]
 
 
 def __getattr__(name: str) -> object:

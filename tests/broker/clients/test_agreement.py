@@ -9,8 +9,9 @@ import pytest
 from pyromq.broker.clients.agreement import MOST_NAMED
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode
+from pyromq.testing import eventually
 from tests.broker.conftest import Connect
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -8,9 +8,9 @@ from pyromq.broker.server import Broker
 from pyromq.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, SubscriptionGroupConfig, decode, encode
 from pyromq.protocol.codes import VERSION, RequestCode, ResponseCode
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 
 async def members(peer: Peer, group: str = "billing", expect: int = 0) -> bytes:

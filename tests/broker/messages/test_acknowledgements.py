@@ -19,9 +19,9 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.send import SendMessageResponseHeader
 from pyromq.store.files import OsFiles
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 Sending = asyncio.Task[RemotingCommand]
 

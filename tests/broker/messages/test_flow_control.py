@@ -19,8 +19,9 @@ from pyromq.protocol.command import request
 from pyromq.remoting.round import Round
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
+from pyromq.testing import eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually, send_header
+from tests.broker.helpers import Peer, send_header
 
 
 class Loop:

@@ -18,9 +18,9 @@ from pyromq.protocol.headers.send import (
 )
 from pyromq.protocol.messages.properties import decode_properties
 from pyromq.remoting.connection import Connection
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually, send_header
+from tests.broker.helpers import Peer, send_header
 
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 TO_ASKER = "MSG_TYPE\x01reply\x02CORRELATION_ID\x01c-1\x02REPLY_TO_CLIENT\x01asker\x02TTL\x013000"

@@ -10,8 +10,9 @@ from pyromq.protocol.command import SerializeType, request
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2, SendMessageResponseHeader
 from pyromq.protocol.messages.batch import BatchElement, encode_batch
 from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.testing import eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually, send_header
+from tests.broker.helpers import Peer, send_header
 
 
 async def test_a_message_comes_back_as_it_was_sent(peer: Peer, broker: Broker) -> None:

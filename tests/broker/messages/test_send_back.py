@@ -15,9 +15,9 @@ from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 RETRIES = "%RETRY%billing"

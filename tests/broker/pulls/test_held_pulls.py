@@ -13,9 +13,9 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually, pull_header
+from tests.broker.helpers import Peer, pull_header
 
 WAITS = 4 | 2  # brings its subscription, and may be held
 

@@ -9,8 +9,8 @@ from pyromq.broker.server import Broker
 from pyromq.protocol.bodies import OffsetMovedEvent, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.testing import TestClock
-from tests.broker.helpers import Peer, eventually, pull_header
+from pyromq.testing import TestClock, eventually
+from tests.broker.helpers import Peer, pull_header
 
 MOVED = ResponseCode.PULL_OFFSET_MOVED
 TOPIC = "OFFSET_MOVED_EVENT"

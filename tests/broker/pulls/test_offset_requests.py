@@ -9,8 +9,8 @@ from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.testing import TestClock
-from tests.broker.helpers import Peer, eventually
+from pyromq.testing import TestClock, eventually
+from tests.broker.helpers import Peer
 
 
 def queue(queue_id: int = 0, topic: str = "orders", **fields: object) -> dict[str, str]:

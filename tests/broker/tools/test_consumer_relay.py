@@ -13,9 +13,9 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.send import SendMessageResponseHeader
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.connection import Connection
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 RUNNING_INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
 DIRECTLY = RequestCode.CONSUME_MESSAGE_DIRECTLY

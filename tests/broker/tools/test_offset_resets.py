@@ -25,9 +25,9 @@ from pyromq.protocol.headers.clients import (
 )
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 ORDERED = RequestCode.RESET_CONSUMER_CLIENT_OFFSET

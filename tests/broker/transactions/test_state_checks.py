@@ -9,9 +9,8 @@ from pyromq.broker.transactions import state_checks
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.transactions import ResumeCheckHalfMessageRequestHeader, TransactionState
 from pyromq.protocol.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Join, StartBroker
-from tests.broker.helpers import eventually
 from tests.broker.messages.test_acknowledgements import SlowDisk
 from tests.broker.transactions.transaction_peer import COMMIT, ROLLBACK, UNKNOWN, Place, TransactionPeer
 

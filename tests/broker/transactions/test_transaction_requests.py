@@ -11,9 +11,8 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.protocol.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Join, StartBroker
-from tests.broker.helpers import eventually
 from tests.broker.transactions.transaction_peer import COMMIT, ROLLBACK, UNKNOWN, Place, TransactionPeer
 
 

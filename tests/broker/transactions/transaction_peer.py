@@ -21,8 +21,8 @@ from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
-from pyromq.testing import TestClock
-from tests.broker.helpers import Peer, eventually, heartbeat
+from pyromq.testing import TestClock, eventually
+from tests.broker.helpers import Peer, heartbeat
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN
 GROUP = "payers"

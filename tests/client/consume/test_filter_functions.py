@@ -16,8 +16,8 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import response
 from pyromq.remoting.server import RemotingServer
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, read, register_broker
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import read, register_broker
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "filter_functions.md").read_text()
 MODULE, CONSUMER = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -20,8 +20,8 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.messages.message import Message
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.server import RemotingServer
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, read, register_broker
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import read, register_broker
 
 
 async def send_amounts(producer: Producer, topic: str, amounts: range) -> None:

@@ -9,8 +9,8 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, fill, read
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import fill, read
 
 
 async def test_an_idle_consumer_stays_a_member_for_hours(topic: str, group: str) -> None:

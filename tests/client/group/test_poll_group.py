@@ -8,8 +8,8 @@ import time
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageQueue
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, fill, read
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import fill, read
 
 
 def owners(*consumers: LitePullConsumer) -> list[MessageQueue]:

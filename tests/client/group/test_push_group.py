@@ -13,8 +13,8 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually, fill
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, fill
 
 
 def owners(*consumers: PushConsumer) -> list[MessageQueue]:

@@ -32,8 +32,8 @@ from pyromq.protocol.headers.clients import (
     ResetConsumerClientOffsetRequestHeader,
 )
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, committed, eventually, fill
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, committed, fill
 
 
 async def ask(

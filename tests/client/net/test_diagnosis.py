@@ -17,8 +17,8 @@ from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, ConnectFailed, NoRoute, PyroMQError, RequestTimeout
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually, register_broker
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, register_broker
 
 DEAD = "127.0.0.1:1"
 

@@ -14,8 +14,7 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually
+from pyromq.testing import LocalCluster, eventually
 
 
 class Directory(ThreadingHTTPServer):

@@ -9,8 +9,8 @@ from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard
 
 
 async def test_clients_with_the_same_name_share_everything(cluster: LocalCluster, topic: str, group: str) -> None:

@@ -11,8 +11,8 @@ from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed, LocalProtocolError, NoRoute
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.testing import LocalCluster
-from tests.client.helpers import MemoryOffsets, bodies_by_queue, eventually, fill, in_queue_order, read, stored_count
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import MemoryOffsets, bodies_by_queue, fill, in_queue_order, read, stored_count
 
 
 def bodies(messages: list[MessageExt]) -> list[bytes]:

@@ -13,8 +13,8 @@ from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, SendBacks, eventually, fill, in_queue_order
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, SendBacks, fill, in_queue_order
 
 
 @pytest.fixture(autouse=True)

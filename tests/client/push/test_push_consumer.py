@@ -18,8 +18,8 @@ from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, MemoryOffsets, committed, eventually, fill, stored_count
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, MemoryOffsets, committed, fill, stored_count
 
 
 async def test_the_listener_gets_every_message_once(

@@ -16,8 +16,8 @@ from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import dlq_topic
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, SendBacks, committed, eventually, in_queue_order
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, SendBacks, committed, in_queue_order
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import TBW102, retry_topic
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, SendBacks, committed, eventually, fill
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, SendBacks, committed, fill
 
 UNSUPPORTED = 3
 

@@ -15,8 +15,8 @@ from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, RequestTimeout
 from pyromq.protocol.headers.send import PushReplyMessageToClientRequestHeader
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, read
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import read
 
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 

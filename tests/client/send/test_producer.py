@@ -11,8 +11,8 @@ from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal
 from pyromq.protocol.messages.message import Message, MessageQueue
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, fill, read, stored_count
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import fill, read, stored_count
 
 
 async def read_topic(cluster: LocalCluster, topic: str, count: int) -> list[Any]:

@@ -12,8 +12,8 @@ from pyromq.clock import SystemClock
 from pyromq.errors import ConnectFailed, ConnectionLost, NoRoute, RequestTimeout
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually, register_broker
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import register_broker
 
 DEAD = "127.0.0.1:1"
 

@@ -6,8 +6,7 @@ from pyromq.client.hooks import SendContext, SendHook
 from pyromq.client.send.producer import Producer
 from pyromq.errors import BrokerError
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
-from tests.client.helpers import eventually
+from pyromq.testing import LocalCluster, eventually
 
 
 class Recorder(SendHook):

@@ -20,8 +20,8 @@ from pyromq.errors import ClientError, InvalidMessage, MessageIllegal, NotSuppor
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, ScriptedBroker, eventually, register_broker
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard, ScriptedBroker, register_broker
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader, TransactionState
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.testing import LocalCluster
-from tests.client.helpers import ScriptedBroker, eventually, register_broker, stored_count
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import ScriptedBroker, register_broker, stored_count
 
 ROUND = 61.0  # the broker asks every 60 s
 

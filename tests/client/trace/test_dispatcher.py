@@ -10,8 +10,7 @@ from pyromq.client.trace.dispatcher import TraceCounts, TraceDispatcher
 from pyromq.errors import NoRoute
 from pyromq.protocol.messages.message import Message
 from pyromq.protocol.trace_records import Pub, SubBefore, decode_trace_records
-from pyromq.testing import TestClock
-from tests.client.helpers import eventually
+from pyromq.testing import TestClock, eventually
 
 
 def record(number: int, keys: str | None = None) -> SubBefore:

@@ -21,8 +21,8 @@ from pyromq.errors import BrokerError, InvalidMessage
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.testing import LocalCluster
-from tests.client.helpers import Heard, eventually
+from pyromq.testing import LocalCluster, eventually
+from tests.client.helpers import Heard
 
 SPANS = Trace(messages=False)
 

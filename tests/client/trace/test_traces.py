@@ -21,8 +21,8 @@ from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.errors import ClientError, LocalProtocolError, NoRoute
 from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.testing import LocalCluster, TestClock
-from tests.client.helpers import Heard, eventually
+from pyromq.testing import LocalCluster, TestClock, eventually
+from tests.client.helpers import Heard
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 import venv
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Self
 import pyspark
 
 from pyromq.spark.launch.java import prepare_environment
+from pyromq.testing import wait_until
 from tests.jvms import short_lived_spark
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -107,12 +107,11 @@ class SparkServers:
         self._stack.callback(_end, process)
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            if time.monotonic() > deadline:
-                logs = "\n".join(path.read_text()[-2000:] for path in self._directory.glob("*.log"))
-                raise TimeoutError(f"waited in vain until {what}\n{logs}")
-            time.sleep(0.1)
+        try:
+            wait_until(condition, what, seconds=PATIENCE, pause=0.1)
+        except TimeoutError as error:
+            logs = "\n".join(path.read_text()[-2000:] for path in self._directory.glob("*.log"))
+            raise TimeoutError(f"{error}\n{logs}") from None
 
 
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"

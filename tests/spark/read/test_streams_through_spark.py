@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from pyromq import Message, blocking
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.progress import lag
 from pyromq.spark.read.brokers.broker_queues import connect
-from pyromq.testing import LocalCluster
+from pyromq.testing import LocalCluster, wait_until
 from tests.spark.conftest import send
 
 if TYPE_CHECKING:
@@ -34,13 +34,6 @@ PATIENCE = 120.0
 
 def _numbered(topic: str, numbers: range) -> list[Message]:
     return [Message(topic=topic, body=b"%d" % number, keys=[str(number)]) for number in numbers]
-
-
-def _wait_until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.002)
 
 
 def _run_to_the_end(spark: SparkSession, cluster: LocalCluster, topic: str, directory: Path, **options: str) -> Any:
@@ -99,10 +92,14 @@ def test_an_idle_stream_sees_a_message_at_once_and_runs_no_empty_batches(
         .start()
     )
     try:
-        _wait_until(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), "batch 0 has pinned the start")
+        wait_until(
+            lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(),
+            "batch 0 has pinned the start",
+            seconds=PATIENCE,
+        )
         time.sleep(1.5)  # three polls that find nothing
         send(producer, _numbered("idle", range(8, 10)))
-        _wait_until(lambda: spark.table("idle").count() == 2, "the messages arrived")
+        wait_until(lambda: spark.table("idle").count() == 2, "the messages arrived", seconds=PATIENCE)
         assert sorted(int(bytes(row.body)) for row in spark.table("idle").collect()) == [8, 9], (
             "only those since latest"
         )
@@ -141,14 +138,14 @@ def test_a_stream_killed_in_batch_0_and_inside_a_batch_delivers_everything_once(
     send(producer, _numbered("killed", range(8)))  # before `latest`: never to be seen
 
     with _driver(cluster, "killed", tmp_path):
-        _wait_until(lambda: 0 in _begun(tmp_path), "batch 0 began")
+        wait_until(lambda: 0 in _begun(tmp_path), "batch 0 began", seconds=PATIENCE)
     for trace in (tmp_path / "checkpoint" / "commits").glob("*0*"):
         trace.unlink()  # if the kill came too late: this is all that ending batch 0 leaves
     assert (_begun(tmp_path), _done(tmp_path)) == ({0}, set())
     send(producer, _numbered("killed", range(100, 200)))
 
     with _driver(cluster, "killed", tmp_path):
-        _wait_until(lambda: max(_begun(tmp_path)) >= 2, "batch 2 began")
+        wait_until(lambda: max(_begun(tmp_path)) >= 2, "batch 2 began", seconds=PATIENCE)
         send(producer, _numbered("killed", range(200, 210)))
         time.sleep(chooser.uniform(0, 0.3))  # anywhere inside a batch
 

@@ -25,9 +25,9 @@ from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.message_store import MessageStore
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 SMALL = {
     "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20_000, "maxHashSlotNum": 100, "maxIndexNum": 1000

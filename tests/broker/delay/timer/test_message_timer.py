@@ -24,9 +24,9 @@ from pyromq.protocol.messages.message_id import RecallHandle, encode_handle
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.testing import TestClock
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, eventually
+from tests.broker.helpers import Peer
 
 DAY_MS = 24 * 3600 * 1000
 
