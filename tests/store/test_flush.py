@@ -151,6 +151,24 @@ def test_a_quiet_store_writes_nothing(tmp_path: Path) -> None:
         assert (files.calls["rename"], files.calls["fdatasync"]) == before
 
 
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_message_is_confirmed_when_it_is_written_or_flushed_as_configured(tmp_path: Path, flush: str) -> None:
+    loop, files = Loop(), Gate()
+    files.passes.release(100)  # for opening
+    config = small_config(tmp_path, flush_disk_type=flush)
+    with MessageStore(config, FakeTime(), files, call_threadsafe=loop.call_threadsafe) as store:
+        while files.passes.acquire(blocking=False) or files.entered.acquire(blocking=False):
+            pass
+        assert store.waits_for_flush is config.waits_for_flush is (flush == "SYNC_FLUSH")
+        end = store.put(message()).size
+        assert store.confirm_offset == 0
+        store.commit()
+        assert (store.confirm_offset, store.flushed_offset) == (0 if store.waits_for_flush else end, 0)
+        files.passes.release(100)
+        store.flush()
+        assert store.confirm_offset == store.flushed_offset == end
+
+
 def test_without_a_loop_a_commit_under_sync_flush_is_durable_when_it_returns(tmp_path: Path) -> None:
     with small_store(tmp_path, flush_disk_type="SYNC_FLUSH") as store:
         durable: list[int] = []

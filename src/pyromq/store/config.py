@@ -117,6 +117,11 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
             raise ConfigError("max_index_entries: 1 leaves room for no key, for the first entry is never used")
 
     @property
+    def waits_for_flush(self) -> bool:
+        """Whether a message is visible, and may be acknowledged, only when it is flushed."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
     def commit_log_path(self) -> Path:
         """The directory of the log's files."""
         return self.commit_log or self.root / "commitlog"

@@ -98,7 +98,8 @@ class MessageStore:
         """Called once, when the store stops writing."""
         self._files = files or OsFiles()
         self._call_threadsafe = call_threadsafe
-        self._is_sync = config.flush_disk_type == "SYNC_FLUSH"
+        self.waits_for_flush = config.waits_for_flush
+        """Whether a message is visible, and may be acknowledged, only when it is flushed (SYNC_FLUSH)."""
         self._exit = ExitStack()
         self.is_open = False
         """Whether messages can be read."""
@@ -265,7 +266,7 @@ class MessageStore:
             raise self._fail("write to", error) from error
         self.last_write = perf_counter() - began
         self._waiting.append(group)
-        if not self._is_sync:
+        if not self.waits_for_flush:
             self._settle(group.end)
         elif self._call_threadsafe is not None:
             self._flusher.wake()
@@ -285,7 +286,7 @@ class MessageStore:
 
     def _durable(self, end: int) -> None:
         self._settle(end)
-        if self._is_sync:
+        if self.waits_for_flush:
             self.on_durable(end)
 
     def _settle(self, end: int) -> None:
@@ -303,7 +304,7 @@ class MessageStore:
     # --- told by the flusher, in its thread
 
     def _flushed(self, end: int) -> None:
-        if self._is_sync and self._call_threadsafe is not None:
+        if self.waits_for_flush and self._call_threadsafe is not None:
             self._call_threadsafe(self._flushed_for, end)
 
     def _flushed_for(self, end: int) -> None:
@@ -455,6 +456,11 @@ class MessageStore:
     def flushed_offset(self) -> int:
         """Up to where the log is durable."""
         return self._flusher.flushed_offset
+
+    @property
+    def confirm_offset(self) -> int:
+        """Up to where messages are visible and may be acknowledged (RocketMQ's confirm offset)."""
+        return self._flusher.flushed_offset if self.waits_for_flush else self._log.end
 
     @property
     def unflushed_ms(self) -> float:
