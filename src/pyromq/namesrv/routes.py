@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 from pyromq.protocol.codes import PERM_WRITE
 
@@ -55,6 +56,21 @@ class SystemTopics(NamedTuple):
 
     names: list[str]
     broker_address: str | None
+
+
+class RouteCounts(NamedTuple):
+    """How much a name server knows."""
+
+    topics: int
+    clusters: int
+    brokers: int
+
+
+FIGURES: Final[tuple[Figure[RouteCounts], ...]] = (
+    Figure("topics", "Topics with a route.", Kind.GAUGE, lambda counts: counts.topics),
+    Figure("clusters", "Clusters with a broker.", Kind.GAUGE, lambda counts: counts.clusters),
+    Figure("brokers", "Brokers that are alive, masters and slaves.", Kind.GAUGE, lambda counts: counts.brokers),
+)
 
 
 class _BrokerGroup(Struct):
@@ -158,9 +174,13 @@ class RouteTable:
             cluster_addr_table={cluster: list(members) for cluster, members in self._clusters.items()},
         )
 
-    def counts(self) -> dict[str, int]:
-        """Return how much is known, for people who look."""
-        return {"topics": len(self._queues), "clusters": len(self._clusters), "brokers": len(self._live)}
+    def counts(self) -> RouteCounts:
+        """Return how much is known."""
+        return RouteCounts(len(self._queues), len(self._clusters), len(self._live))
+
+    def figures(self) -> BoundFigures[RouteCounts]:
+        """Return what can be read of this table while the server runs."""
+        return BoundFigures(FIGURES, self.counts)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Stop routing a topic, to the brokers of one cluster only if given, until a broker changes its topics."""

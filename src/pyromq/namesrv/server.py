@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.clock import Clock
+from pyromq.figures import BoundFigures, Figure, Figures, Kind
 from pyromq.namesrv.config import NameServerConfig, NameServerSettings
 from pyromq.namesrv.handlers import NameServerHandlers
 from pyromq.namesrv.kv import KVConfig
@@ -21,6 +22,11 @@ from pyromq.store.small_files.lock import DirectoryLock
 DEFAULT_CONFIG = NameServerConfig()
 KV_FILE = "kvConfig.json"
 SETTINGS_FILE = "namesrv.properties"
+
+FIGURES: tuple[Figure[NameServer], ...] = (
+    Figure("address", "Where clients reach this name server.", Kind.TEXT, lambda server: server.address),
+    Figure("connections", "Open connections.", Kind.GAUGE, lambda server: server.connections),
+)
 
 
 class NameServer:
@@ -55,9 +61,18 @@ class NameServer:
         """Where clients find it: `host:port`."""
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.connections)
+
+    def figures(self) -> Figures:
+        """Return all figures of this server."""
+        return Figures(BoundFigures(FIGURES, lambda: self), self.routes.figures())
+
     def http_info(self) -> dict[str, object]:
-        """Return facts about this server, for people with curl."""
-        return {"address": self.address, "connections": len(self._server.connections), **self.routes.counts()}
+        """Return what /varz shows of this server."""
+        return self.figures().varz()
 
     async def __aenter__(self) -> Self:
         """Listen; raise StoreError, ConfigError or RemotingError where directory, files or port do not allow it."""
