@@ -13,6 +13,7 @@ from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.delay.levels.delay_offsets import DelayOffsets
 from pyromq.broker.delay.levels.schedule import Schedule
 from pyromq.broker.delay.timer.timer_service import TimerService
+from pyromq.broker.durability import Durability, loss_window
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.messages.deferred_messages import DeferredMessages
@@ -25,13 +26,13 @@ from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.read_side import ReadSide
 from pyromq.broker.requests import REQUESTS
+from pyromq.broker.signals import StoreSignals
 from pyromq.broker.tables.all_tables import restore_tables
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.hosts import encode_host
 from pyromq.remoting.connection import Connection
-from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile
 
@@ -76,8 +77,15 @@ class Broker(ReadSide):
 
     def _open_store(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
+        self._signals = StoreSignals()
         self.store = MessageStore(
-            self.config.store, self._clock.now_ms, self._files, call_threadsafe=loop.call_soon_threadsafe
+            self.config.store,
+            self._clock.now_ms,
+            self._files,
+            call_threadsafe=loop.call_soon_threadsafe,
+            on_arrival=self._signals.arrived,
+            on_durable=self._signals.durable,
+            on_failure=self._signals.failed,
         )
         stack.enter_context(self.store)
         logger.info(loss_window(self.config.store))
@@ -105,9 +113,10 @@ class Broker(ReadSide):
         ]
 
     def _build_storing(self) -> None:
-        self.store.on_arrival = self._pulls.waiting.on_arrival
+        self._signals.arrived.subscribe(self._pulls.waiting.on_arrival)
+        self._durability = Durability(self.store, self._signals)
         self._acknowledgements = Acknowledgements(
-            self.store, self._round, self.topics.saver, self._clock, self.config.sync_flush_timeout
+            self.store, self._durability, self._round, self.topics.saver, self._clock, self.config.sync_flush_timeout
         )
         self._flow = SendFlowControl(
             self._round,
@@ -130,6 +139,7 @@ class Broker(ReadSide):
             self.store,
             self.topics,
             DelayOffsets(JsonFile(self.config.store.root / "config" / "delayOffset.json", self._files)),
+            self._durability,
             self._acknowledgements,
             self._clock,
         )
@@ -140,6 +150,7 @@ class Broker(ReadSide):
             self._files,
             store=self.store,
             topics=self.topics,
+            durability=self._durability,
             acknowledgements=self._acknowledgements,
             placing=self._placing,
         )
@@ -150,6 +161,7 @@ class Broker(ReadSide):
             store=self.store,
             topics=self.topics,
             groups=self.groups,
+            durability=self._durability,
             acknowledgements=self._acknowledgements,
             placing=self._placing,
             flow=self._flow,
@@ -181,6 +193,7 @@ class Broker(ReadSide):
             topics=self.topics,
             offsets=self.offsets,
             clients=self.clients,
+            durability=self._durability,
             acknowledgements=self._acknowledgements,
             placing=self._placing,
         )
@@ -231,16 +244,6 @@ class Broker(ReadSide):
         self._pulls.waiting.close()
         await self._acknowledgements.drained()
         await self._schedule.close()
-
-
-def loss_window(config: StoreConfig) -> str:
-    """Say what an acknowledged message survives."""
-    if config.flush_disk_type == "SYNC_FLUSH":
-        return "SYNC_FLUSH: a message is on disk when it is acknowledged; a power cut takes none"
-    return (
-        f"ASYNC_FLUSH: a power cut can take what was acknowledged in the last {config.flush_interval_ms} ms"
-        " and during one flush; the death of this process takes nothing"
-    )
 
 
 def settle_memory() -> None:

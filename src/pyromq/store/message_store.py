@@ -83,6 +83,9 @@ class MessageStore:
         files: OsFiles | None = None,
         *,
         call_threadsafe: Callable[..., object] | None = None,
+        on_arrival: Callable[[Sequence[Arrival]], None] = _ignore,
+        on_durable: Callable[[int], None] = _ignore,
+        on_failure: Callable[[StoreError], None] = _ignore,
     ) -> None:
         """Prepare to open a directory.
 
@@ -90,11 +93,11 @@ class MessageStore:
         commit under SYNC_FLUSH flushes before it returns.
         """
         self.config = config
-        self.on_arrival: Callable[[Sequence[Arrival]], None] = _ignore
+        self.on_arrival = on_arrival
         """Called with the messages that have become visible."""
-        self.on_durable: Callable[[int], None] = _ignore
+        self.on_durable = on_durable
         """Called under SYNC_FLUSH with the end of the log that is durable, and visible, now."""
-        self.on_failure: Callable[[StoreError], None] = _ignore
+        self.on_failure = on_failure
         """Called once, when the store stops writing."""
         self._files = files or OsFiles()
         self._call_threadsafe = call_threadsafe

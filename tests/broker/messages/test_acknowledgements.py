@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyromq.broker.config.broker_config import broker_config
+from pyromq.broker.durability import loss_window
 from pyromq.broker.messages.sent_properties import waits_for_flush
-from pyromq.broker.server import loss_window
 from pyromq.errors import ConfigError
 from pyromq.protocol.bodies import KVTable, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode

@@ -25,7 +25,6 @@ class Deliveries:
     def __init__(self, store: MessageStore, topics: TopicTable) -> None:
         self._store = store
         self._topics = topics
-        self._is_sync = store.config.flush_disk_type == "SYNC_FLUSH"
         self._unknown: set[str] = set()
         self.count = 0
         """How many messages were delivered since the start."""
@@ -43,10 +42,6 @@ class Deliveries:
             return None
         self._count(record.topic, place.size)
         return place
-
-    def is_stored(self, end: int) -> bool:
-        """Tell whether the log is there up to an end: written, or under SYNC_FLUSH durable."""
-        return end <= (self._store.flushed_offset if self._is_sync else self._store.max_physical_offset)
 
     def _count(self, name: str, size: int) -> None:
         self.count += 1

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pyromq.broker.durability import Durability
 from pyromq.broker.tables.saver import Saver
 from pyromq.clock import Clock
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
@@ -49,6 +50,7 @@ class Acknowledgements:
     def __init__(
         self,
         store: MessageStore,
+        durability: Durability,
         round: Round,
         topics: Saver[TopicConfigSerializeWrapper],
         clock: Clock,
@@ -57,7 +59,7 @@ class Acknowledgements:
         self._store = store
         self._round = round
         self._topics = topics
-        self._waits_for_flush = store.config.flush_disk_type == "SYNC_FLUSH"
+        self._durability = durability
         self._group: WaitingAnswers = []
         self._impatient: WaitingAnswers = []
         self._told: list[WhenStored] = []
@@ -67,8 +69,8 @@ class Acknowledgements:
         self._saving = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        store.on_durable = self._flushed
-        store.on_failure = self._failed
+        durability.confirmed.subscribe(self._confirmed)
+        durability.failed.subscribe(self._failed)
         round.hooks.append(self.finish_group)
 
     def add(self, connection: Connection, request: RemotingCommand, answer: bytes, waits: bool = True) -> None:
@@ -100,8 +102,8 @@ class Acknowledgements:
             _refuse(group + impatient, public_reason(error))
             _tell(told, False)
             return
-        if not self._waits_for_flush:
-            self._stored(group, told)
+        if not self._durability.waits:
+            self._stored(group + impatient, told)
             return
         if told:
             self._telling.append((self._store.max_physical_offset, told))
@@ -117,7 +119,7 @@ class Acknowledgements:
         await self._idle.wait()
         self._ticker.stop()
 
-    def _flushed(self, end: int) -> None:
+    def _confirmed(self, end: int) -> None:
         while self._flushing and self._flushing[0].end <= end:
             self._stored(self._flushing.popleft().group)
         while self._telling and self._telling[0][0] <= end:

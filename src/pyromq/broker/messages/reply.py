@@ -66,8 +66,6 @@ class ReplyHandler:
         self._region = config.region
         self._trace_on = config.trace_on
         self.configure(config)
-        # The answer tells of the push: it waits for the write, which gives it an id, and never for the disk.
-        self._sync_flush = config.store.flush_disk_type == "SYNC_FLUSH"
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
@@ -93,7 +91,8 @@ class ReplyHandler:
         if request.flag & ONEWAY_FLAG:
             self._acknowledgements.expect_group()
         else:
-            self._acknowledgements.add(connection, request, answer.encode(), not self._sync_flush)
+            # It tells of the push: it waits for the write, which gives the reply an id, and for nothing more.
+            self._acknowledgements.add(connection, request, answer.encode(), waits=False)
         return None
 
     async def _push(self, header: SendMessageRequestHeader, request: RemotingCommand, connection: Connection) -> str:

@@ -10,6 +10,7 @@ import random
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.messages.deferred_messages import DeferredMessages
 from pyromq.broker.messages.flow_control import SendFlowControl
@@ -61,6 +62,7 @@ class SendHandler:
         store: MessageStore,
         topics: TopicTable,
         groups: SubscriptionGroups,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         placing: DeferredMessages,
         flow: SendFlowControl,
@@ -76,7 +78,7 @@ class SendHandler:
         self._expect_group = acknowledgements.expect_group
         self._properties = PropertyWriter(config.cluster)
         self._place = placing.place
-        self._sync_flush = config.store.flush_disk_type == "SYNC_FLUSH"
+        self._answers_wait = durability.waits
         self._max_message_size = config.store.max_message_size
         self.configure(config)
         self._accept_from_ms = config.accept_sends_from_ms
@@ -133,7 +135,7 @@ class SendHandler:
         else:
             message_id = "%s%016X" % (self._id_prefix, result.physical_offset)  # noqa: UP031 (faster than f"")
             answer = self._answer(request, 0, queue_id, result.queue_offset, message_id)
-            waits = not self._sync_flush or waits_for_flush(header.properties)
+            waits = not self._answers_wait or waits_for_flush(header.properties)
             self._acknowledge(connection, request, answer, waits)
         return None
 
@@ -163,7 +165,7 @@ class SendHandler:
             return
         ids = ",".join(f"{self._id_prefix}{result.physical_offset:016X}" for result in results)
         answer = self._answer(request, 0, queue_id, results[0].queue_offset, ids)
-        self._acknowledge(connection, request, answer, not self._sync_flush or waits_for_flush(header.properties))
+        self._acknowledge(connection, request, answer, not self._answers_wait or waits_for_flush(header.properties))
 
     def record(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.transactions.half_messages import QUEUE
@@ -35,12 +36,14 @@ class TransactionProgress:
         store: MessageStore,
         offsets: ConsumerOffsets,
         ledger: TransactionLedger,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         clock: Clock,
     ) -> None:
         self._store = store
         self._offsets = offsets
         self._ledger = ledger
+        self._durability = durability
         self._acknowledgements = acknowledgements
         self._noted: _NotedTransactions | None = None
         self._ticker = Ticker(clock, SAVE_PERIOD, self.save)
@@ -56,7 +59,7 @@ class TransactionProgress:
 
     def save(self) -> bool:
         """Commit what was noted before, if it is durable by now, and note where things are."""
-        if self._noted is not None and self._store.flushed_offset >= self._noted.log_end:
+        if self._noted is not None and self._durability.flushed_end >= self._noted.log_end:
             self._commit(self._noted)
             self._noted = None
         if self._noted is None:

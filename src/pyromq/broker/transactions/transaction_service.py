@@ -6,6 +6,7 @@ from typing import Any
 
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import DeferredMessages
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -33,6 +34,7 @@ class TransactionService:
         topics: TopicTable,
         offsets: ConsumerOffsets,
         clients: ClientRegistry,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         placing: DeferredMessages,
     ) -> None:
@@ -52,7 +54,7 @@ class TransactionService:
             transactions=self.transactions,
             acknowledgements=acknowledgements,
         )
-        self._progress = TransactionProgress(store, offsets, ledger, acknowledgements, clock)
+        self._progress = TransactionProgress(store, offsets, ledger, durability, acknowledgements, clock)
         self.requests = TransactionHandlers(store, self.transactions, self._late, history, acknowledgements)
 
     def configure(self, config: BrokerConfig) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.broker.delay.timer.timer_service import TimerService
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import DeferredMessages
+from pyromq.broker.signals import StoreSignals
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import encode_properties
@@ -109,18 +111,28 @@ class TimerRig:
         """Open store and timer, and wait until the timer is ready."""
         loop = asyncio.get_running_loop()
         config = small_config(self.root, **self._changes)
-        self.store = MessageStore(config, self.clock.now_ms, QuickFiles(), call_threadsafe=loop.call_soon_threadsafe)
+        signals = StoreSignals()
+        self.store = MessageStore(
+            config,
+            self.clock.now_ms,
+            QuickFiles(),
+            call_threadsafe=loop.call_soon_threadsafe,
+            on_durable=signals.durable,
+            on_failure=signals.failed,
+        )
         self.store.open()
         topics = TopicTable([], JsonFile(self.root / "config" / "topics.json", QuickFiles()), now_ms=self.clock.now_ms)
         topics.load()
         self._topics = topics
-        self.acknowledgements = Acknowledgements(self.store, Round(loop), topics.saver, self.clock, 5.0)
+        durability = Durability(self.store, signals)
+        self.acknowledgements = Acknowledgements(self.store, durability, Round(loop), topics.saver, self.clock, 5.0)
         self.placing = DeferredMessages()
         self.service = TimerService(
             self.clock,
             None,
             store=self.store,
             topics=topics,
+            durability=durability,
             acknowledgements=self.acknowledgements,
             placing=self.placing,
         )

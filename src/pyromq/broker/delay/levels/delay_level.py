@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from pyromq.broker.delay.deliveries import Deliveries
 from pyromq.broker.delay.levels.schedule_queue import ScheduleQueue
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import CorruptRecord, MalformedHeader, StoreError
@@ -56,6 +57,7 @@ class DelayLevel:
         *,
         store: MessageStore,
         deliveries: Deliveries,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         clock: Clock,
     ) -> None:
@@ -68,14 +70,14 @@ class DelayLevel:
         self._delay_ms = delay_ms
         self._store = store
         self._deliveries = deliveries
+        self._durability = durability
         self._acknowledgements = acknowledgements
         self._clock = clock
         self._next = 0  # to be put; up to `offset` all is stored
         self._delivered: frozenset[int] = frozenset()  # further on in the queue, before a restart
         self._timer: TimerHandle | None = None
         self._batches: deque[_DeliveryBatch] = deque()
-        self._is_sync = store.config.flush_disk_type == "SYNC_FLUSH"
-        self._most_pending = _MOST_PENDING if self._is_sync else 1
+        self._most_pending = _MOST_PENDING if durability.waits else 1
         self._is_running = self._is_expecting = self._is_failing = False
         self._set_back_offset, self._set_back_due_ms = 0, 0
 
@@ -191,7 +193,7 @@ class DelayLevel:
         self._batches.append(batch)
         self._next = next_offset
         self._acknowledgements.then(partial(self._told, batch.start))
-        return _PAUSE if self._is_sync else None
+        return _PAUSE if self._durability.waits else None
 
     def _pass_over(self, offset: int) -> None:
         """Go on elsewhere without a delivery: that counts as soon as those before it are stored."""
@@ -222,7 +224,7 @@ class DelayLevel:
         if not self._batches or self._batches[0].start != start:
             return  # given up when one before it failed
         batch = self._batches.popleft()
-        if self._deliveries.is_stored(batch.end):
+        if self._durability.is_confirmed(batch.end):
             self._is_failing = False
             self.offset = batch.next_offset
             self._look()

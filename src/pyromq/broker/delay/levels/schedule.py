@@ -17,6 +17,7 @@ from pyromq.broker.delay.deliveries import Deliveries
 from pyromq.broker.delay.levels.delay_level import DelayLevel
 from pyromq.broker.delay.levels.delay_offsets import DelayOffsets, DelayProgress
 from pyromq.broker.delay.levels.schedule_recovery import find_delivered
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
@@ -46,11 +47,13 @@ class Schedule:
         store: MessageStore,
         topics: TopicTable,
         offsets: DelayOffsets,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         clock: Clock,
     ) -> None:
         self._store = store
         self._offsets = offsets
+        self._durability = durability
         self._acknowledgements = acknowledgements
         self._clock = clock
         self._deliveries = Deliveries(store, topics)
@@ -65,6 +68,7 @@ class Schedule:
             self._delays_ms[level - 1] if level <= len(self._delays_ms) else None,
             store=self._store,
             deliveries=self._deliveries,
+            durability=self._durability,
             acknowledgements=self._acknowledgements,
             clock=self._clock,
         )
@@ -147,7 +151,7 @@ class Schedule:
 
     def _save(self) -> bool:
         """Save what was noted if its deliveries are durable by now; tell whether there is more to come."""
-        if self._store.flushed_offset < self._noted.log_end:
+        if self._durability.flushed_end < self._noted.log_end:
             return True
         progress, saved = self._noted.progress, self._offsets.saved
         if progress.offsets != saved.offsets or (progress.log_offset or 0) >= (saved.log_offset or 0) + _FAR:

@@ -22,6 +22,7 @@ from pyromq.broker.delay.timer.timer_delivery import TimerDelivery
 from pyromq.broker.delay.timer.timer_follower import TimerFollower, first_progress, fits
 from pyromq.broker.delay.timer.timer_ledger import TimerLedger
 from pyromq.broker.delay.timer.timer_records import TIMER_QUEUE, cancelled, due_of, due_time, let_wait, read_waiting
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
@@ -51,6 +52,7 @@ class MessageTimer:
         self,
         store: MessageStore,
         topics: TopicTable,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         clock: Clock,
         table: PendingTable,
@@ -63,12 +65,14 @@ class MessageTimer:
         """Held by who moves messages, and by who looks for one where it may have been moved from."""
         self._store = store
         self._topics = topics
+        self._durability = durability
         self._acknowledgements = acknowledgements
         self._clock = clock
         self._table = table
         self._deliveries = Deliveries(store, topics)
-        self._delivery = TimerDelivery(self.ledger, self.window, store, self._deliveries, acknowledgements, clock)
-        self._delivery.on_sent = self._sent
+        self._delivery = TimerDelivery(
+            self.ledger, self.window, store, self._deliveries, acknowledgements, clock, self._sent
+        )
         self._largest = store.config.commit_log_file_size
         self._follower: TimerFollower | None = None
         self._decided = asyncio.Event()
@@ -257,7 +261,7 @@ class MessageTimer:
         self._delivery.wake()
 
     async def _save(self) -> None:
-        await self.ledger.save(self._store.flushed_offset)
+        await self.ledger.save(self._durability.flushed_end)
         if self._follower is not None:
             walked_to = self._follower.walked_to
             position = self._delivery.settled_to if walked_to is None else walked_to

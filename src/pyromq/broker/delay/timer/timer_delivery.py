@@ -36,9 +36,9 @@ class TimerDelivery:
         deliveries: Deliveries,
         acknowledgements: Acknowledgements,
         clock: Clock,
+        on_sent: Callable[[], None],
     ) -> None:
-        self.on_sent: Callable[[], None] = lambda: None
-        """Called when messages have left the window."""
+        """`on_sent` is called when messages have left the window."""
         self.max_late_ms = 0
         """The most that a message was late which was due while the broker ran."""
         self._ledger = ledger
@@ -47,6 +47,7 @@ class TimerDelivery:
         self._deliveries = deliveries
         self._acknowledgements = acknowledgements
         self._clock = clock
+        self._on_sent = on_sent
         self._under_way: dict[int, Pending] = {}
         self._alarm: TimerHandle | None = None
         self._started_ms: int | None = None
@@ -132,7 +133,7 @@ class TimerDelivery:
                 self._ledger.stay(message)
                 self._window.offer(message)
         self._is_failing = self._is_failing and not stored
-        self.on_sent()
+        self._on_sent()
 
     def _note_failure(self, error: StoreError) -> None:
         if not self._is_failing:  # one line, not one every second

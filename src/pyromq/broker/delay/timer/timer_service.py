@@ -7,6 +7,7 @@ from typing import Any
 from pyromq.broker.delay.timer.message_mover import MessageMover
 from pyromq.broker.delay.timer.message_timer import MessageTimer
 from pyromq.broker.delay.timer.timer_requests import TimerHandlers
+from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import DeferredMessages
 from pyromq.broker.tables.topic_table import TopicTable
@@ -26,11 +27,12 @@ class TimerService:
         *,
         store: MessageStore,
         topics: TopicTable,
+        durability: Durability,
         acknowledgements: Acknowledgements,
         placing: DeferredMessages,
     ) -> None:
         table = PendingTable(store.config.root, files)
-        self.timer = MessageTimer(store, topics, acknowledgements, clock, table)
+        self.timer = MessageTimer(store, topics, durability, acknowledgements, clock, table)
         self._moving = MessageMover(self.timer, store, acknowledgements, clock)
         placing.time = self.timer.place
         store.cleaner.free_to = self._moving.free_to
