@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyromq.client.config import FlowControl as FlowControl
-    from pyromq.client.consume.blocked_queues import BlockedQueue as BlockedQueue
     from pyromq.client.consume.offset_store import LocalOffsets as LocalOffsets
+    from pyromq.client.consume.stall_report import BlockedQueue as BlockedQueue
     from pyromq.client.consume.subscriptions import Function as Function
     from pyromq.client.consume.subscriptions import Sql as Sql
     from pyromq.client.group.allocation import allocate_averagely as allocate_averagely
@@ -68,7 +68,7 @@ _HOMES = {
     "allocate_by_machine_room": "client.group.allocation",
     "allocate_nearby": "client.group.allocation",
     "allocate_sticky": "client.group.allocation",
-    "BlockedQueue": "client.consume.blocked_queues",
+    "BlockedQueue": "client.consume.stall_report",
     "COMMIT": "client.push.outcomes",
     "ConsumeContext": "client.hooks",
     "ConsumeHook": "client.hooks",

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
-from pyromq.client.consume.blocked_queues import BlockedQueue
+from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.subscriptions import Expression
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.poll import lite_pull_consumer as pull_consumer_module

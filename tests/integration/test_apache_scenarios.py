@@ -60,7 +60,7 @@ class Group:
 
         def ready() -> bool:
             held = [queue for consumer in self.consumers for queue in consumer._session.assignment]
-            mine = [queue for queue in held if queue.queue.topic == self._topic and queue.next_pull is not None]
+            mine = [queue for queue in held if queue.queue.topic == self._topic and queue.pull_offset is not None]
             return len(mine) == queues
 
         await eventually(ready)

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from pyromq.admin.groups.blocked_queues import WaitingQueue, find_block
 from pyromq.admin.groups.queue_progress import GroupObservation, OldestMessage, QueuePosition
 from pyromq.admin.groups.snapshot import GroupSnapshot, release
-from pyromq.client.consume.blocked_queues import BLOCKED_PROPERTY
-from pyromq.client.push.in_progress import HEADS_PROPERTY
+from pyromq.client.consume.stall_report import BLOCKED_PROPERTY, IN_PROGRESS_PROPERTY
 from pyromq.protocol.bodies import ConsumerRunningInfo, ProcessQueueInfo, SubscriptionData
 from pyromq.protocol.messages.message import MessageQueue
 
@@ -94,9 +93,9 @@ def test_only_a_long_watch_tells_a_standstill() -> None:
 
 def test_a_listener_of_ours_tells_its_head() -> None:
     row = {**QUEUE._asdict(), "queue_offset": 100, "message_id": "ABC", "since_ms": at(12)}
-    long = {HEADS_PROPERTY: json.dumps([row])}
+    long = {IN_PROGRESS_PROPERTY: json.dumps([row])}
     assert judged(properties=long) == "the listener has had message ABC at offset 100 for 12 s"
-    short = {HEADS_PROPERTY: json.dumps([row | {"since_ms": at(2)}])}
+    short = {IN_PROGRESS_PROPERTY: json.dumps([row | {"since_ms": at(2)}])}
     assert judged(changed(last_consume_timestamp=at(75)), short) is None, "that is exact, and not long"
 
 
@@ -108,7 +107,7 @@ def test_an_orderly_queue_of_ours_tells_its_failure() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '[{"topic": 5}]', "null"])
 def test_what_cannot_be_read_is_no_account(text: str) -> None:
-    assert judged(properties={HEADS_PROPERTY: text, BLOCKED_PROPERTY: text}) is None
+    assert judged(properties={IN_PROGRESS_PROPERTY: text, BLOCKED_PROPERTY: text}) is None
 
 
 def test_what_retention_has_removed_does_not_wait() -> None:

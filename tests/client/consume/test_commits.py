@@ -42,22 +42,27 @@ async def test_commits_go_one_after_the_other_whoever_asks_for_them() -> None:
     store = Store()
     commits = Commits(store)
     up, other = held_queues("up"), held_queues("other")
-    await asyncio.gather(commits.settled(up), commits.finished(other), commits.release(held_queues("third")[0]))
+    await asyncio.gather(
+        commits.try_commit_consumed(up),
+        commits.commit_consumed(other),
+        commits.try_commit_last(held_queues("third")[0]),
+        commits.commit_up_to(held_queues("fourth")[0], 5),
+    )
     assert store.most_at_once == 1
-    assert len(store.kept) == 7
+    assert len(store.kept) == 8
 
 
 async def test_what_did_not_change_is_not_committed_again() -> None:
     store = Store()
     commits = Commits(store)
     queues = held_queues("up")
-    assert await commits.settled(queues)
+    assert await commits.try_commit_consumed(queues)
     queues[1].start_at(9)
-    assert await commits.settled(queues)
+    assert await commits.try_commit_consumed(queues)
     assert store.kept == [("up", 0, 5), ("up", 1, 5), ("up", 2, 5), ("up", 1, 9)]
 
 
 async def test_a_broker_that_is_down_holds_up_no_other() -> None:
     store = Store()
-    assert not await Commits(store).settled([*held_queues("down"), *held_queues("up")])
+    assert not await Commits(store).try_commit_consumed([*held_queues("down"), *held_queues("up")])
     assert store.kept == [("up", 0, 5), ("up", 1, 5), ("up", 2, 5)]

@@ -27,11 +27,11 @@ def test_the_lowest_unfinished_message_holds_the_offset_back() -> None:
     held.add(messages(0, 1, 2, 5), 9)
     first, second, third, last = held.take(9)
     held.finish([second, last])
-    assert held.settled == 0
+    assert held.consumed_offset == 0
     held.finish([first])
-    assert held.settled == 2
+    assert held.consumed_offset == 2
     held.finish([third])
-    assert (held.settled, len(held), held.size) == (9, 0, 0)
+    assert (held.consumed_offset, len(held), held.size) == (9, 0, 0)
 
 
 @given(st.permutations(range(20)))
@@ -43,17 +43,17 @@ def test_the_offset_only_goes_up_in_whatever_order_messages_are_finished(order: 
     for done, index in enumerate(order):
         held.finish([taken[index]])
         unfinished = set(order[done + 1 :])
-        assert held.settled == min(unfinished, default=20) >= before
-        before = held.settled
+        assert held.consumed_offset == min(unfinished, default=20) >= before
+        before = held.consumed_offset
 
 
 def test_filtered_out_messages_are_passed_when_nothing_is_in_hand() -> None:
     held = started()
     held.add([], 800)
-    assert held.settled == 800
+    assert held.consumed_offset == 800
     held.add(messages(800), 801)
     held.add([], 1600)
-    assert held.settled == 800
+    assert held.consumed_offset == 800
 
 
 def test_messages_put_back_come_first_and_in_order() -> None:
@@ -62,7 +62,7 @@ def test_messages_put_back_come_first_and_in_order() -> None:
     taken = held.take(2)
     held.put_back(taken)
     assert [message.queue_offset for message in held.take(9)] == [0, 1, 2, 3]
-    assert held.settled == 0
+    assert held.consumed_offset == 0
 
 
 def test_after_a_jump_late_jobs_change_nothing() -> None:
@@ -73,7 +73,7 @@ def test_after_a_jump_late_jobs_change_nothing() -> None:
     held.add(messages(0, 1), 2)
     held.finish(taken)
     held.put_back(taken)
-    assert (held.settled, len(held), held.size) == (0, 2, 200)
+    assert (held.consumed_offset, len(held), held.size) == (0, 2, 200)
     assert len(held.take(9)) == 2
 
 
@@ -81,7 +81,7 @@ def test_a_broker_that_lost_its_end_is_followed_back() -> None:
     held = started()
     held.add(messages(10, 11), 12)
     held.add([], 3)
-    assert (held.settled, len(held), held.next_pull) == (3, 0, 3)
+    assert (held.consumed_offset, len(held), held.pull_offset) == (3, 0, 3)
 
 
 def test_an_orderly_queue_serves_one_job_at_a_time() -> None:

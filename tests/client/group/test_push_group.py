@@ -71,7 +71,7 @@ async def test_a_member_that_dies_is_replaced_at_once_although_it_unlocked_nothi
             second = PushConsumer(group, cluster.namesrv, {topic: "*"}, Heard())
             await second.start()
             await eventually(lambda: len(first.assignment) == len(second.assignment) == 2)
-            await eventually(lambda: all(held.next_pull is not None for held in second._session.assignment))
+            await eventually(lambda: all(held.pull_offset is not None for held in second._session.assignment))
             await kill(second)
             await eventually(lambda: len(first.assignment) == 4)
             started = asyncio.get_running_loop().time()

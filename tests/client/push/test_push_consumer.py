@@ -150,7 +150,7 @@ async def test_latest_skips_what_was_there_and_a_time_finds_its_place(
     ):
         assert await timed.wait_for(1) == [b"later"]
         held = list(latest._session.assignment)
-        await eventually(lambda: all(queue.next_pull is not None for queue in held))
+        await eventually(lambda: all(queue.pull_offset is not None for queue in held))
         await producer.send(Message(topic=topic, body=b"new"))
         assert await late.wait_for(1) == [b"new"]
         assert await timed.wait_for(2) == [b"later", b"new"]

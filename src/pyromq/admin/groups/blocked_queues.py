@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pyromq.client.push.in_progress import MessageInProgress, away_since_ms, blocked_of, messages_in_progress
+from pyromq.client.consume.stall_report import (
+    MessageInProgress,
+    blocked_queues,
+    idle_caller_since_ms,
+    messages_in_progress,
+)
 from pyromq.protocol.bodies import ConsumerRunningInfo, ConsumeType, ProcessQueueInfo
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import EVERYTHING
@@ -58,7 +63,7 @@ def find_block(case: WaitingQueue) -> str | None:
 
 
 def _fails(case: WaitingQueue) -> str | None:
-    blocked = blocked_of(case.info).get(case.queue)
+    blocked = blocked_queues(case.info).get(case.queue)
     if blocked is None:
         return None
     seconds = case.now - blocked.since.timestamp()
@@ -105,7 +110,7 @@ def _wants_all(case: WaitingQueue) -> bool:
 
 
 def _is_not_polled(case: WaitingQueue) -> str | None:
-    seconds = case.since(away_since_ms(case.info))
+    seconds = case.since(idle_caller_since_ms(case.info))
     return f"its member has not polled for {seconds:.0f} s" if seconds >= case.slow else None
 
 

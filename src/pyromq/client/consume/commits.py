@@ -1,4 +1,4 @@
-"""Commits: a group's progress goes to its store, one queue after the other, and only where it changed."""
+"""Commits: writes a group's progress to its offset store, one queue after another and only what has changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 
 from pyromq.client.background import FailureLog
-from pyromq.client.consume.assigned_queue import AssignedQueue, PollQueue
+from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.offset_store import OffsetStore
 from pyromq.errors import PyroMQError
 
@@ -15,9 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 class Commits:
-    """Commits what was handed out, or only what the caller came back from; one commit at a time.
+    """Commits the progress of queues, one commit at a time.
 
-    One after the other on purpose: when several first commits of a group arrive at once, Apache's broker can lose one.
+    If several first commits of a group arrive at once, Apache's broker can lose one.
     """
 
     def __init__(self, offsets: OffsetStore) -> None:
@@ -25,24 +25,23 @@ class Commits:
         self._lock = asyncio.Lock()
         self._log = FailureLog(logger, "committing offsets")
 
-    async def handed_out(self, queues: Iterable[PollQueue]) -> None:
-        """Commit all that was handed out before this call; raises if a broker could not be told."""
-        positions = [(held, held.position) for held in queues]
+    async def commit_up_to(self, held: AssignedQueue, offset: int) -> bool:
+        """Commit an offset of one queue; return False if the queue was given up. Raises if the store fails."""
         async with self._lock:
-            for held, position in positions:
-                if position is not None and not held.dropped:
-                    await self._commit(held, position)
-                    held.settle_up_to(position)
+            if held.dropped:
+                return False
+            await self._commit(held, offset)
+            return True
 
-    async def finished(self, queues: Iterable[AssignedQueue]) -> None:
-        """Commit what is consumed; raises if a broker could not be told."""
+    async def commit_consumed(self, queues: Iterable[AssignedQueue]) -> None:
+        """Commit what is done in each queue; raises if the store fails."""
         async with self._lock:
             for held in list(queues):
-                if held.settled is not None and not held.dropped:
-                    await self._commit(held, held.settled)
+                if held.consumed_offset is not None and not held.dropped:
+                    await self._commit(held, held.consumed_offset)
 
-    async def settled(self, queues: Iterable[AssignedQueue]) -> bool:
-        """Commit what the caller is done with; log what could not be committed and return whether all was."""
+    async def try_commit_consumed(self, queues: Iterable[AssignedQueue]) -> bool:
+        """Commit what is done in each queue; log failures and return True if there were none."""
         failed: set[str] = set()
         async with self._lock:
             for held in list(queues):
@@ -53,22 +52,22 @@ class Commits:
             self._log.worked()
         return not failed
 
-    async def release(self, held: AssignedQueue) -> None:
-        """Commit the last of a queue that was given up, so that its next owner starts there."""
+    async def try_commit_last(self, held: AssignedQueue) -> None:
+        """Commit what is done in a queue that was given up, so that its next owner starts there."""
         async with self._lock:
             await self._try_commit(held)
 
     async def _try_commit(self, held: AssignedQueue) -> bool:
-        if held.settled is None:
+        if held.consumed_offset is None:
             return True
         try:
-            await self._commit(held, held.settled)
+            await self._commit(held, held.consumed_offset)
         except PyroMQError as error:
             self._log.failed(error)
             return False
         return True
 
     async def _commit(self, held: AssignedQueue, offset: int) -> None:
-        if offset != held.committed:
+        if offset != held.committed_offset:
             await self._offsets.commit(held.queue, offset)
-            held.committed = offset
+            held.committed_offset = offset

@@ -93,13 +93,13 @@ class Fetcher:
             raise ClientError(f"{queue.topic} is not subscribed to any more")
         if self._support is not None and not wanted.by_tags:
             await self._support.ensure(reader.address, wanted)
-        settled = held.settled if self._terms.commits and reader.broker_id == MASTER_ID else None
-        header = self._request(held, offset, wanted, settled or 0)
+        consumed = held.consumed_offset if self._terms.commits and reader.broker_id == MASTER_ID else None
+        header = self._request(held, offset, wanted, consumed or 0)
         started = perf_counter()
         answer = await self._api.pull(reader.address, header, timeout=PULL_TIMEOUT)
         seconds = perf_counter() - started
-        if settled:
-            held.committed = settled
+        if consumed:
+            held.committed_offset = consumed
         held.broker_id = answer.suggested_broker_id
         moved = answer.status is PullStatus.OFFSET_MOVED
         messages = self._messages(answer, queue.broker_name, wanted)
@@ -108,10 +108,10 @@ class Fetcher:
         return Fetched(messages, answer.next_offset, moved)
 
     def _request(
-        self, held: AssignedQueue, offset: int, wanted: Subscription, settled: int
+        self, held: AssignedQueue, offset: int, wanted: Subscription, consumed: int
     ) -> PullMessageRequestHeader:
         carried = wanted.by_tags or self._terms.own_filters
-        flags = self._terms.flags | (PULL_WITH_SUBSCRIPTION if carried else 0) | (PULL_COMMITS if settled else 0)
+        flags = self._terms.flags | (PULL_WITH_SUBSCRIPTION if carried else 0) | (PULL_COMMITS if consumed else 0)
         return PullMessageRequestHeader(
             consumer_group=self._group,
             topic=held.queue.topic,
@@ -119,7 +119,7 @@ class Fetcher:
             queue_offset=offset,
             max_msg_nums=self._terms.batch,
             sys_flag=flags,
-            commit_offset=settled,
+            commit_offset=consumed,
             suspend_timeout_millis=self._terms.wait_ms,
             subscription=wanted.expression if carried else None,
             sub_version=0 if wanted.by_tags else wanted.version_ms,

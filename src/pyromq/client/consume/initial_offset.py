@@ -26,7 +26,7 @@ class InitialOffset:
         committed = await self._offsets.load(queue)
         if committed is not None:
             held.start_at(committed)
-            held.committed = committed
+            held.committed_offset = committed
             return
         reader = await self._routes.find_reader(queue)
         # What waits in a retry topic is never older than the group: to skip any of it would lose messages.

@@ -1,7 +1,7 @@
-"""ProcessQueue: what was pulled from one queue and is not consumed yet; messages are finished one by one, in any order.
+"""ProcessQueue: the messages that were pulled from one queue and not consumed yet; they may finish in any order.
 
-A message waits, is handed out in a job, and is unfinished until that job is done with it; one that must come again
-waits once more. `settled`, the offset that may be committed, is that of the lowest unfinished message.
+A message waits, is handed out in a job, and stays unfinished until the job is done with it. A message that must be
+consumed again goes back to the waiting ones. The offset to commit is that of the lowest unfinished message.
 """
 
 from __future__ import annotations
@@ -12,28 +12,31 @@ from collections.abc import Iterable, Sequence
 
 from pyromq.client.config import FlowControl
 from pyromq.client.consume.assigned_queue import AssignedQueue
-from pyromq.client.consume.blocked_queues import BlockedQueue
+from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
+
+LOCK_LIFETIME = 30.0
+"""Seconds for which a granted lock counts; the broker's own limit is 60, so the owner stops before another begins."""
 
 
 class ProcessQueue(AssignedQueue):
-    """The buffer of one queue whose messages go to a listener; `orderly` lets one job at a time have them."""
+    """The buffer of one queue whose messages go to a listener; an orderly queue has at most one job at a time."""
 
     def __init__(self, queue: MessageQueue, *, orderly: bool = False) -> None:
         super().__init__(queue)
         self.released = False
-        """Given up and committed: somebody else has it by now, so what a late job says is of no account."""
+        """Given up and committed: another member may have it by now, so the outcome of a late job is ignored."""
         self.locked = True
-        """Whether this client may consume it; those who need a lock clear it until they have one."""
+        """Whether this client may consume it; cleared while a lock is needed and missing."""
         self.lock_expires = 0.0
         self.consumed_at = 0.0
         self.resting = False
-        """Nothing is handed out for a while, after a failure in an orderly queue."""
+        """Nothing is handed out for some time after a failure in an orderly queue."""
         self.blocked: BlockedQueue | None = None
-        """The message that holds up an orderly queue, from its first failure until it is done."""
+        """The message that blocks an orderly queue, from its first failure until it is finished."""
         self._orderly = orderly
         self._waiting: deque[MessageExt] = deque()
-        self._unfinished: dict[int, MessageExt] = {}  # in the order of offsets: pulls only go up
+        self._unfinished: dict[int, MessageExt] = {}  # in the order of offsets, as pulls only go up
         self._last_offset = 0
         self._jobs = 0
         self._idle: asyncio.Event = asyncio.Event()
@@ -43,18 +46,18 @@ class ProcessQueue(AssignedQueue):
         return len(self._unfinished)
 
     @property
-    def settled(self) -> int | None:
-        """The offset of the lowest message that is not done, the next one to be pulled if all are."""
-        return next(iter(self._unfinished), self.next_pull)
+    def consumed_offset(self) -> int | None:
+        """The offset of the lowest unfinished message, or of the next pull if all are finished."""
+        return next(iter(self._unfinished), self.pull_offset)
 
     @property
     def last_offset(self) -> int:
-        """The highest offset held."""
+        """The highest offset that was pulled."""
         return self._last_offset
 
     @property
     def span(self) -> int:
-        """How far apart the lowest and the highest message lie that are not done."""
+        """The distance between the lowest unfinished message and the highest pulled one."""
         return self._last_offset - next(iter(self._unfinished)) if self._unfinished else 0
 
     @property
@@ -65,22 +68,22 @@ class ProcessQueue(AssignedQueue):
         return not (self._orderly and (self._jobs or self.resting))
 
     def is_full(self, flow: FlowControl) -> bool:
-        """Tell whether enough is held; one message that takes long must not let offsets run away from it."""
+        """Return True if the next pull should wait; offsets must not run far ahead of one slow message."""
         return super().is_full(flow) or (not self._orderly and self.span > flow.span)
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def start_at(self, offset: int) -> None:
-        """Forget what is held and go on from this offset; what jobs still have is theirs and counts no more."""
+        """Forget all messages and continue at this offset; what becomes of those in jobs is then ignored."""
         self._waiting.clear()
         self._unfinished.clear()
         self.blocked = None
         self.size = 0
-        self.next_pull = offset
+        self.pull_offset = offset
 
     def add(self, messages: Sequence[MessageExt], next_offset: int) -> None:
-        """Take in what one pull brought; where the broker sends it back, begin anew."""
-        if self.next_pull is not None and next_offset < self.next_pull:
+        """Add the messages of one pull; if the broker moved the offset back, start over from there."""
+        if self.pull_offset is not None and next_offset < self.pull_offset:
             self.start_at(next_offset)
         self._waiting.extend(messages)
         for message in messages:
@@ -88,17 +91,17 @@ class ProcessQueue(AssignedQueue):
             self.size += message.store_size
         if messages:
             self._last_offset = messages[-1].queue_offset
-        self.next_pull = next_offset
+        self.pull_offset = next_offset
 
     def take(self, most: int) -> list[MessageExt]:
-        """Hand out up to so many messages to a new job, in their order; `end_job` must follow."""
+        """Hand out up to `most` messages to a new job, in order; `end_job` must follow."""
         self._jobs += 1
         self._idle.clear()
         waiting = self._waiting
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def finish(self, messages: Iterable[MessageExt]) -> None:
-        """Note that messages are done, one way or the other."""
+        """Note that these messages need no more work here: consumed, sent back or dropped."""
         for message in messages:
             if self._holds(message):
                 del self._unfinished[message.queue_offset]
@@ -108,11 +111,11 @@ class ProcessQueue(AssignedQueue):
         self.room.set()
 
     def put_back(self, messages: Sequence[MessageExt]) -> None:
-        """Have messages handed out again, before those that wait."""
+        """Let these messages wait again, before all others."""
         self._waiting.extendleft(message for message in reversed(messages) if self._holds(message))
 
     def _holds(self, message: MessageExt) -> bool:
-        return self._unfinished.get(message.queue_offset) is message  # else it was forgotten meanwhile
+        return self._unfinished.get(message.queue_offset) is message  # False if it was forgotten meanwhile
 
     # --- jobs --------------------------------------------------------------------------------------------------------
 

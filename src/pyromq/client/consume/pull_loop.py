@@ -84,9 +84,9 @@ class PullLoop(Generic[Q]):
             await self.held.room.wait()
 
     async def _pull(self) -> None:
-        if self.held.next_pull is None:
+        if self.held.pull_offset is None:
             await self._begin(self.held)
-        offset = self.held.next_pull
+        offset = self.held.pull_offset
         assert offset is not None, "begin() sets it"
         asked_at = self.held.pulled_at = self._clock.now()
         fetched = await self._fetcher.fetch(self.held, offset)

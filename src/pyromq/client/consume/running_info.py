@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.consumer_stats import ConsumerStats
-from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.consume.process_queue import LOCK_LIFETIME, ProcessQueue
 from pyromq.client.consume.subscriptions import Subscription
-from pyromq.client.group.queue_locks import LOCK_LIFETIME
 from pyromq.protocol.bodies import ConsumerRunningInfo, ConsumeStatus, ConsumeType, ProcessQueueInfo
 
 CLIENT_VERSION = "V4_9_8"  # what we announce on the wire
@@ -49,14 +48,14 @@ def running_info(
 def _queue_info(held: AssignedQueue) -> ProcessQueueInfo:
     count = len(held)
     info = ProcessQueueInfo(
-        commit_offset=held.settled or 0,
+        commit_offset=held.consumed_offset or 0,
         cached_msg_count=count,
         cached_msg_size_in_mib=held.size // _MIB,
         dropped=held.dropped,
         last_pull_timestamp=int(held.pulled_at * 1000),
     )
     if isinstance(held, ProcessQueue):
-        info.cached_msg_min_offset = (held.settled or 0) if count else 0
+        info.cached_msg_min_offset = (held.consumed_offset or 0) if count else 0
         info.cached_msg_max_offset = held.last_offset if count else 0
         info.last_consume_timestamp = int(held.consumed_at * 1000)
         info.locked = held.locked and held.lock_expires > 0

@@ -99,7 +99,7 @@ class Ownership:
 
     async def _hand_over(self, held: ProcessQueue) -> None:
         held.released = True
-        await self._commits.release(held)
+        await self._commits.try_commit_last(held)
         if self._locks is not None:
             await self._locks.release([held.queue])
 
@@ -118,7 +118,7 @@ class Ownership:
         """Renew the locks; return whether all is as it should be, so that nothing need be tried again soon."""
         if self._locks is None:
             return True
-        owned = [held for held in (*queues, *self._leaving) if held.next_pull is not None]
+        owned = [held for held in (*queues, *self._leaving) if held.pull_offset is not None]
         answered = await self._locks.renew(owned)
         if not self._strict:
             return answered
@@ -135,7 +135,7 @@ class Ownership:
             logger.warning("%s cannot go on yet: %s", held.queue, error)
             held.lock_expires = 0.0
             return
-        settled = held.settled
-        passed = committed is not None and settled is not None and committed > settled
+        consumed = held.consumed_offset
+        passed = committed is not None and consumed is not None and committed > consumed
         held.locked = True
         await self._resume(held, committed if passed else None)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 
 from pyromq.client.background import FailureLog
-from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.consume.process_queue import LOCK_LIFETIME, ProcessQueue
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
 from pyromq.clock import Clock
@@ -24,7 +24,6 @@ from pyromq.protocol.messages.message import MessageQueue
 logger = logging.getLogger(__name__)
 
 RENEWAL_INTERVAL = 20.0
-LOCK_LIFETIME = 30.0  # the broker's own is 60 s: who counts to 30 stops before another can begin
 _RETRY_DELAYS = (0.02, 0.05, 0.1, 0.1, 0.2, 0.5, 1.0)
 
 

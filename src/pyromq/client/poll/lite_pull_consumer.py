@@ -161,8 +161,7 @@ class LitePullConsumer:
 
     async def commit(self) -> None:
         """Commit all that was handed out before this call; on return the brokers have it."""
-        session = self._session
-        await session.commits.handed_out(session.assignment)
+        await self._session.commit_handed_out()
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset of a queue, None if there is none."""

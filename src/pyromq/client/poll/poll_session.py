@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from pyromq.client.background import Periodic
 from pyromq.client.config import ClientConfig, FlowControl
-from pyromq.client.consume.assigned_queue import PollQueue
 from pyromq.client.consume.assignment import Assignment
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.fetch import PULL_LITE, PULL_MAY_WAIT, Fetcher, PullTerms
@@ -19,13 +18,14 @@ from pyromq.client.consume.initial_offset import InitialOffset
 from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
 from pyromq.client.consume.pull_loop import PullLoop
 from pyromq.client.consume.running_info import consumer_properties, running_info
+from pyromq.client.consume.stall_report import idle_caller_property
 from pyromq.client.consume.start_from import StartPoint, consume_from_where
 from pyromq.client.consume.subscriptions import Expression, Subscription, subscribe
 from pyromq.client.group.allocation import Allocate
 from pyromq.client.group.membership import Membership
 from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.poll.poll_queue import PollQueue
 from pyromq.client.poll.ready_messages import ReadyMessages
-from pyromq.client.push import in_progress
 from pyromq.clock import Clock
 from pyromq.errors import AccessDenied, BrokerError
 from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
@@ -85,7 +85,7 @@ class PollSession:
             assign=self._assign_topic,
             allocate=settings.allocate,
         )
-        self._committing = Periodic("auto-commit", clock, settings.auto_commit_interval, self._commit_settled)
+        self._committing = Periodic("auto-commit", clock, settings.auto_commit_interval, self._commit_consumed)
 
     @property
     def subscribed(self) -> bool:
@@ -110,8 +110,8 @@ class PollSession:
         await self.assignment.stop()
         if self.settings.auto_commit:
             if commit_all:
-                self.handing_out.settle()
-            await self._commit_settled()
+                self.handing_out.mark_consumed()
+            await self._commit_consumed()
         await self._membership.leave()
         await return_instance(self.instance)
 
@@ -132,13 +132,13 @@ class PollSession:
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets that the caller has come back from."""
-        return {held.queue: held.settled or 0 for held in self.assignment if held.queue.topic == topic}
+        return {held.queue: held.consumed_offset or 0 for held in self.assignment if held.queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
         """Return what goes on inside."""
         name_servers = self.instance.api.name_servers.addresses
         properties = consumer_properties(name_servers, ConsumeType.CONSUME_ACTIVELY, self._started_ms)
-        properties |= in_progress.away_property(self.handing_out.away_since)
+        properties |= idle_caller_property(self.handing_out.away_since)
         return running_info(properties, self.subscriptions, self.assignment, None, self._clock.now())
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -183,7 +183,13 @@ class PollSession:
     async def _release(self, held: PollQueue) -> None:
         self.handing_out.forget(held)
         if self.settings.auto_commit:
-            await self.commits.release(held)
+            await self.commits.try_commit_last(held)
 
-    async def _commit_settled(self) -> bool:
-        return await self.commits.settled(self.assignment)
+    async def commit_handed_out(self) -> None:
+        """Commit all that was handed out before this call; raises if the offset store fails."""
+        for held, position in [(held, held.position) for held in self.assignment]:
+            if position is not None and await self.commits.commit_up_to(held, position):
+                held.mark_consumed_up_to(position)
+
+    async def _commit_consumed(self) -> bool:
+        return await self.commits.try_commit_consumed(self.assignment)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from pyromq.client.consume.assigned_queue import PollQueue
 from pyromq.client.consume.fair_queue import FairQueue
+from pyromq.client.poll.poll_queue import PollQueue
 from pyromq.errors import AccessDenied
 from pyromq.protocol.messages.message import MessageExt
 
@@ -50,12 +50,12 @@ class ReadyMessages:
     def come_back(self) -> None:
         """Note that the caller asks again: it is done with all that was handed out."""
         self.away_since = None
-        self.settle()
+        self.mark_consumed()
 
-    def settle(self) -> None:
+    def mark_consumed(self) -> None:
         """Note that the caller is done with all that was handed out."""
         for held in self._handed_out:
-            held.settle()
+            held.mark_consumed()
         self._handed_out.clear()
 
     def forget(self, held: PollQueue) -> None:

@@ -10,9 +10,9 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from pyromq.client.consume.blocked_queues import blocked_by
 from pyromq.client.consume.consumer_stats import ConsumerStats
 from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.consume.stall_report import blocked_by
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, run_hooks
 from pyromq.client.push.listener import ListenerCall
 from pyromq.client.push.outcomes import (

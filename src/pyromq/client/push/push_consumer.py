@@ -11,8 +11,8 @@ from typing import Self
 from msgspec.structs import replace
 
 from pyromq.client.config import ClientConfig, FlowControl
-from pyromq.client.consume.blocked_queues import BlockedQueue
 from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.start_from import StartFrom, check_start_from
 from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe_all
 from pyromq.client.group.allocation import Allocate, allocate_averagely
@@ -196,7 +196,7 @@ class PushConsumer:
     async def commit(self) -> None:
         """Commit now what is consumed, instead of within 5 s; on return the brokers have it."""
         session = self._session
-        await session.commits.finished(session.assignment)
+        await session.commits.commit_consumed(session.assignment)
 
     async def subscribe(self, topic: str, expression: Expression = "*") -> None:
         """Consume one topic more, or with another filter; all members of the group should do the same."""

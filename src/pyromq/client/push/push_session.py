@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from pyromq.client.background import Periodic
 from pyromq.client.consume.assignment import Assignment
-from pyromq.client.consume.blocked_queues import BlockedQueue, blocked_property
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.consumer_stats import SAMPLE_INTERVAL, ConsumerStats
 from pyromq.client.consume.fetch import PULL_MAY_WAIT, Fetcher, PullTerms
@@ -22,6 +21,7 @@ from pyromq.client.consume.offset_store import BrokerOffsets, LocalOffsets, Offs
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.pull_loop import PullLoop
 from pyromq.client.consume.running_info import consumer_properties, running_info
+from pyromq.client.consume.stall_report import BlockedQueue, blocked_property, in_progress_property
 from pyromq.client.consume.start_from import consume_from_where
 from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.group.membership import Membership
@@ -29,7 +29,6 @@ from pyromq.client.group.ownership import Ownership
 from pyromq.client.group.queue_locks import RENEWAL_INTERVAL, QueueLocks
 from pyromq.client.hooks import accepted_by
 from pyromq.client.net.sharing import borrow_instance, return_instance
-from pyromq.client.push import in_progress
 from pyromq.client.push.consumption import (
     ConcurrentConsumption,
     ConsumeSettings,
@@ -192,7 +191,7 @@ class PushSession:
             await self.workers.close(CLOSE_PATIENCE)
             for task in self._tasks:
                 await task.stop()
-            await self.commits.settled(self.assignment)
+            await self.commits.try_commit_consumed(self.assignment)
             await self._ownership.close(self.assignment)
             await self.membership.leave()
         finally:
@@ -246,7 +245,7 @@ class PushSession:
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets up to which a topic's queues are consumed."""
-        return {held.queue: held.settled or 0 for held in self.assignment if held.queue.topic == topic}
+        return {held.queue: held.consumed_offset or 0 for held in self.assignment if held.queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
         """Return what goes on inside."""
@@ -257,7 +256,7 @@ class PushSession:
             orderly=self.settings.orderly,
             threads=self.settings.concurrency,
         )
-        properties |= blocked_property(self.blocked) | in_progress.as_property(self.workers.jobs)
+        properties |= blocked_property(self.blocked) | in_progress_property(self.workers.in_progress())
         return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock.now())
 
     @property
@@ -272,11 +271,11 @@ class PushSession:
                 continue
             logger.info("offset of %s reset to %d by an operator", queue, offset)
             loop = self.assignment.loop(queue)
-            if loop.held.next_pull is None:  # not begun: it will begin there
+            if loop.held.pull_offset is None:  # not begun: it will begin there
                 await self.offsets.commit(queue, offset)
             else:
                 await loop.restart_at(offset)
-                await self.commits.settled([loop.held])
+                await self.commits.try_commit_consumed([loop.held])
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
         """Give one message to the listener, beside all others."""
@@ -317,7 +316,7 @@ class PushSession:
     # --- what happens by itself --------------------------------------------------------------------------------------
 
     async def _commit(self) -> bool:
-        return await self.commits.settled(self.assignment)
+        return await self.commits.try_commit_consumed(self.assignment)
 
     async def _renew(self) -> bool:
         return await self._ownership.renew(self.assignment)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from pyromq.client.consume.fair_queue import FairQueue
 from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.consume.stall_report import MessageInProgress
 from pyromq.client.rate_limit import RateLimit
 from pyromq.clock import Clock, wait_for
 from pyromq.protocol.messages.message import MessageExt
@@ -35,6 +36,20 @@ class Job(Struct, eq=False):
     overdue: bool = False
     timed_out: bool = False
     """It was overdue and is cancelled."""
+
+
+def _lowest_message(job: Job) -> MessageInProgress | None:
+    """Return the lowest unfinished message of the job's queue if the job has it."""
+    held = job.held
+    for message in job.messages:
+        if message.queue_offset == held.consumed_offset:
+            return MessageInProgress(
+                **held.queue._asdict(),
+                queue_offset=message.queue_offset,
+                message_id=message.message_id,
+                since_ms=int(job.started * 1000),
+            )
+    return None
 
 
 class Workers:
@@ -62,10 +77,10 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    @property
-    def jobs(self) -> list[Job]:
-        """What is being worked on now."""
-        return list(self._jobs.values())
+    def in_progress(self) -> list[MessageInProgress]:
+        """Return the messages with the listener that hold back the committed offset of their queue."""
+        found = [_lowest_message(job) for job in self._jobs.values() if job.listening]
+        return [message for message in found if message is not None]
 
     def offer(self, held: ProcessQueue) -> None:
         """Hear that a queue may have something to hand out."""
