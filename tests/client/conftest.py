@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from pyromq.admin import AdminClient
 from pyromq.client.send.producer import Producer
 from pyromq.testing import LocalCluster
 
@@ -35,17 +34,4 @@ def group() -> str:
 @pytest.fixture
 async def producer(cluster: LocalCluster) -> AsyncIterator[Producer]:
     async with Producer("test-producer", cluster.namesrv) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[LocalCluster]:
-    """Two brokers."""
-    with LocalCluster(brokers=2) as running:
-        yield running
-
-
-@pytest.fixture
-async def admin(pair: LocalCluster) -> AsyncIterator[AdminClient]:
-    async with AdminClient(pair.namesrv, clock=pair.clock) as opened:
         yield opened

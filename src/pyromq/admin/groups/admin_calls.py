@@ -1,4 +1,4 @@
-"""Single questions and orders to one broker about its groups."""
+"""Single requests to one broker about its groups."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.messages.message import MessageQueue
 
 STATS_TIMEOUT = 15.0
-"""For a broker to read the times of many queues."""
+"""Seconds for a broker to read the times of many queues."""
 ANSWER_TIMEOUT = 5.0
-"""For a consumer to tell what goes on inside it; its broker would wait for 10 s."""
+"""Seconds for a consumer to report its state; its broker would wait for 10 s."""
 
 
 class GroupAdminCalls(BrokerCalls):
-    """Typed questions about groups."""
+    """Typed requests about groups."""
 
     async def connections(self, address: str, group: str) -> ConsumerConnection | None:
-        """Return a group's members that this broker hears from, None if there are none."""
+        """Return the members that are connected to this broker, None if there are none."""
         header = GetConsumerConnectionListRequestHeader(consumer_group=group)
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         try:
@@ -51,24 +51,24 @@ class GroupAdminCalls(BrokerCalls):
         return decode(ConsumerConnection, answer.body)
 
     async def consume_stats(self, address: str, group: str, topic: str | None = None) -> ConsumeStats:
-        """Return how far a group is in this broker's queues of a topic, or of all topics that it has offsets of."""
+        """Return how far a group is in this broker's queues of a topic, or of all topics with offsets."""
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header, timeout=STATS_TIMEOUT)
         return decode(ConsumeStats, answer.body)
 
     async def running_info(self, address: str, group: str, client_id: str) -> ConsumerRunningInfo:
-        """Have a broker ask one of a group's members what goes on inside it."""
+        """Ask a member, through its broker, to report its state."""
         header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
         answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, timeout=ANSWER_TIMEOUT)
         return decode(ConsumerRunningInfo, answer.body)
 
     async def settings(self, address: str) -> dict[str, SubscriptionGroupConfig]:
-        """Return what the groups of this broker may do; a group that is only used has the settings of all."""
+        """Return the settings of all groups of this broker."""
         answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, timeout=CALL_TIMEOUT)
         return decode(SubscriptionGroupWrapper, answer.body).subscription_group_table
 
     async def topics_by_group(self, address: str) -> dict[str, set[str]]:
-        """Return the topics that each group has offsets of at this broker."""
+        """Return the topics for which each group has offsets at this broker."""
         answer = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET, timeout=CALL_TIMEOUT)
         found: dict[str, set[str]] = {}
         for key in decode(ConsumerOffsetSerializeWrapper, answer.body).offset_table:
@@ -77,22 +77,22 @@ class GroupAdminCalls(BrokerCalls):
         return found
 
     async def update(self, address: str, settings: SubscriptionGroupConfig) -> None:
-        """Say what a group may do; one that does not exist is made."""
+        """Change the settings of a group; create it if it does not exist."""
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         await self._ask(address, code, body=encode(settings), timeout=CALL_TIMEOUT)
 
     async def delete(self, address: str, group: str) -> None:
-        """Have a broker forget a group and its offsets."""
+        """Delete a group and its offsets from this broker."""
         header = DeleteSubscriptionGroupRequestHeader(group_name=group, remove_offset=True)
         await self._ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header, timeout=CALL_TIMEOUT)
 
     async def clone(self, address: str, source: str, target: str, topic: str) -> None:
-        """Give a group the offsets that another has of a topic, whether that one is online or not."""
+        """Copy the offsets of a topic from one group to another, whether the source is online or not."""
         header = CloneGroupOffsetRequestHeader(src_group=source, dest_group=target, topic=topic, offline=True)
         await self._ask(address, RequestCode.CLONE_GROUP_OFFSET, header, timeout=CALL_TIMEOUT)
 
     async def reset(self, address: str, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
-        """Tell a group's members to go on from a time, -1 for the end; return where that is in each queue."""
+        """Tell a group's members to continue from a time, -1 for the end; return that offset in each queue."""
         header = InvokeBrokerToResetOffsetRequestHeader(topic=topic, group=group, timestamp=timestamp_ms, is_force=True)
         answer = await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header, timeout=CALL_TIMEOUT)
         return decode(ResetOffsetBody, answer.body).offset_table

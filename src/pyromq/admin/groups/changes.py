@@ -1,4 +1,4 @@
-"""What operators change about groups: what they may do, copies of their offsets, their end."""
+"""Changes to groups: set their settings, copy their offsets, delete them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = tuple(name for name in SubscriptionGroupConfig.__struct_fields__ if n
 
 
 class GroupChanges:
-    """Changes groups, on all brokers; nothing is done unless all of them answer."""
+    """Changes groups on all brokers; nothing is changed unless all of them answer."""
 
     def __init__(self, api: BrokerApi, clock: Clock) -> None:
         self._api = api
@@ -35,9 +35,10 @@ class GroupChanges:
     async def set(
         self, group: str, changes: Mapping[str, bool | int], *, broker: str | None = None
     ) -> dict[str, SubscriptionGroupConfig]:
-        """Change what a group may do, on all brokers or one; one that does not exist is made.
+        """Change a group's settings, on all brokers or one; create the group if it does not exist.
 
-        The names are those of `description.settings`: `consume_enable`, `retry_max_times` … Return them, by broker.
+        The names are those of `description.settings`: `consume_enable`, `retry_max_times` … Return the new settings,
+        by broker.
         """
         changed = await self.plan_set(group, changes, broker=broker)
         masters = await Masters.find(self._api)
@@ -49,7 +50,7 @@ class GroupChanges:
     async def plan_set(
         self, group: str, changes: Mapping[str, bool | int], *, broker: str | None = None
     ) -> dict[str, SubscriptionGroupConfig]:
-        """Return what `set` would make of a group's settings, by broker, and change nothing."""
+        """Return the settings that `set` would make, by broker, and change nothing."""
         check_group(group)
         for name in changes.keys() - set(SETTINGS):
             nearest = get_close_matches(name, SETTINGS, n=1)
@@ -60,17 +61,17 @@ class GroupChanges:
         return {name: replace(table.get(group, new), **changes) for name, table in tables.items()}
 
     async def plan_delete(self, group: str) -> list[str]:
-        """Return the brokers that would forget a group, and change nothing.
+        """Return the brokers from which a group would be deleted, and change nothing.
 
-        Raises ClientError while it has members: their next heartbeat would make it again.
+        Raises ClientError while it has members: their next heartbeat would create it again.
         """
         if group in BUILT_IN_GROUPS or is_system_group(group):
-            raise ClientError(f"{group} is one of RocketMQ's own groups and stays")
+            raise ClientError(f"{group} is one of RocketMQ's own groups and cannot be deleted")
         await self._check_offline(group, "deleted")
         return sorted(await self._topics_of(group))
 
     async def delete(self, group: str) -> list[str]:
-        """Have all brokers forget a group and its offsets; return those that knew it. Its dead letters stay."""
+        """Delete a group and its offsets on all brokers; return those that knew it. Its dead letters stay."""
         known = await self.plan_delete(group)
         masters = await Masters.find(self._api)
         for name in known:
@@ -79,7 +80,7 @@ class GroupChanges:
         return known
 
     async def plan_clone(self, source: str, target: str, topic: str | None = None) -> dict[str, list[str]]:
-        """Return of which topics a group would get the offsets of another, by broker, and change nothing."""
+        """Return the topics whose offsets would be copied, by broker, and change nothing."""
         check_group(target)
         await self._check_offline(target, "given other offsets")
         known = await self._topics_of(source)
@@ -89,9 +90,9 @@ class GroupChanges:
         return {name: topics for name, topics in chosen.items() if topics}
 
     async def clone(self, source: str, target: str, topic: str | None = None) -> dict[str, list[str]]:
-        """Give a group the offsets that another has, of all topics or one; what it had of them counts no more.
+        """Copy a group's offsets to another, of all topics or one; they replace what the target had.
 
-        Raises ClientError while the target has members: they would go on where they are.
+        Raises ClientError while the target has members: they would continue from their own offsets.
         """
         chosen = await self.plan_clone(source, target, topic)
         masters = await Masters.find(self._api)
@@ -101,7 +102,7 @@ class GroupChanges:
                 logger.info("offsets copied from=%s to=%s topic=%s broker=%s", source, target, each, name)
         return chosen
 
-    # --- what they need ----------------------------------------------------------------------------------------------
+    # --- checks -------------------------------------------------------------------------------------------------------
 
     async def _masters(self, broker: str | None) -> Masters:
         masters = await Masters.find(self._api)
@@ -119,7 +120,7 @@ class GroupChanges:
             raise ClientError(f"{group!r} cannot be {what}: stop its members first: {', '.join(sorted(ids))}")
 
     async def _topics_of(self, group: str) -> dict[str, list[str]]:
-        """Return the topics that a group has offsets of, at the brokers that know it; raises GroupNotFound."""
+        """Return the topics for which a group has offsets, by broker that knows it; raises GroupNotFound."""
         masters = await Masters.find(self._api)
         settings = await _ask_all(masters, self._calls.settings)
         offsets = await _ask_all(masters, self._calls.topics_by_group)
@@ -134,7 +135,7 @@ class GroupChanges:
 
 
 async def _ask_all(masters: Masters, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Return what all brokers say; raise ClientError if one says nothing: half a change is worse than none."""
+    """Return the answers of all brokers; raises ClientError if one is missing: half a change is worse than none."""
     answers = await masters.ask(question)
     for broker, reason in masters.silent.items():
         raise ClientError(f"{broker} does not answer, so nothing was changed: {reason}")

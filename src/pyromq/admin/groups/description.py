@@ -1,4 +1,4 @@
-"""What operators see of a consumer group: its members, its queues and what is wrong with them."""
+"""The values that describe a consumer group: its members, its queues and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pyromq.protocol.names import BUILT_IN_GROUPS, RETRY_PREFIX, is_system_group
 
 
 class GroupSummary(Struct, frozen=True, kw_only=True):
-    """One group among all."""
+    """One group in a list of all groups."""
 
     group: str
     members: int
     model: MessageModel | None
     """None if no member is online."""
     topics: tuple[str, ...]
-    """Those that it has offsets of, or subscribes to, without its retries."""
+    """The topics it has offsets of or subscribes to, without its retry topic."""
     lag: int
-    """Messages that wait for it, as its brokers count them."""
+    """The number of messages that wait for it, as its brokers count them."""
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is RocketMQ's own."""
+        """True if the group is one of RocketMQ's own."""
         return self.group in BUILT_IN_GROUPS or is_system_group(self.group)
 
 
@@ -35,11 +35,11 @@ class GroupListing(Struct, frozen=True, kw_only=True):
 
     groups: tuple[GroupSummary, ...]
     silent_brokers: Mapping[str, str]
-    """Brokers that did not answer, and why: what only they know is missing."""
+    """Brokers that did not answer, and why. What only they know is missing."""
 
 
 class TopicSubscription(Struct, frozen=True, kw_only=True, order=True):
-    """What is wanted of a topic."""
+    """Which messages of a topic are wanted."""
 
     topic: str
     expression: str
@@ -59,23 +59,23 @@ class Member(Struct, frozen=True, kw_only=True):
     language: str
     version: str
     brokers: tuple[str, ...]
-    """The brokers that hear from it."""
+    """The brokers that receive its heartbeats."""
     started: datetime | None = None
     orderly: bool | None = None
     subscriptions: tuple[TopicSubscription, ...] = ()
     queues: tuple[MessageQueue, ...] = ()
-    """The queues that it has, those of retries among them."""
+    """The queues that it owns, including those of the retry topic."""
     silence: str | None = None
-    """Why it did not tell what goes on inside it; None if it did."""
+    """Why it did not report its state; None if it did."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no queue but that of retries: there are more members than queues."""
+        """True if it owns no queue but that of retries: there are more members than queues."""
         return self.silence is None and all(queue.topic.startswith(RETRY_PREFIX) for queue in self.queues)
 
 
 class Opinion(Struct, frozen=True, kw_only=True):
-    """Members that want the same; where a group has two of these, some of its messages go astray."""
+    """Members with the same subscriptions. A group with two opinions loses messages."""
 
     members: tuple[str, ...]
     subscriptions: tuple[TopicSubscription, ...]
@@ -93,28 +93,28 @@ class HeadMessage(Struct, frozen=True, kw_only=True):
     tags: str | None
     stored: datetime
     listening: float | None = None
-    """Seconds for which a listener has had it, as far as its consumer tells."""
+    """Seconds for which a listener has had it; None if its consumer does not report that."""
 
 
 class QueueProgress(Struct, frozen=True, kw_only=True):
-    """How far the group is in a queue; a broadcasting group has one for each member."""
+    """How far the group is in a queue. A broadcasting group has one for each member."""
 
     queue: MessageQueue
     committed_offset: int
     end_offset: int
     lag: int
-    """Messages that wait, also those that the group's filter leaves out."""
+    """The number of waiting messages, including those that the group's filter leaves out."""
     behind: float | None
     """Seconds since the first of them was stored, 0 if there are none; None if it could not be read."""
     owners: tuple[str, ...] = ()
-    """The members that have it: one, if all is well."""
+    """The members that own it. There should be exactly one."""
     held: int | None = None
-    """Messages of it that its owner has pulled and not finished."""
+    """The number of messages that its owner has pulled and not finished."""
     moved: bool | None = None
-    """Whether its offset moved while it was watched; None if it was not."""
+    """Whether its offset moved while it was watched; None if it was not watched."""
     head: HeadMessage | None = None
     blocked: str | None = None
-    """What holds it up, in a few words."""
+    """What blocks it, in a few words."""
 
     def __str__(self) -> str:
         return f"{self.queue.topic} {self.queue.broker_name}:{self.queue.queue_id}"
@@ -132,7 +132,7 @@ class GroupDescription(Struct, frozen=True, kw_only=True):
 
     group: str
     model: MessageModel | None
-    """None, as the next two, if no member is online."""
+    """None if no member is online, like the next two."""
     consume_type: ConsumeType | None
     start_from: ConsumeFromWhere | None
     settings: Mapping[str, SubscriptionGroupConfig]
@@ -140,35 +140,35 @@ class GroupDescription(Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...]
     subscriptions: tuple[TopicSubscription, ...]
     opinions: tuple[Opinion, ...]
-    """Who wants what, if its members do not agree; else empty."""
+    """Which members want what, if they do not agree; otherwise empty."""
     queues: tuple[QueueProgress, ...]
     rate: float
-    """Messages a second that it took within the last minute."""
+    """Messages a second that it consumed within the last minute."""
     retries: TopicCount | None
-    """Its retry topic: what waits in there is the lag of its queues; what waits for its time is not counted."""
+    """Its retry topic. Messages that wait there are part of the lag; those still delayed are not counted."""
     dead_letters: TopicCount | None
     findings: tuple[str, ...]
-    """What an operator should look at, a line each."""
+    """What an operator should look at, one line each."""
     silent_brokers: Mapping[str, str]
-    """Brokers that did not answer, and why: what only they know is missing."""
+    """Brokers that did not answer, and why. What only they know is missing."""
 
     @property
     def lag(self) -> int:
-        """All messages that wait."""
+        """The number of waiting messages in all queues."""
         return sum(queue.lag for queue in self.queues)
 
     @property
     def behind(self) -> float | None:
-        """Seconds since the oldest of them was stored; None if no age is known."""
+        """Seconds since the oldest waiting message was stored; None if no age is known."""
         ages = [queue.behind for queue in self.queues if queue.behind is not None]
         return max(ages, default=None)
 
     @property
     def idle_members(self) -> list[Member]:
-        """Members that have no queue."""
+        """The members that own no queue."""
         return [member for member in self.members if member.is_idle]
 
     @property
     def blocked(self) -> list[QueueProgress]:
-        """Queues that something holds up."""
+        """The queues that are blocked."""
         return [queue for queue in self.queues if queue.blocked is not None]

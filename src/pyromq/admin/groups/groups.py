@@ -1,4 +1,4 @@
-"""Consumer groups, on all brokers: which there are, how far they are, and what holds them up."""
+"""The theme `groups` of the operator's client: list and describe consumer groups on all brokers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ import asyncio
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from pyromq.admin.groups import group_findings as findings
 from pyromq.admin.groups.description import GroupDescription, GroupListing, GroupSummary, TopicCount
 from pyromq.admin.groups.offset_reset import OffsetResets
+from pyromq.admin.groups.problems import (
+    broker_findings,
+    dead_letter_findings,
+    member_findings,
+    queue_findings,
+    subscription_findings,
+)
 from pyromq.admin.groups.queue_progress import GroupObservation, GroupQueues
-from pyromq.admin.groups.snapshot import GroupSnapshot, member, opinions, take_snapshot, topic_subscriptions
+from pyromq.admin.groups.snapshot import (
+    GroupSnapshot,
+    describe_member,
+    differing_opinions,
+    take_snapshot,
+    topic_subscriptions,
+)
 from pyromq.admin.masters import Masters, gather_limited
 from pyromq.errors import GroupNotFound
 from pyromq.protocol.bodies import ConsumerConnection, OffsetWrapper, SubscriptionGroupConfig
@@ -18,27 +30,27 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
 
 WATCH = 1.0
-"""Seconds for which it is watched whether offsets move, where messages wait."""
+"""Seconds between the two snapshots that show whether offsets move."""
 SLOW = 10.0
-"""Seconds from which on a message takes long."""
+"""Seconds after which a message counts as slow."""
 
-_SUMMARIES_AT_A_TIME = 8  # each may be about hundreds of queues, which a broker reads one by one
+_SUMMARIES_AT_A_TIME = 8  # each may cover hundreds of queues, which a broker reads one by one
 
 GroupOffsets = dict[MessageQueue, OffsetWrapper]
 
 
 class Groups(OffsetResets):
-    """Looks at consumer groups, and changes them.
+    """Lists, describes and changes consumer groups.
 
     >>> async with AdminClient("127.0.0.1:9876") as admin:
     ...     billing = await admin.groups.describe("billing")
     ...     print(billing.lag, billing.behind, *billing.findings, sep="\\n")
     """
 
-    # --- all of them -------------------------------------------------------------------------------------------------
+    # --- all groups --------------------------------------------------------------------------------------------------
 
     async def list(self) -> GroupListing:
-        """Return all groups: those that brokers have settings of, offsets of, or members of."""
+        """Return all groups for which a broker has settings, offsets or members."""
         masters = await Masters.find(self._api)
         known = await masters.ask(self._groups_of)
         names = sorted(set().union(*known.values()))
@@ -50,11 +62,11 @@ class Groups(OffsetResets):
         return settings.keys() | topics.keys()
 
     async def _summary(self, masters: Masters, group: str) -> GroupSummary:
-        answers = (await masters.ask(lambda address: self._standing(address, group))).values()
+        answers = (await masters.ask(lambda address: self._members_and_offsets(address, group))).values()
         online = [connection for connection, _ in answers if connection is not None]
         rows = [row for _, offsets in answers for row in offsets.items()]
         topics = set[str]().union(*(connection.subscription_table for connection in online))
-        if online:  # a broker that hears of no member also tells of topics that the group has left
+        if online:  # a broker without members of the group also reports topics that it no longer consumes
             rows = [(queue, row) for queue, row in rows if queue.topic in topics]
         topics |= {queue.topic for queue, _ in rows}
         return GroupSummary(
@@ -65,8 +77,8 @@ class Groups(OffsetResets):
             lag=sum(max(offsets.broker_offset - offsets.consumer_offset, 0) for _, offsets in rows),
         )
 
-    async def _standing(self, address: str, group: str) -> tuple[ConsumerConnection | None, GroupOffsets]:
-        """Return a group's members and offsets at a broker, also of topics of which it has committed nothing."""
+    async def _members_and_offsets(self, address: str, group: str) -> tuple[ConsumerConnection | None, GroupOffsets]:
+        """Return a group's members and offsets at a broker, including topics without a committed offset."""
         stats = self._calls.consume_stats(address, group)
         connection, known = await asyncio.gather(self._calls.connections(address, group), stats)
         counted = {queue.topic for queue in known.offset_table}
@@ -74,61 +86,60 @@ class Groups(OffsetResets):
         more = await gather_limited(missing, lambda topic: self._calls.consume_stats(address, group, topic))
         return connection, dict(item for stats in (known, *more) for item in stats.offset_table.items())
 
-    # --- one of them -------------------------------------------------------------------------------------------------
+    # --- one group ---------------------------------------------------------------------------------------------------
 
     async def describe(self, group: str, *, watch: float = WATCH, slow: float = SLOW) -> GroupDescription:
-        """Return all that is known of a group; raises GroupNotFound if no broker knows it.
+        """Return everything that is known about a group; raises GroupNotFound if no broker knows it.
 
-        Where messages wait, it looks twice, `watch` seconds apart, to see whether offsets move; 0 looks once. A message
-        that takes longer than `slow` seconds is told.
+        If messages wait, take two snapshots, `watch` seconds apart, to see whether offsets move; 0 takes only one.
+        A message that takes longer than `slow` seconds is reported.
         """
         masters = await Masters.find(self._api)
-        before, sight = None, await take_snapshot(self._calls, masters, group)
-        if not sight.exists and not await self._has_offsets(masters, group):
-            raise GroupNotFound(_nobody_knows(sight))
-        if watch > 0 and sight.waits:
+        before, snapshot = None, await take_snapshot(self._calls, masters, group)
+        if not snapshot.exists and not await self._has_offsets(masters, group):
+            raise GroupNotFound(_not_found_text(snapshot))
+        if watch > 0 and snapshot.has_waiting_messages:
             await self._clock.sleep(watch)
-            before, sight = sight, await take_snapshot(self._calls, masters, group)
+            before, snapshot = snapshot, await take_snapshot(self._calls, masters, group)
         now = self._clock.now()
-        return await self._description(
-            masters, GroupObservation(sight=sight, before=before, seconds=watch, slow=slow, now=now)
-        )
+        observation = GroupObservation(snapshot=snapshot, before=before, seconds=watch, slow=slow, now=now)
+        return await self._description(masters, observation)
 
     async def _has_offsets(self, masters: Masters, group: str) -> bool:
-        """Tell whether a group has offsets at all: those of topics that are gone count too."""
+        """Return True if a group has any offsets, including those of deleted topics."""
         tables = await masters.ask(self._calls.topics_by_group)
         return any(group in table for table in tables.values())
 
-    async def _description(self, masters: Masters, watch: GroupObservation) -> GroupDescription:
-        sight, finder = watch.sight, GroupQueues(self._api, masters.addresses)
-        places = await finder.find(sight)
-        first = await finder.first_messages(places)
-        queues = tuple(watch.progress(place, first.get(place)) for place in places)
-        members = tuple(member(known, sight.said[client_id]) for client_id, known in sight.known.items())
-        differing, connection = opinions(members), sight.connection
-        dead_letters = await self._count(masters, dlq_topic(sight.group))
-        retries = await self._count(masters, retry_topic(sight.group))
+    async def _description(self, masters: Masters, observation: GroupObservation) -> GroupDescription:
+        snapshot, finder = observation.snapshot, GroupQueues(self._api, masters.addresses)
+        positions = await finder.positions(snapshot)
+        oldest = await finder.oldest_messages(positions)
+        queues = tuple(observation.progress(position, oldest.get(position)) for position in positions)
+        members = tuple(describe_member(known, snapshot.reports[name]) for name, known in snapshot.members.items())
+        opinions, connection = differing_opinions(members), snapshot.connection
+        dead_letters = await self._count(masters, dlq_topic(snapshot.group))
+        retries = await self._count(masters, retry_topic(snapshot.group))
         return GroupDescription(
-            group=sight.group,
+            group=snapshot.group,
             model=connection.message_model if connection else None,
             consume_type=connection.consume_type if connection else None,
             start_from=connection.consume_from_where if connection else None,
-            settings=_settings(sight),
+            settings=_settings(snapshot),
             members=members,
-            subscriptions=topic_subscriptions(sight.subscriptions.values()),
-            opinions=differing,
+            subscriptions=topic_subscriptions(snapshot.subscriptions.values()),
+            opinions=opinions,
             queues=queues,
-            rate=sum(view.stats.consume_tps for view in sight.views.values()),
+            rate=sum(answer.stats.consume_tps for answer in snapshot.answers.values()),
             retries=retries,
             dead_letters=dead_letters,
-            findings=(
-                *findings.of_brokers(sight),
-                *findings.of_subscriptions(differing, finder.without_route),
-                *findings.of_queues(queues),
-                *findings.of_members(members, queues),
-                *findings.of_dead_letters(sight.group, dead_letters),
+            findings=(  # the worst first
+                *broker_findings(snapshot),
+                *subscription_findings(opinions, finder.without_route),
+                *queue_findings(queues),
+                *member_findings(members, queues),
+                *dead_letter_findings(snapshot.group, dead_letters),
             ),
-            silent_brokers=sight.silent,
+            silent_brokers=snapshot.silent,
         )
 
     async def _count(self, masters: Masters, topic: str) -> TopicCount | None:
@@ -137,13 +148,14 @@ class Groups(OffsetResets):
         return TopicCount(topic=topic, messages=sum(row.max_offset - row.min_offset for row in ends)) if ends else None
 
 
-def _settings(sight: GroupSnapshot) -> Mapping[str, SubscriptionGroupConfig]:
-    return {broker: view.groups[sight.group] for broker, view in sight.views.items() if sight.group in view.groups}
+def _settings(snapshot: GroupSnapshot) -> Mapping[str, SubscriptionGroupConfig]:
+    group = snapshot.group
+    return {broker: answer.settings[group] for broker, answer in snapshot.answers.items() if group in answer.settings}
 
 
-def _nobody_knows(sight: GroupSnapshot) -> str:
-    known = {name for view in sight.views.values() for name in view.groups}
-    nearest = get_close_matches(sight.group, known, n=1)
-    silent = f"; {', '.join(sight.silent)} did not answer" if sight.silent else ""
+def _not_found_text(snapshot: GroupSnapshot) -> str:
+    known = {name for answer in snapshot.answers.values() for name in answer.settings}
+    nearest = get_close_matches(snapshot.group, known, n=1)
+    silent = f"; {', '.join(snapshot.silent)} did not answer" if snapshot.silent else ""
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"no broker knows the group {sight.group!r}{silent}{hint}"
+    return f"no broker knows the group {snapshot.group!r}{silent}{hint}"

@@ -1,7 +1,7 @@
-"""Moving a group to other offsets, back or ahead, because an operator says so.
+"""Move a group to other offsets, back or ahead, at an operator's request.
 
-While no member is online, the offsets are committed. Members that are online keep theirs in memory, and must be told:
-brokers pass on a time, never an offset, and members with a listener carry it out, Java's within ten seconds.
+While no member is online, the offsets are committed. Online members keep theirs in memory and must be told. Brokers
+pass on a time, never an offset, and members with a listener carry it out; Java's take up to ten seconds.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pyromq.protocol.names import RETRY_PREFIX, TOOLS_CONSUMER_GROUP
 logger = logging.getLogger(__name__)
 
 ResetTo = Literal["earliest", "latest"] | datetime | int
-"""An int is an offset, the same for all queues; one that a queue does not have becomes its nearest."""
+"""An int is an offset for all queues; one outside of a queue becomes the nearest that it has."""
 
 _END_OF_QUEUE = -1
 
 
 class OffsetMove(Struct, frozen=True, kw_only=True):
-    """Where a group goes on in a queue."""
+    """Where a group continues in a queue."""
 
     queue: MessageQueue
     before: int | None
-    """Where it was; None if it had committed nothing."""
+    """The offset it had; None if it had committed none."""
     after: int
 
 
@@ -47,16 +47,16 @@ class ResetPlan(Struct, frozen=True, kw_only=True):
     to: ResetTo
     moves: tuple[OffsetMove, ...]
     members: tuple[str, ...]
-    """Those that are online and will be told; without any, the offsets are committed."""
+    """The online members, which will be told. If there are none, the offsets are committed."""
 
     @property
     def again(self) -> int:
-        """How many messages the group would get again."""
+        """The number of messages that the group would receive again."""
         return sum(max((move.before or 0) - move.after, 0) for move in self.moves)
 
     @property
     def skipped(self) -> int:
-        """How many messages the group would never get."""
+        """The number of messages that the group would never receive."""
         return sum(max(move.after - (move.before or 0), 0) for move in self.moves)
 
 
@@ -64,43 +64,43 @@ class OffsetResets(GroupChanges):
     """Moves groups to other offsets."""
 
     async def plan_reset(self, group: str, to: ResetTo, topics: Sequence[str] = ()) -> ResetPlan:
-        """Return where a group would go on in all queues of its topics, or of these, and change nothing.
+        """Return where a group would continue in all queues of its topics, or of these, and change nothing.
 
-        Raises GroupNotFound if no broker knows it, ClientError where its members cannot be told.
+        Raises GroupNotFound if no broker knows it, ClientError if its members cannot be told.
         """
-        sight = await take_snapshot(self._calls, await Masters.find(self._api), group)
-        if sight.silent:
-            raise ClientError(f"{', '.join(sight.silent)} does not answer: nothing is moved while a broker is away")
-        if not sight.exists:
+        snapshot = await take_snapshot(self._calls, await Masters.find(self._api), group)
+        if snapshot.silent:
+            raise ClientError(f"{', '.join(snapshot.silent)} does not answer: nothing is moved while a broker is away")
+        if not snapshot.exists:
             raise GroupNotFound(f"no broker knows the group {group!r}")
-        _check_members(sight, to)
-        wanted = topics or _topics(sight)
+        _check_members(snapshot, to)
+        wanted = topics or _topics(snapshot)
         if not wanted:
             raise ClientError(f"the group {group!r} has no offsets; name a topic to give it some")
-        moves = [move for topic in wanted for move in await self._moves(sight, topic, to)]
-        return ResetPlan(group=group, to=to, moves=tuple(moves), members=tuple(sight.known))
+        moves = [move for topic in wanted for move in await self._moves(snapshot, topic, to)]
+        return ResetPlan(group=group, to=to, moves=tuple(moves), members=tuple(snapshot.members))
 
     async def reset(self, plan: ResetPlan) -> tuple[OffsetMove, ...]:
-        """Carry out a plan; return the moves: where members were told, as their brokers worked them out.
+        """Carry out a plan; return the moves. If members were told, their brokers computed the offsets.
 
-        Raises ClientError if members came since it was made: they would go on where they are.
+        Raises ClientError if members joined since the plan was made: they would continue from their own offsets.
         """
-        return await self._tell(plan) if plan.members else await self._commit(plan)
+        return await self._tell_members(plan) if plan.members else await self._commit(plan)
 
-    # --- where to ----------------------------------------------------------------------------------------------------
+    # --- the plan ----------------------------------------------------------------------------------------------------
 
-    async def _moves(self, sight: GroupSnapshot, topic: str, to: ResetTo) -> list[OffsetMove]:
+    async def _moves(self, snapshot: GroupSnapshot, topic: str, to: ResetTo) -> list[OffsetMove]:
         route = await self._api.route(topic)
         masters = (await Masters.find(self._api)).addresses
 
         async def move(queue: MessageQueue) -> OffsetMove:
             address = masters[queue.broker_name]
-            before = await self._api.query_offset(address, sight.group, topic, queue.queue_id)
-            return OffsetMove(queue=queue, before=before, after=await self._target(sight, address, queue, to))
+            before = await self._api.query_offset(address, snapshot.group, topic, queue.queue_id)
+            return OffsetMove(queue=queue, before=before, after=await self._target(snapshot, address, queue, to))
 
         return await gather_limited(read_queues(topic, route), move)
 
-    async def _target(self, sight: GroupSnapshot, address: str, queue: MessageQueue, to: ResetTo) -> int:
+    async def _target(self, snapshot: GroupSnapshot, address: str, queue: MessageQueue, to: ResetTo) -> int:
         topic, queue_id = queue.topic, queue.queue_id
         low = await self._api.min_offset(address, topic, queue_id)
         high = await self._api.max_offset(address, topic, queue_id)
@@ -109,12 +109,12 @@ class OffsetResets(GroupChanges):
         if to == "latest":
             return high
         if isinstance(to, datetime):
-            if sight.known:  # what the broker will tell its members: the message nearest to the time
+            if snapshot.members:  # what the broker will tell its members: the message nearest to the time
                 return await self._api.search_offset(address, topic, queue_id, to_ms(to))
             return await first_offset_since(self._api, address, TOOLS_CONSUMER_GROUP, topic, queue_id, to_ms(to))
         return min(max(to, low), high)
 
-    # --- and going there ---------------------------------------------------------------------------------------------
+    # --- carrying it out ---------------------------------------------------------------------------------------------
 
     async def _commit(self, plan: ResetPlan) -> tuple[OffsetMove, ...]:
         await self._check_offline(plan.group, "moved as planned")
@@ -126,7 +126,7 @@ class OffsetResets(GroupChanges):
             _log(plan.group, move)
         return plan.moves
 
-    async def _tell(self, plan: ResetPlan) -> tuple[OffsetMove, ...]:
+    async def _tell_members(self, plan: ResetPlan) -> tuple[OffsetMove, ...]:
         masters = (await Masters.find(self._api)).addresses
         before = {move.queue: move.before for move in plan.moves}
         places = sorted({(move.queue.topic, move.queue.broker_name) for move in plan.moves})
@@ -143,22 +143,22 @@ def _log(group: str, move: OffsetMove) -> None:
     logger.info("offset reset group=%s queue=%s from=%s to=%d", group, move.queue, move.before, move.after)
 
 
-def _topics(sight: GroupSnapshot) -> list[str]:
-    return sorted(topic for topic in {queue.topic for queue in sight.offsets} if not topic.startswith(RETRY_PREFIX))
+def _topics(snapshot: GroupSnapshot) -> list[str]:
+    return sorted(topic for topic in {queue.topic for queue in snapshot.offsets} if not topic.startswith(RETRY_PREFIX))
 
 
-def _check_members(sight: GroupSnapshot, to: ResetTo) -> None:
-    """Raise ClientError where members are online that cannot be told where to go on."""
-    connection = sight.connection
+def _check_members(snapshot: GroupSnapshot, to: ResetTo) -> None:
+    """Raise ClientError if members are online that cannot be told where to continue."""
+    connection = snapshot.connection
     if connection is None:
         return
-    stop = f"stop its members first: {', '.join(sight.known)}"
+    stop = f"stop its members first: {', '.join(snapshot.members)}"
     if connection.message_model is MessageModel.BROADCASTING:
-        raise ClientError(f"{sight.group!r} is broadcasting: its members keep their offsets themselves")
+        raise ClientError(f"{snapshot.group!r} is broadcasting: its members keep their offsets themselves")
     if connection.consume_type is ConsumeType.CONSUME_ACTIVELY:
-        raise ClientError(f"the members of {sight.group!r} poll, and decide themselves where: {stop}")
+        raise ClientError(f"the members of {snapshot.group!r} poll and choose their own offsets: {stop}")
     if isinstance(to, int):
-        raise ClientError(f"members can be told a time, earliest or latest, but no offset: {stop}")
+        raise ClientError(f"online members can be moved to a time, earliest or latest, but not to an offset: {stop}")
 
 
 def _timestamp(to: ResetTo) -> int:

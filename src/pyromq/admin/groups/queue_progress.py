@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from pyromq.admin.groups.blocked_queues import WaitingQueue, find_block
 from pyromq.admin.groups.description import HeadMessage, QueueProgress
+from pyromq.admin.groups.problems import WaitingQueue, find_block
 from pyromq.admin.groups.snapshot import EPOCH, GroupSnapshot
 from pyromq.admin.masters import gather_limited
 from pyromq.client.consume.start_from import plain_pull
@@ -41,35 +41,35 @@ class OldestMessage(NamedTuple):
 
 
 class GroupQueues:
-    """Finds the queues of a group, and what waits in them."""
+    """Finds the queues of a group, and the messages that wait in them."""
 
     def __init__(self, api: BrokerApi, addresses: dict[str, str]) -> None:
         self._api = api
         self._addresses = addresses
         self.without_route: list[str] = []
-        """Topics that are subscribed to and that no broker has."""
+        """Topics that the group subscribes to and that no broker has."""
 
-    async def find(self, sight: GroupSnapshot) -> list[QueuePosition]:
+    async def positions(self, snapshot: GroupSnapshot) -> list[QueuePosition]:
         """Return where the group is in every queue of its topics."""
-        counted = sight.offsets
-        uncounted = [queue for queue in await self._subscribed(sight) if queue not in counted]
-        places = [QueuePosition(queue, row.consumer_offset, row.broker_offset) for queue, row in counted.items()]
-        places += await gather_limited(uncounted, lambda queue: self._ask(sight.group, queue))
-        if sight.is_broadcasting:
-            places = [own for place in places for own in _of_members(sight, place)]
-        return sorted(places, key=lambda place: (place.queue.topic.startswith(RETRY_PREFIX), place))
+        counted = snapshot.offsets
+        uncounted = [queue for queue in await self._subscribed(snapshot) if queue not in counted]
+        found = [QueuePosition(queue, row.consumer_offset, row.broker_offset) for queue, row in counted.items()]
+        found += await gather_limited(uncounted, lambda queue: self._ask(snapshot.group, queue))
+        if snapshot.is_broadcasting:
+            found = [own for position in found for own in _of_members(snapshot, position)]
+        return sorted(found, key=lambda position: (position.queue.topic.startswith(RETRY_PREFIX), position))
 
-    async def _subscribed(self, sight: GroupSnapshot) -> list[MessageQueue]:
-        """Return the queues of all topics that are subscribed to: a group commits nothing before it has consumed."""
+    async def _subscribed(self, snapshot: GroupSnapshot) -> list[MessageQueue]:
+        """Return the queues of all subscribed topics: a group commits nothing before it has consumed."""
         found = []
-        for topic in sorted(sight.subscriptions):
+        for topic in sorted(snapshot.subscriptions):
             try:
                 queues = read_queues(topic, await self._api.route(topic))
             except NoRoute:
                 if not topic.startswith(RETRY_PREFIX):
                     self.without_route.append(topic)
                 continue
-            found += [queue for queue in queues if queue.broker_name in sight.views]
+            found += [queue for queue in queues if queue.broker_name in snapshot.answers]
         return found
 
     async def _ask(self, group: str, queue: MessageQueue) -> QueuePosition:
@@ -78,20 +78,20 @@ class GroupQueues:
         end = await self._api.max_offset(address, queue.topic, queue.queue_id)
         return QueuePosition(queue, committed or 0, end)
 
-    async def first_messages(self, places: Iterable[QueuePosition]) -> dict[QueuePosition, OldestMessage]:
-        """Return the first message of each place that something waits at."""
-        waiting = [place for place in places if place.committed < place.end]
-        return dict(zip(waiting, await gather_limited(waiting, self._first), strict=True))
+    async def oldest_messages(self, positions: Iterable[QueuePosition]) -> dict[QueuePosition, OldestMessage]:
+        """Return the first waiting message at each position that has one."""
+        waiting = [position for position in positions if position.committed < position.end]
+        return dict(zip(waiting, await gather_limited(waiting, self._oldest), strict=True))
 
-    async def _first(self, place: QueuePosition) -> OldestMessage:
+    async def _oldest(self, position: QueuePosition) -> OldestMessage:
         try:
-            return await self._read(place.queue, place.committed)
-        except PyroMQError:  # one that may not be read, or a broker that has gone meanwhile
-            return OldestMessage(place.committed, None)
+            return await self._read(position.queue, position.committed)
+        except PyroMQError:  # the queue may not be read, or its broker has gone meanwhile
+            return OldestMessage(position.committed, None)
 
     async def _read(self, queue: MessageQueue, offset: int) -> OldestMessage:
         address = self._addresses[queue.broker_name]
-        for _ in range(2):  # where the log no longer has the offset, a second pull reads where it begins
+        for _ in range(2):  # if the log no longer has the offset, a second pull reads at its beginning
             header = plain_pull(TOOLS_CONSUMER_GROUP, queue.topic, queue.queue_id, offset, most=1)
             answer = await self._api.pull(address, header, timeout=PULL_TIMEOUT)
             for message in decode_messages(answer.body, queue.broker_name):
@@ -100,71 +100,71 @@ class GroupQueues:
         return OldestMessage(offset, None)
 
 
-def _of_members(sight: GroupSnapshot, place: QueuePosition) -> Iterable[QueuePosition]:
-    """Return where each member of a broadcasting group is: brokers do not know."""
-    for client_id, state in sight.holders(place.queue).items():
-        yield QueuePosition(place.queue, max(state.commit_offset, 0), place.end, client_id)
+def _of_members(snapshot: GroupSnapshot, position: QueuePosition) -> Iterable[QueuePosition]:
+    """Yield where each member of a broadcasting group is: brokers do not know."""
+    for client_id, state in snapshot.holders(position.queue).items():
+        yield QueuePosition(position.queue, max(state.commit_offset, 0), position.end, client_id)
 
 
 _NOT_READ = OldestMessage(0, None)
 
 
 class GroupObservation(Struct, frozen=True, kw_only=True):
-    """Two looks at a group, one after the other; only one if nobody watched."""
+    """Two snapshots of a group, `seconds` apart; `before` is None if there is only one."""
 
-    sight: GroupSnapshot
+    snapshot: GroupSnapshot
     before: GroupSnapshot | None
     seconds: float
     slow: float
     now: float
 
-    def progress(self, place: QueuePosition, waiting: OldestMessage | None = None) -> QueueProgress:
+    def progress(self, position: QueuePosition, waiting: OldestMessage | None = None) -> QueueProgress:
         """Return how far the group is in a queue, given the first message that waits there, if one does."""
-        first = waiting or _NOT_READ
-        lag = max(place.end - max(place.committed, first.offset), 0)
-        owners = (place.client_id,) if place.client_id else tuple(self.sight.holders(place.queue))
-        moved = self._moved(place) if lag else None
-        case = self._case(place, owners, moved)
+        oldest = waiting or _NOT_READ
+        lag = max(position.end - max(position.committed, oldest.offset), 0)
+        owners = (position.client_id,) if position.client_id else tuple(self.snapshot.holders(position.queue))
+        moved = self._moved(position) if lag else None
+        queue = self._waiting_queue(position, owners, moved)
         return QueueProgress(
-            queue=place.queue,
-            committed_offset=place.committed,
-            end_offset=place.end,
+            queue=position.queue,
+            committed_offset=position.committed,
+            end_offset=position.end,
             lag=lag,
-            behind=self._behind(lag, first),
+            behind=self._behind(lag, oldest),
             owners=owners,
-            held=case.state.cached_msg_count if owners else None,
+            held=queue.state.cached_msg_count if owners else None,
             moved=moved,
-            head=_head(case, first),
-            blocked=self._blocked(owners, case) if lag else None,
+            head=_head(queue, oldest),
+            blocked=self._blocked(owners, queue) if lag else None,
         )
 
-    def _moved(self, place: QueuePosition) -> bool | None:
+    def _moved(self, position: QueuePosition) -> bool | None:
         if self.before is None:
             return None
-        return self.before.position(place.queue) != self.sight.position(place.queue)
+        return self.before.position(position.queue) != self.snapshot.position(position.queue)
 
-    def _behind(self, lag: int, first: OldestMessage) -> float | None:
+    def _behind(self, lag: int, oldest: OldestMessage) -> float | None:
         if not lag:
             return 0.0
-        if first.message is None:
+        if oldest.message is None:
             return None
-        return max(self.now - first.message.store_timestamp_ms / 1000, 0.0)
+        return max(self.now - oldest.message.store_timestamp_ms / 1000, 0.0)
 
-    def _blocked(self, owners: tuple[str, ...], case: WaitingQueue) -> str | None:
+    def _blocked(self, owners: tuple[str, ...], queue: WaitingQueue) -> str | None:
         if len(owners) > 1:
-            return f"{len(owners)} members say that they have it"
-        everybody_answered = len(self.sight.infos) == len(self.sight.known)
-        if not owners and self.sight.known and everybody_answered:
+            return f"{len(owners)} members claim it"
+        everybody_answered = len(self.snapshot.infos) == len(self.snapshot.members)
+        if not owners and self.snapshot.members and everybody_answered:
             return "no member has it"
-        return find_block(case)
+        return find_block(queue)
 
-    def _case(self, place: QueuePosition, owners: tuple[str, ...], moved: bool | None) -> WaitingQueue:
-        info = self.sight.infos[owners[0]] if owners else ConsumerRunningInfo()
+    def _waiting_queue(self, position: QueuePosition, owners: tuple[str, ...], moved: bool | None) -> WaitingQueue:
+        info = self.snapshot.infos[owners[0]] if owners else ConsumerRunningInfo()
         return WaitingQueue(
-            queue=place.queue,
+            queue=position.queue,
             info=info,
-            state=info.mq_table.get(place.queue, ProcessQueueInfo()),
-            is_broadcasting=self.sight.is_broadcasting,
+            state=info.mq_table.get(position.queue, ProcessQueueInfo()),
+            is_broadcasting=self.snapshot.is_broadcasting,
             moved=moved,
             watch=self.seconds,
             slow=self.slow,
@@ -172,8 +172,8 @@ class GroupObservation(Struct, frozen=True, kw_only=True):
         )
 
 
-def _head(case: WaitingQueue, first: OldestMessage) -> HeadMessage | None:
-    message, working = first.message, case.head
+def _head(queue: WaitingQueue, oldest: OldestMessage) -> HeadMessage | None:
+    message, working = oldest.message, queue.head
     if message is None:
         return None
     has_it = working is not None and working.queue_offset == message.queue_offset
@@ -183,5 +183,5 @@ def _head(case: WaitingQueue, first: OldestMessage) -> HeadMessage | None:
         keys=tuple(message.keys),
         tags=message.tags,
         stored=EPOCH + timedelta(milliseconds=message.store_timestamp_ms),
-        listening=case.since(working.since_ms) if working is not None and has_it else None,
+        listening=queue.since(working.since_ms) if working is not None and has_it else None,
     )

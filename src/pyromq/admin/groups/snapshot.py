@@ -1,4 +1,4 @@
-"""A snapshot of a group: what all brokers and all of its members say about it at one moment."""
+"""A snapshot of a group: what all brokers and all of its members report about it at one moment."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.tag_filter import TAG, parse_tags
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_RELEASE = 213  # 4.0.0; a minor release has twenty numbers, a snapshot and a release for each patch
+_FIRST_RELEASE = 213  # 4.0.0; a minor release has 20 numbers: a snapshot and a release for each patch
 
 
 class KnownMember(Struct, frozen=True):
-    """A member, as the brokers that hear from it know it."""
+    """A member, as brokers know it from its heartbeats."""
 
     connection: Connection
     brokers: list[str]
 
 
 MemberReport = ConsumerRunningInfo | str
-"""What a member told of itself, or why it did not."""
+"""What a member reports about itself, or why it does not."""
 
 
 def known_members(connections: Mapping[str, ConsumerConnection | None]) -> dict[str, KnownMember]:
-    """Return all members by client id: each broker knows them by a connection of its own."""
+    """Return all members by client id. Each broker has its own connection to a member."""
     found: dict[str, KnownMember] = {}
     for broker, known in connections.items():
         for connection in known.connection_set if known else ():
@@ -53,9 +53,9 @@ def known_members(connections: Mapping[str, ConsumerConnection | None]) -> dict[
     return dict(sorted(found.items()))
 
 
-def member(known: KnownMember, said: MemberReport) -> Member:
-    """Return a member with what it told of itself."""
-    info = said if isinstance(said, ConsumerRunningInfo) else ConsumerRunningInfo()
+def describe_member(known: KnownMember, report: MemberReport) -> Member:
+    """Return a member with what it reports about itself."""
+    info = report if isinstance(report, ConsumerRunningInfo) else ConsumerRunningInfo()
     return Member(
         client_id=known.connection.client_id,
         address=known.connection.client_addr,
@@ -66,7 +66,7 @@ def member(known: KnownMember, said: MemberReport) -> Member:
         orderly=_flag(info.properties.get("PROP_CONSUMEORDERLY")),
         subscriptions=topic_subscriptions(info.subscription_set),
         queues=tuple(sorted(queue for queue, state in info.mq_table.items() if not state.dropped)),
-        silence=said if isinstance(said, str) else None,
+        silence=report if isinstance(report, str) else None,
     )
 
 
@@ -80,7 +80,7 @@ def release(version: int) -> str:
 
 
 def topic_subscriptions(data: Iterable[SubscriptionData]) -> tuple[TopicSubscription, ...]:
-    """Return what is wanted of which topic, without the retries that every member wants."""
+    """Return the subscriptions by topic, without the retry topic, which every member subscribes to."""
     return tuple(
         sorted(
             TopicSubscription(topic=each.topic, expression=each.sub_string, kind=each.expression_type or TAG)
@@ -90,8 +90,8 @@ def topic_subscriptions(data: Iterable[SubscriptionData]) -> tuple[TopicSubscrip
     )
 
 
-def opinions(members: Iterable[Member]) -> tuple[Opinion, ...]:
-    """Return who wants what, if the members that told it do not all want the same; else nothing."""
+def differing_opinions(members: Iterable[Member]) -> tuple[Opinion, ...]:
+    """Return which members want what, if their reported subscriptions differ; otherwise nothing."""
     by_wants: dict[frozenset[object], list[Member]] = {}
     for each in members:
         if each.silence is None:
@@ -105,7 +105,7 @@ def opinions(members: Iterable[Member]) -> tuple[Opinion, ...]:
 
 
 def _comparable(wanted: TopicSubscription) -> object:
-    """Leave out what makes no difference: the order of tags, and blanks between them."""
+    """Return a subscription without what makes no difference: the order of tags, and blanks between them."""
     if wanted.kind != TAG:
         return wanted
     try:
@@ -122,10 +122,14 @@ def _flag(text: str | None) -> bool | None:
     return None if text is None else text == "true"
 
 
-class BrokerView(NamedTuple):
-    """What one broker says."""
+# --- the snapshot ----------------------------------------------------------------------------------------------------
 
-    groups: dict[str, SubscriptionGroupConfig]
+
+class BrokerAnswer(NamedTuple):
+    """What one broker reports."""
+
+    settings: dict[str, SubscriptionGroupConfig]
+    """Of all groups, by name."""
     connection: ConsumerConnection | None
     stats: ConsumeStats
 
@@ -136,76 +140,77 @@ class GroupSnapshot:
     def __init__(
         self,
         group: str,
-        views: dict[str, BrokerView],
+        answers: dict[str, BrokerAnswer],
         silent: dict[str, str],
-        known: dict[str, KnownMember],
-        said: dict[str, MemberReport],
+        members: dict[str, KnownMember],
+        reports: dict[str, MemberReport],
     ) -> None:
         self.group = group
-        self.views = views
+        self.answers = answers
         """By broker."""
         self.silent = silent
         """Brokers that did not answer, and why."""
-        self.known = known
-        """The members, by client id."""
-        self.said = said
+        self.members = members
+        """By client id."""
+        self.reports = reports
+        """By client id."""
 
     @property
     def exists(self) -> bool:
-        """Whether some broker knows the group."""
-        views = self.views.values()
-        return any(self.group in view.groups or view.connection or view.stats.offset_table for view in views)
+        """True if a broker knows the group."""
+        answers = self.answers.values()
+        return any(self.group in it.settings or it.connection or it.stats.offset_table for it in answers)
 
     @property
     def connection(self) -> ConsumerConnection | None:
-        """How its members say that they consume, None without members."""
-        found = [view.connection for view in self.views.values() if view.connection]
+        """How its members consume, by one broker's account; None without members."""
+        found = [answer.connection for answer in self.answers.values() if answer.connection]
         return found[0] if found else None
 
     @property
     def is_broadcasting(self) -> bool:
-        """Whether each member keeps offsets of its own."""
+        """True if each member keeps its own offsets."""
         return self.connection is not None and self.connection.message_model is MessageModel.BROADCASTING
 
     @cached_property
     def infos(self) -> dict[str, ConsumerRunningInfo]:
-        """What the members that answered told, by client id."""
-        return {client_id: said for client_id, said in self.said.items() if isinstance(said, ConsumerRunningInfo)}
+        """The reports of the members that answered, by client id."""
+        return {client_id: info for client_id, info in self.reports.items() if isinstance(info, ConsumerRunningInfo)}
 
     @cached_property
     def subscriptions(self) -> dict[str, SubscriptionData]:
-        """What brokers and members say that is wanted of each topic; the newest if they differ."""
-        told = [data for info in self.infos.values() for data in info.subscription_set]
-        for view in self.views.values():
-            told += view.connection.subscription_table.values() if view.connection else ()
-        return {data.topic: data for data in sorted(told, key=lambda data: data.sub_version)}
+        """The subscription of each topic, by brokers and members; the newest if they differ."""
+        found = [data for info in self.infos.values() for data in info.subscription_set]
+        for answer in self.answers.values():
+            found += answer.connection.subscription_table.values() if answer.connection else ()
+        return {data.topic: data for data in sorted(found, key=lambda data: data.sub_version)}
 
     @cached_property
     def offsets(self) -> dict[MessageQueue, OffsetWrapper]:
-        """How far the group is, as brokers say, in the topics that it consumes.
+        """How far the group is, as brokers report, in the topics that it consumes.
 
-        A broker that hears of no member also tells of topics that the group has left.
+        A broker without members of the group also reports topics that the group no longer consumes.
         """
-        rows = {queue: row for view in self.views.values() for queue, row in view.stats.offset_table.items()}
-        if not self.known:
+        rows = {queue: row for answer in self.answers.values() for queue, row in answer.stats.offset_table.items()}
+        if not self.members:
             return rows
         wanted = self.subscriptions
         return {queue: row for queue, row in rows.items() if queue.topic in wanted}
 
     def holders(self, queue: MessageQueue) -> dict[str, ProcessQueueInfo]:
-        """Return the members that say they have a queue, and how it stands there."""
+        """Return the members that claim a queue, and its state there."""
         states = {client_id: info.mq_table.get(queue) for client_id, info in self.infos.items()}
         return {client_id: state for client_id, state in states.items() if state is not None and not state.dropped}
 
     def position(self, queue: MessageQueue) -> tuple[object, ...]:
-        """Return all that moves when the queue's first messages are finished."""
+        """Return everything that changes when the queue's first messages are finished."""
         row = self.offsets.get(queue)
         held = [(state.commit_offset, state.cached_msg_min_offset) for state in self.holders(queue).values()]
         return (row.consumer_offset if row else None, *held)
 
     @property
-    def waits(self) -> bool:
-        """Whether messages wait for the group in some queue."""
+    def has_waiting_messages(self) -> bool:
+        """True if messages wait for the group in some queue."""
         states = [state for info in self.infos.values() for state in info.mq_table.values()]
         is_behind = any(row.broker_offset > row.consumer_offset for row in self.offsets.values())
         return is_behind or any(state.cached_msg_count for state in states)
@@ -214,14 +219,14 @@ class GroupSnapshot:
 async def take_snapshot(calls: GroupAdminCalls, masters: Masters, group: str) -> GroupSnapshot:
     """Ask all brokers, and through them all members."""
 
-    async def view(address: str) -> BrokerView:
-        return BrokerView(
+    async def ask_broker(address: str) -> BrokerAnswer:
+        return BrokerAnswer(
             *await asyncio.gather(
                 calls.settings(address), calls.connections(address, group), calls.consume_stats(address, group)
             )
         )
 
-    async def ask(member: KnownMember) -> MemberReport:
+    async def ask_member(member: KnownMember) -> MemberReport:
         address = masters.addresses[member.brokers[0]]
         try:
             return await calls.running_info(address, group, member.connection.client_id)
@@ -230,7 +235,7 @@ async def take_snapshot(calls: GroupAdminCalls, masters: Masters, group: str) ->
         except (RemotingError, ProtocolError) as error:
             return str(error)
 
-    views = await masters.ask(view)
-    known = known_members({broker: seen.connection for broker, seen in views.items()})
-    said = dict(zip(known, await gather_limited(known.values(), ask), strict=True))
-    return GroupSnapshot(group, views, masters.silent, known, said)
+    answers = await masters.ask(ask_broker)
+    members = known_members({broker: answer.connection for broker, answer in answers.items()})
+    reports = dict(zip(members, await gather_limited(members.values(), ask_member), strict=True))
+    return GroupSnapshot(group, answers, masters.silent, members, reports)

@@ -246,7 +246,7 @@ async def test_a_member_that_does_not_answer_is_told(cluster: LocalCluster, topi
     (member,) = found.members
     assert member.silence is not None
     assert (member.client_id, member.is_idle) == ("mute@1", False)
-    assert f"member mute@1 does not tell what it does: {member.silence}" in found.findings
+    assert f"member mute@1 does not report its state: {member.silence}" in found.findings
     row = next(row for row in found.queues if row.queue.topic == topic)
     assert (row.lag, row.owners, row.blocked) == (1, (), None), "who has it is not known"
 

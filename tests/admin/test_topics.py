@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
 
 from pyromq import LitePullConsumer, Message, Producer
@@ -14,19 +12,6 @@ from pyromq.protocol.codes import PERM_READ
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import register_broker
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[LocalCluster]:
-    """Two brokers."""
-    with LocalCluster(brokers=2) as running:
-        yield running
-
-
-@pytest.fixture
-async def admin(pair: LocalCluster) -> AsyncIterator[AdminClient]:
-    async with AdminClient(pair.namesrv) as opened:
-        yield opened
 
 
 async def test_a_topic_is_described_with_what_it_holds_and_who_consumes_it(
@@ -56,7 +41,7 @@ async def test_what_is_odd_about_a_topic_is_told(pair: LocalCluster, admin: Admi
     await admin.api.create_topic(pair.brokers[0].address, topic, 2, perm=PERM_READ)
     await admin.api.create_topic(pair.brokers[1].address, topic, 3)
     found = await admin.topics.describe(topic)
-    assert found.findings == ("broker-a takes no messages for it", "its brokers have different numbers of queues")
+    assert found.findings == ("broker-a accepts no messages for it", "its brokers have different numbers of queues")
     (summary,) = [it for it in (await admin.topics.list()).topics if it.topic == topic]
     assert (summary.brokers, summary.read_queues, summary.write_queues) == (("broker-a", "broker-b"), 5, 5)
     assert (summary.kind, summary.perm) == ("topic", "r")

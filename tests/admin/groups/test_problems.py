@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pyromq.admin.groups.blocked_queues import WaitingQueue, find_block
+from pyromq.admin.groups.problems import WaitingQueue, find_block
 from pyromq.admin.groups.queue_progress import GroupObservation, OldestMessage, QueuePosition
 from pyromq.admin.groups.snapshot import GroupSnapshot, release
 from pyromq.client.consume.stall_report import BLOCKED_PROPERTY, IN_PROGRESS_PROPERTY
@@ -111,8 +111,8 @@ def test_what_cannot_be_read_is_no_account(text: str) -> None:
 
 
 def test_what_retention_has_removed_does_not_wait() -> None:
-    sight = GroupSnapshot("billing", views={}, silent={}, known={}, said={})
-    watch = GroupObservation(sight=sight, before=None, seconds=0, slow=10, now=NOW)
+    snapshot = GroupSnapshot("billing", answers={}, silent={}, members={}, reports={})
+    watch = GroupObservation(snapshot=snapshot, before=None, seconds=0, slow=10, now=NOW)
     assert watch.progress(QueuePosition(QUEUE, 10, 100), OldestMessage(90, None)).lag == 10
     ahead = watch.progress(QueuePosition(QUEUE, 110, 100))
     assert (ahead.lag, ahead.behind) == (0, 0)
