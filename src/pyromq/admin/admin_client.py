@@ -1,4 +1,4 @@
-"""AdminClient: what operators do with a cluster, theme by theme; the commands are made of it."""
+"""AdminClient: the operator's client, one attribute for each theme."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADMIN_GROUP = "pyromq-admin"
 
 
 class AdminClient:
-    """Looks after a cluster; `dead_letters` and the other themes hold what can be done.
+    """Looks at a cluster and changes it. Each theme is an attribute: `groups`, `topics`, `dead_letters` …
 
     >>> async with AdminClient("127.0.0.1:9876") as admin:
     ...     async for letter in admin.dead_letters.read("billing"):
@@ -49,7 +49,7 @@ class AdminClient:
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the client; `async with` does it for you. Nobody is asked before the first call."""
+        """Open the client; `async with` does it for you. The first call connects."""
         if self._api is not None:
             raise ClientError("this client is open already")
         self._api = await BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
@@ -86,7 +86,7 @@ class AdminClient:
         return self._api
 
     async def producer(self) -> Producer:
-        """Return a producer for what operators send, opened on first use."""
+        """Return the producer for messages that operators send; it is opened on first use."""
         if self._producer is None:
             producer = Producer(ADMIN_GROUP, self._namesrv, credentials=self._credentials, clock=self._clock)
             await producer.start()
@@ -100,7 +100,7 @@ class AdminClient:
         return (await Masters.find(self.api)).addresses
 
     async def read(self, topic: str) -> AsyncIterator[MessageExt]:
-        """Yield all that a topic holds now, without a group; raises NoRoute if there is no such topic."""
+        """Yield all messages that a topic holds now, without a group; raises NoRoute if there is no such topic."""
         reader = await TopicReader.open(self.api, topic)
         async for message in reader.read():
             yield message

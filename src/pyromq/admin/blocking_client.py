@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from pyromq.admin import admin_client as admin
-from pyromq.admin import dead_letters as admin_dead_letters
-from pyromq.admin import timed_messages as admin_delays
-from pyromq.admin import topics as admin_topics
-from pyromq.admin import traces as admin_traces
-from pyromq.admin import transactions as admin_transactions
-from pyromq.admin.groups import groups as admin_groups
+from pyromq.admin import admin_client, dead_letters, timed_messages, topics, traces, transactions
+from pyromq.admin.groups import groups
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.portal import Portal, iterates, waits
 from pyromq.clock import Clock
@@ -20,7 +15,7 @@ from pyromq.protocol.acl import Credentials
 
 
 class _Theme:
-    """What belongs together, done on the portal's loop."""
+    """One theme; its calls run on the portal's loop."""
 
     def __init__(self, portal: Portal, client: Any) -> None:
         self._portal = portal
@@ -28,62 +23,62 @@ class _Theme:
 
 
 class DeadLetters(_Theme):
-    """What groups gave up; `pyromq.admin.DeadLetters` without `await`."""
+    """Dead letters; `pyromq.admin.DeadLetters` without `await`."""
 
-    groups = waits(admin_dead_letters.DeadLetters.groups)
-    read = iterates(admin_dead_letters.DeadLetters.read)
-    resend = waits(admin_dead_letters.DeadLetters.resend)
-    resend_all = iterates(admin_dead_letters.DeadLetters.resend_all)
+    groups = waits(dead_letters.DeadLetters.groups)
+    read = iterates(dead_letters.DeadLetters.read)
+    resend = waits(dead_letters.DeadLetters.resend)
+    resend_all = iterates(dead_letters.DeadLetters.resend_all)
 
 
 class TimedMessages(_Theme):
-    """Messages that wait for their time; `pyromq.admin.TimedMessages` without `await`."""
+    """Messages that wait for their delivery time; `pyromq.admin.TimedMessages` without `await`."""
 
-    pending = iterates(admin_delays.TimedMessages.pending)
-    count = waits(admin_delays.TimedMessages.count)
-    cancel = waits(admin_delays.TimedMessages.cancel)
+    pending = iterates(timed_messages.TimedMessages.pending)
+    count = waits(timed_messages.TimedMessages.count)
+    cancel = waits(timed_messages.TimedMessages.cancel)
 
 
 class Transactions(_Theme):
-    """Transactions whose end no broker knows; `pyromq.admin.Transactions` without `await`."""
+    """Transactions without a known end; `pyromq.admin.Transactions` without `await`."""
 
-    pending = iterates(admin_transactions.Transactions.pending)
-    given_up = iterates(admin_transactions.Transactions.given_up)
-    resume = waits(admin_transactions.Transactions.resume)
+    pending = iterates(transactions.Transactions.pending)
+    given_up = iterates(transactions.Transactions.given_up)
+    resume = waits(transactions.Transactions.resume)
 
 
 class Traces(_Theme):
     """Message traces; `pyromq.admin.Traces` without `await`."""
 
-    of = waits(admin_traces.Traces.of)
-    by_key = waits(admin_traces.Traces.by_key)
+    of = waits(traces.Traces.of)
+    by_key = waits(traces.Traces.by_key)
 
 
 class Groups(_Theme):
     """Consumer groups; `pyromq.admin.Groups` without `await`."""
 
-    list = waits(admin_groups.Groups.list)
-    describe = waits(admin_groups.Groups.describe)
-    plan_reset = waits(admin_groups.Groups.plan_reset)
-    reset = waits(admin_groups.Groups.reset)
-    plan_clone = waits(admin_groups.Groups.plan_clone)
-    clone = waits(admin_groups.Groups.clone)
-    plan_set = waits(admin_groups.Groups.plan_set)
-    set = waits(admin_groups.Groups.set)
-    plan_delete = waits(admin_groups.Groups.plan_delete)
-    delete = waits(admin_groups.Groups.delete)
+    list = waits(groups.Groups.list)
+    describe = waits(groups.Groups.describe)
+    plan_reset = waits(groups.Groups.plan_reset)
+    reset = waits(groups.Groups.reset)
+    plan_clone = waits(groups.Groups.plan_clone)
+    clone = waits(groups.Groups.clone)
+    plan_set = waits(groups.Groups.plan_set)
+    set = waits(groups.Groups.set)
+    plan_delete = waits(groups.Groups.plan_delete)
+    delete = waits(groups.Groups.delete)
 
 
 class Topics(_Theme):
     """Topics; `pyromq.admin.Topics` without `await`."""
 
-    names = waits(admin_topics.Topics.names)
-    list = waits(admin_topics.Topics.list)
-    describe = waits(admin_topics.Topics.describe)
+    names = waits(topics.Topics.names)
+    list = waits(topics.Topics.list)
+    describe = waits(topics.Topics.describe)
 
 
 class AdminClient:
-    """Looks after a cluster; `pyromq.admin.AdminClient` without `await`.
+    """Looks at a cluster and changes it; `pyromq.admin.AdminClient` without `await`.
 
     >>> with AdminClient("127.0.0.1:9876") as admin:
     ...     for finding in admin.groups.describe("billing").findings:
@@ -98,7 +93,7 @@ class AdminClient:
         clock: Clock | None = None,
     ) -> None:
         self._portal = Portal.shared()
-        self._client = admin.AdminClient(namesrv, credentials=credentials, clock=clock)
+        self._client = admin_client.AdminClient(namesrv, credentials=credentials, clock=clock)
 
     def __enter__(self) -> Self:
         self.start()
@@ -124,5 +119,5 @@ class AdminClient:
         if not self._portal.foreign:
             self._portal.call(self._client.close())
 
-    masters = waits(admin.AdminClient.masters)
-    read = iterates(admin.AdminClient.read)
+    masters = waits(admin_client.AdminClient.masters)
+    read = iterates(admin_client.AdminClient.read)

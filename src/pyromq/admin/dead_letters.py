@@ -1,8 +1,8 @@
-"""One dead letter: what it was, why its group gave it up, and how it is sent again.
+"""Dead letters of all groups: list them, read them, send them again.
 
-A resent message is a new one. It carries the user's own properties and, under names that begin with PYROMQ_, where it
-came from; what brokers wrote into the old one stays behind: a copied TRAN_MSG would make a half message of it, a copied
-DELAY a delayed one.
+A message that is sent again is a new one. It carries the user's own properties and, under names that begin with
+PYROMQ_, where it came from. Properties that brokers wrote into the old one are left out: a copied TRAN_MSG would make
+it a half message, a copied DELAY a delayed one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, dlq_topic
 from pyromq.protocol.sql92.sql_filter import SqlFilter, compile_sql
 
-# Brokers and clients write these, though Java's clients would not refuse them to a user.
-_WRITTEN_BY_THE_WAY = names.TIMER_NAMES | {
+# Brokers and clients write these, although Java's clients let users set them.
+_WRITTEN_BY_SYSTEM = names.TIMER_NAMES | {
     names.TRANSACTION_PREPARED_QUEUE_OFFSET, names.TRANSACTION_CHECK_TIMES, names.CHECK_IMMUNITY_TIME_IN_SECONDS,
     names.INNER_MULTI_DISPATCH, names.TRANSACTION_ID, names.SHARDING_KEY,
 }  # fmt: skip
@@ -47,43 +47,43 @@ class Letter(Struct, frozen=True):
 
     @property
     def topic(self) -> str | None:
-        """The topic it was sent to, None if nothing says so."""
-        return self._kept(names.RETRY_TOPIC)
+        """The topic it was sent to, None if it is unknown."""
+        return self._property(names.RETRY_TOPIC)
 
     @property
     def cause(self) -> str | None:
-        """Why its listener did not take it, the last time; clients other than PyroMQ's do not tell."""
-        return self._kept(names.CAUSE)
+        """Why its listener failed the last time; only PyroMQ's clients record it."""
+        return self._property(names.CAUSE)
 
     @property
     def origin_id(self) -> str:
-        """The id of the first message, however often it was sent again."""
-        return self._kept(names.ORIGIN_ID) or self.message.message_id
+        """The id of the original message, however often it was sent again."""
+        return self._property(names.ORIGIN_ID) or self.message.message_id
 
     @property
     def ids(self) -> set[str]:
-        """All ids that it is known by."""
+        """All of its ids."""
         return {self.message.message_id, self.message.offset_message_id, self.origin_id}
 
     @property
     def resends(self) -> int:
-        """How often it was sent again already."""
-        text = self._kept(names.RESENDS) or ""
+        """How often it was sent again."""
+        text = self._property(names.RESENDS) or ""
         return int(text) if text.isascii() and text.isdigit() else 0
 
     @property
     def order_key(self) -> str | None:
-        """The key that chose its queue."""
-        return self._kept(names.SHARDING_KEY)
+        """The key that selected its queue."""
+        return self._property(names.SHARDING_KEY)
 
-    def _kept(self, name: str) -> str | None:
+    def _property(self, name: str) -> str | None:
         return self.message.properties.get(name)
 
     def resent(self, to: str | None = None) -> Message:
-        """Return the message to send, to its own topic or another; raises ClientError if its own is not known."""
+        """Return the message to send again, to its original topic or another; raises ClientError if that is unknown."""
         topic = to or self.topic
         if topic is None:
-            raise ClientError(f"nothing says which topic the dead letter {self.message.message_id} was sent to")
+            raise ClientError(f"it is unknown which topic the dead letter {self.message.message_id} was sent to")
         message = self.message
         own = {name: value for name, value in message.properties.items() if _is_users_own(name)}
         return Message(
@@ -97,7 +97,7 @@ class Letter(Struct, frozen=True):
 
     def _history(self, topic: str) -> dict[str, str]:
         history = {
-            names.ORIGIN_TOPIC: self._kept(names.ORIGIN_TOPIC) or self.topic or topic,
+            names.ORIGIN_TOPIC: self._property(names.ORIGIN_TOPIC) or self.topic or topic,
             names.ORIGIN_GROUP: self.group,
             names.ORIGIN_ID: self.origin_id,
             names.RESENDS: str(self.resends + 1),
@@ -106,40 +106,38 @@ class Letter(Struct, frozen=True):
 
 
 def _is_users_own(name: str) -> bool:
-    return not (name in names.RESERVED_NAMES or name in _WRITTEN_BY_THE_WAY or name.startswith(_OURS))
+    return not (name in names.RESERVED_NAMES or name in _WRITTEN_BY_SYSTEM or name.startswith(_OURS))
 
-
-__all__ = ["EVERY", "DeadLetterTopic", "DeadLetters", "Letter", "Wanted"]
 
 WARNING_SHARE = 0.25
-"""The last part of the retention: dead letters that have come so far are warned of."""
+"""The last part of the retention time, in which dead letters are reported as expiring soon."""
 
 _DEFAULT_HOURS = 72
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Which dead letters are meant; what is None leaves all of them."""
+    """A selection of dead letters; None does not restrict it."""
 
     where: str | None = None
     """A SQL92 condition on their properties."""
     cause: str | None = None
-    """A part of the text that says why they failed."""
+    """A part of the cause of their failure."""
     ids: Collection[str] | None = None
-    """Ids: their own, or that of the message as it was first sent."""
+    """Their own ids, or those of the original messages."""
 
     def prepare(self) -> Callable[[Letter], bool]:
-        """Return the function that picks them; raises LocalProtocolError or ClientError for a wrong condition."""
+        """Return a function that selects them; raises LocalProtocolError or ClientError for a wrong condition."""
         accepts = None if self.where is None else _condition(self.where).matches
 
-        def picks(letter: Letter) -> bool:
+        def selects(letter: Letter) -> bool:
             if self.ids is not None and letter.ids.isdisjoint(self.ids):
                 return False
             if self.cause is not None and self.cause not in (letter.cause or ""):
                 return False
             return accepts is None or accepts(letter.message.properties)
 
-        return picks
+        return selects
 
 
 EVERY = Wanted()
@@ -147,31 +145,31 @@ EVERY = Wanted()
 
 def _condition(text: str) -> SqlFilter:
     compiled = compile_sql(text)
-    if compiled.unread:  # as brokers, it would silently go by the part before that
-        raise ClientError(f"{compiled.unread!r} of the condition {text!r} would not be read; is an AND missing?")
+    if compiled.unread:  # brokers would silently use only the part before it
+        raise ClientError(f"{compiled.unread!r} of the condition {text!r} would be ignored; is an AND missing?")
     return compiled
 
 
 class DeadLetterTopic(Struct, frozen=True, kw_only=True):
-    """What one group has given up."""
+    """The dead letters of one group."""
 
     group: str
     count: int
     oldest: datetime | None
     """When the first of them was stored."""
     expires: datetime | None
-    """From when on the first of them may be removed, with its file of the log."""
+    """When the first of them may be removed, with its log file."""
     expires_soon: bool = False
-    """Whether that is near: export them or send them again before."""
+    """True if that is near: export them or send them again before."""
 
     @property
     def topic(self) -> str:
-        """The topic they lie in."""
+        """The topic that holds them."""
         return dlq_topic(self.group)
 
 
 class DeadLetters:
-    """Looks at dead letters and sends them again; they stay where they are until they expire."""
+    """Reads dead letters and sends them again; they stay where they are until they expire."""
 
     def __init__(self, api: BrokerApi, producer: Callable[[], Awaitable[Producer]], clock: Clock) -> None:
         self._api = api
@@ -180,7 +178,7 @@ class DeadLetters:
         self._hours: dict[str, float] = {}
 
     async def groups(self) -> list[DeadLetterTopic]:
-        """Return every group that has dead letters, or had some."""
+        """Return every group that has or had dead letters."""
         topics = [topic for topic in await self._api.topic_list() if topic.startswith(DLQ_PREFIX)]
         return [await self._topic(topic) for topic in topics]
 
@@ -214,7 +212,7 @@ class DeadLetters:
         return expires, left < timedelta(hours=hours * WARNING_SHARE)
 
     async def read(self, group: str, wanted: Wanted = EVERY) -> AsyncIterator[Letter]:
-        """Yield a group's dead letters, or some of them; raises TopicNotFound if it never had any."""
+        """Yield a group's dead letters, or a selection of them; raises TopicNotFound if it never had any."""
         accepts = wanted.prepare()
         try:
             reader = await TopicReader.open(self._api, dlq_topic(group))
@@ -226,17 +224,17 @@ class DeadLetters:
                 yield letter
 
     async def resend(self, letter: Letter, to: str | None = None) -> SendResult:
-        """Send a dead letter again, to its own topic or another; one with an order key goes to that key's queue."""
+        """Send a dead letter again, to its original topic or another; an order key selects its queue."""
         producer = await self._producer()
         return await producer.send(letter.resent(to), order_key=letter.order_key)
 
     async def resend_all(
         self, group: str, wanted: Wanted = EVERY, *, to: str | None = None, rate: float | None = None
     ) -> AsyncIterator[tuple[Letter, SendResult]]:
-        """Send again, one after the other, what `read` yields, at most `rate` a second; yield each when it is stored.
+        """Send again what `read` yields, one by one, at most `rate` a second; yield each when it is stored.
 
-        What comes into the dead letters meanwhile is not sent. Nothing remembers that a letter was sent again: twice
-        the same call sends it twice.
+        Dead letters that arrive meanwhile are not sent. Nothing records that a letter was sent again: the same call
+        twice sends it twice.
         """
         pace = RateLimit(rate, self._clock) if rate else None
         async for letter in self.read(group, wanted):

@@ -1,4 +1,4 @@
-"""All brokers of a cluster, asked at once; those that do not answer are told of, and hold up nobody."""
+"""Ask all brokers of a cluster at once; those that do not answer are noted and delay nobody."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ K = TypeVar("K")
 
 
 class Masters:
-    """The brokers of a cluster that take offsets, for as long as one task lasts."""
+    """The master brokers of a cluster, for the duration of one operation."""
 
     def __init__(self, addresses: Mapping[str, str | None]) -> None:
         self.addresses = {name: address for name, address in sorted(addresses.items()) if address is not None}
         self.silent = {name: "it has no master now" for name in sorted(addresses) if addresses[name] is None}
-        """Brokers that left a question without an answer so far, and why: what only they know is missing."""
-        self._away: set[str] = set()
+        """Brokers that did not answer a question so far, and why. What only they know is missing."""
+        self._unreachable: set[str] = set()
 
     @classmethod
     async def find(cls, api: BrokerApi) -> Masters:
-        """Ask a name server for them."""
+        """Get their addresses from a name server."""
         brokers = (await api.cluster_info()).broker_addr_table
         return cls({name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()})
 
     async def ask(self, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-        """Put a question to all of them at once, by address; return what they said, by name; raises AccessDenied.
+        """Ask all brokers at once, by address; return the answers by name; raises AccessDenied.
 
-        One that could not be reached is not asked again: each question would wait for it.
+        A broker that could not be reached is not asked again: each question would wait for it.
         """
-        names = [name for name in self.addresses if name not in self._away]
-        said = await gather_limited(names, lambda name: self._ask(name, question))
-        return {name: answer[0] for name, answer in zip(names, said, strict=True) if answer}
+        names = [name for name in self.addresses if name not in self._unreachable]
+        answers = await gather_limited(names, lambda name: self._ask(name, question))
+        return {name: answer[0] for name, answer in zip(names, answers, strict=True) if answer}
 
     async def _ask(self, name: str, question: Callable[[str], Awaitable[T]]) -> tuple[T] | None:
         try:
             return (await question(self.addresses[name]),)
         except (RemotingError, ProtocolError) as error:
-            self._away.add(name)
+            self._unreachable.add(name)
             self.silent[name] = str(error)
         except AccessDenied:
             raise
@@ -54,11 +54,11 @@ class Masters:
 
 
 async def gather_limited(items: Iterable[K], work: Callable[[K], Awaitable[T]], at_a_time: int = _AT_A_TIME) -> list[T]:
-    """Do something for each of many, some at a time; return what came of it, in their order."""
-    turn = asyncio.Semaphore(at_a_time)
+    """Run `work` for each item, a limited number at a time; return the results in the order of the items."""
+    limit = asyncio.Semaphore(at_a_time)
 
     async def one(item: K) -> T:
-        async with turn:
+        async with limit:
             return await work(item)
 
     return list(await asyncio.gather(*map(one, items)))

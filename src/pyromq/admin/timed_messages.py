@@ -1,4 +1,4 @@
-"""Messages that wait for their time, on all brokers: which there are, and cancelling them."""
+"""List and cancel messages that wait for their delivery time, on all brokers."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
 
 FindMasters = Callable[[], Awaitable[Mapping[str, str]]]
-"""Gives the address of every broker's master, by name."""
+"""Returns the address of every broker's master, by broker name."""
 
 
 class TimedMessage(Struct, frozen=True, kw_only=True):
-    """One that waits."""
+    """A message that waits for its delivery time."""
 
     topic: str
     broker_name: str
     queue_id: int
     due_ms: int
-    """When it will be delivered."""
+    """When it is due."""
     stored: MessageExt
-    """The message as it is stored meanwhile, in the timer's topic."""
+    """The message as it is stored until then, in the timer's topic."""
 
 
 class TimedMessages:
-    """What waits for any time; messages of a delay level are not among them."""
+    """Messages sent with a delay or a time. Messages with a delay level are not included."""
 
     def __init__(self, api: BrokerApi, masters: FindMasters, group: str) -> None:
         self._api = api
@@ -37,9 +37,9 @@ class TimedMessages:
         self._group = group
 
     async def pending(self, topic: str | None = None) -> AsyncIterator[TimedMessage]:
-        """Yield what waits, broker by broker, in order of its time; of a topic, or of all.
+        """Yield waiting messages of a topic or of all topics, broker by broker, in order of their time.
 
-        Brokers that are not PyroMQ's have none. Raises NotSupported if there are only such.
+        Brokers other than PyroMQ's have none. Raises NotSupported if no broker is PyroMQ's.
         """
         refusals: list[NotSupported] = []
         masters = await self._masters()
@@ -61,7 +61,7 @@ class TimedMessages:
                 yield _timed(broker_name, stored)
 
     async def count(self) -> int:
-        """Return how many messages wait on all brokers."""
+        """Return the number of waiting messages on all brokers."""
         return sum([await self._count_of(address) for address in (await self._masters()).values()])
 
     async def _count_of(self, address: str) -> int:
@@ -71,9 +71,9 @@ class TimedMessages:
             return 0
 
     async def cancel(self, message_id: str, topic: str = "") -> list[str]:
-        """Cancel what waits with an id, its producer's or that of its place; return the brokers on which it did.
+        """Cancel a waiting message by its id or its offset id; return the names of the brokers that had it.
 
-        With a topic only what waits for that. Raises NotSupported if no broker is PyroMQ's.
+        With a topic, only a message for that topic. Raises NotSupported if no broker is PyroMQ's.
         """
         refusals: list[NotSupported] = []
         cancelled: list[str] = []

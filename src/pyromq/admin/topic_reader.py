@@ -1,4 +1,4 @@
-"""Reading what a topic holds, once, without a group: nobody's offsets are looked at or moved."""
+"""Read what a topic holds, once and without a group: no group's offsets are used or moved."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BYTES_A_PULL = 1024 * 1024  # Apache's brokers ignore this and keep to their ow
 
 
 class TopicReader:
-    """The queues of one topic as they are now: what comes later is not read."""
+    """Reads the queues of one topic as they are now; later messages are not read."""
 
     def __init__(self, api: BrokerApi, topic: str, route: TopicRouteData) -> None:
         self.topic = topic
-        # Also those that may not be read, as dead letters of RocketMQ 4.9.0: an error says more than an empty list.
+        # Including those without read permission, such as dead letters of RocketMQ 4.9.0: an error is clearer.
         self.queues = sorted(
             MessageQueue(topic, data.broker_name, number)
             for data in route.queue_datas
@@ -41,20 +41,20 @@ class TopicReader:
         return cls(api, topic, await api.route(topic))
 
     def address(self, queue: MessageQueue) -> str:
-        """Return where a queue is read: at the master, else at a slave."""
+        """Return the broker to read a queue from: the master, or else a slave."""
         try:
             return self._addresses[queue.broker_name]
         except KeyError:
             raise NoRoute(f"broker {queue.broker_name!r} is gone") from None
 
     async def ends(self, queue: MessageQueue) -> tuple[int, int]:
-        """Return a queue's first offset, and the one behind its last."""
+        """Return a queue's first offset, and the one after its last."""
         address = self.address(queue)
         low = await self._api.min_offset(address, self.topic, queue.queue_id)
         return low, await self._api.max_offset(address, self.topic, queue.queue_id)
 
     async def read(self) -> AsyncIterator[MessageExt]:
-        """Yield all messages, queue by queue, each from its first one on."""
+        """Yield all messages, queue by queue, each from its beginning."""
         ends = [(queue, *await self.ends(queue)) for queue in self.queues]
         for queue, low, high in ends:
             async for message in self._read(queue, low, high):
@@ -67,7 +67,7 @@ class TopicReader:
                 for message in decode_messages(answer.body, queue.broker_name):
                     if message.queue_offset < end:
                         yield message
-            elif answer.next_offset <= offset:  # the end came nearer: the queue was made anew
+            elif answer.next_offset <= offset:  # the queue has become shorter: it was recreated
                 return
             offset = answer.next_offset
 

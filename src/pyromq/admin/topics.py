@@ -1,4 +1,4 @@
-"""Topics, on all brokers: which there are, what their queues hold, and who consumes them."""
+"""List and describe topics on all brokers: what their queues hold, and who consumes them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from pyromq.protocol.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_sys
 
 
 class TopicSummary(Struct, frozen=True, kw_only=True):
-    """One topic among all."""
+    """One topic in a list of all topics."""
 
     topic: str
     kind: str
-    """`topic`; `retry` or `dead letters`, of a group; `system`: RocketMQ's own."""
+    """`topic`; `retry` or `dead letters` of a group; `system` for RocketMQ's own."""
     brokers: tuple[str, ...]
     read_queues: int
     write_queues: int
     """On all brokers together."""
     perm: str
-    """What all of them allow: r, w or both."""
+    """What all brokers allow: r, w or both."""
 
 
 class TopicListing(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class TopicListing(Struct, frozen=True, kw_only=True):
 
     topics: tuple[TopicSummary, ...]
     silent_brokers: Mapping[str, str]
-    """Brokers that did not answer, and why: what only they have is missing."""
+    """Brokers that did not answer, and why. What only they have is missing."""
 
 
 class QueueContents(Struct, frozen=True, kw_only=True):
@@ -58,16 +58,16 @@ class QueueContents(Struct, frozen=True, kw_only=True):
     min_offset: int
     max_offset: int
     last_stored: datetime | None
-    """When its last message came; None if it is empty."""
+    """When its last message was stored; None if it is empty."""
 
     @property
     def messages(self) -> int:
-        """How many are there."""
+        """The number of messages."""
         return self.max_offset - self.min_offset
 
 
 class TopicConsumer(Struct, frozen=True, kw_only=True):
-    """A group that consumes a topic, or did."""
+    """A group that consumes a topic, or did so before."""
 
     group: str
     members: int
@@ -80,7 +80,7 @@ class TopicDescription(Struct, frozen=True, kw_only=True):
     topic: str
     kind: str
     settings: Mapping[str, QueueData]
-    """How many queues it has and what is allowed, by broker."""
+    """Its number of queues and its permissions, by broker."""
     order: str | None
     """Its order settings at the name servers, such as `broker-a:4`."""
     queues: tuple[QueueContents, ...]
@@ -90,7 +90,7 @@ class TopicDescription(Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> int:
-        """How many it holds."""
+        """The number of messages in all queues."""
         return sum(queue.messages for queue in self.queues)
 
 
@@ -101,21 +101,21 @@ class _TopicCalls(GroupAdminCalls):
         return decode(TopicConfigSerializeWrapper, answer.body).topic_config_table
 
     async def groups(self, address: str, topic: str) -> list[str]:
-        """Return the groups that consume a topic at a broker, or did."""
+        """Return the groups that consume a topic at a broker, or did so before."""
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
         answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, timeout=CALL_TIMEOUT)
         return decode(GroupList, answer.body).group_list
 
 
 class Topics:
-    """Looks at topics."""
+    """Lists and describes topics."""
 
     def __init__(self, api: BrokerApi) -> None:
         self._api = api
         self._calls = _TopicCalls(api.remoting)
 
     async def names(self) -> list[str]:
-        """Return the names of all topics, the system's among them, as a name server knows them."""
+        """Return the names of all topics that a name server knows, including the system's."""
         return await self._api.topic_list()
 
     async def list(self) -> TopicListing:
@@ -131,7 +131,7 @@ class Topics:
         return TopicListing(topics=tuple(topics), silent_brokers=masters.silent)
 
     async def describe(self, topic: str) -> TopicDescription:
-        """Return all that is known of a topic; raises NoRoute if no broker has it."""
+        """Return everything that is known about a topic; raises NoRoute if no broker has it."""
         route, cluster = await asyncio.gather(self._api.route(topic), self._api.cluster_info())
         settings = {data.broker_name: data for data in sorted(route.queue_datas, key=lambda data: data.broker_name)}
         addresses = {data.broker_name: data.broker_addrs.get(MASTER_ID) for data in route.broker_datas}
@@ -169,7 +169,7 @@ def _kind(topic: str, cluster: ClusterInfo) -> str:
         return "retry"
     if topic.startswith(DLQ_PREFIX):
         return "dead letters"
-    # Each cluster and broker has a topic of its own name, and a cluster one for replies.
+    # Each cluster and broker has a topic of its own name, and a cluster also has one for replies.
     own = {*cluster.cluster_addr_table, *cluster.broker_addr_table}
     return "system" if is_system_topic(topic) or topic.removesuffix(REPLY_SUFFIX) in own else "topic"
 
@@ -189,7 +189,7 @@ def _summary(topic: str, kind: str, configs: Mapping[str, TopicConfig]) -> Topic
 
 
 def perm_text(perm: int) -> str:
-    """Return what is allowed: r, w, both, or - for neither."""
+    """Return the permissions: r, w, both, or - for neither."""
     return ("r" if perm & PERM_READ else "") + ("w" if perm & PERM_WRITE else "") or "-"
 
 
@@ -208,11 +208,11 @@ def _findings(settings: Mapping[str, QueueData], silent: Mapping[str, str]) -> I
         yield f"{broker} does not answer: {reason}"
     for broker, data in settings.items():
         if not data.perm & PERM_WRITE:
-            yield f"{broker} takes no messages for it"
+            yield f"{broker} accepts no messages for it"
         if not data.perm & PERM_READ:
-            yield f"{broker} lets nobody read it"
+            yield f"{broker} does not let anyone read it"
         if data.read_queue_nums < data.write_queue_nums:
             hidden = data.write_queue_nums - data.read_queue_nums
-            yield f"{broker} has {hidden} queues that are written and that nobody reads"
+            yield f"{broker} has {hidden} queues that are written but never read"
     if len({(data.read_queue_nums, data.write_queue_nums) for data in settings.values()}) > 1:
         yield "its brokers have different numbers of queues"

@@ -1,4 +1,4 @@
-"""Message traces read back: what happened to a message, as the clients wrote it down that handled it."""
+"""Read message traces: what happened to a message, as the clients that handled it recorded it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pyromq.protocol.trace_records import (
     record_keys,
 )
 
-_AT_A_TIME = 64  # no broker with stock settings answers more
+_AT_A_TIME = 64  # brokers with stock settings return no more
 
 
 class TraceEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened to a message; `client` is the address of who wrote it down."""
+    """Something that happened to a message; `client` is the address of the client that recorded it."""
 
     message_id: str
     timestamp_ms: int
@@ -38,7 +38,7 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
 
 
 class SendEvent(TraceEvent, frozen=True, kw_only=True):
-    """It was sent, and stored."""
+    """It was sent and stored."""
 
     topic: str | None
     tags: str | None
@@ -50,19 +50,19 @@ class SendEvent(TraceEvent, frozen=True, kw_only=True):
     """NORMAL, HALF (of a transaction) or DELAY."""
     offset_message_id: str | None
     success: bool
-    """Whether it was stored as safely as it should be."""
+    """False if it was stored less safely than requested."""
 
 
 class ConsumeEvent(TraceEvent, frozen=True, kw_only=True):
-    """A listener got it."""
+    """A listener received it."""
 
     request_id: str
     retry_times: int | None = None
-    """How often the group had had it before; None if the beginning is not known."""
+    """How often the group had received it before; None if the record of the start is missing."""
     duration_ms: int | None = None
-    """None if the end is not known: it is under way, or its client died."""
+    """None if the record of the end is missing: the listener is still running, or its client died."""
     status: str | None = None
-    """SUCCESS, FAILED (it asked for the message again), EXCEPTION, TIME_OUT or RETURNNULL."""
+    """SUCCESS, FAILED (the listener asked for a retry), EXCEPTION, TIME_OUT or RETURNNULL."""
     success: bool | None = None
 
 
@@ -75,11 +75,11 @@ class TransactionEvent(TraceEvent, frozen=True, kw_only=True):
     state: str
     """COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
     from_check: bool
-    """Whether the broker had asked."""
+    """True if the broker had asked."""
 
 
 class MessageTrace(Struct, frozen=True):
-    """All that is known of one message, in the order of time."""
+    """Everything that is known about one message, in order of time."""
 
     message_id: str
     events: Sequence[TraceEvent]
@@ -91,28 +91,28 @@ class MessageTrace(Struct, frozen=True):
 
     @property
     def consumptions(self) -> list[ConsumeEvent]:
-        """Every time that a listener had it."""
+        """Its deliveries to listeners."""
         return [event for event in self.events if isinstance(event, ConsumeEvent)]
 
     @property
     def transactions(self) -> list[TransactionEvent]:
-        """What brokers were told of its transaction."""
+        """The ends of its transaction that brokers were told."""
         return [event for event in self.events if isinstance(event, TransactionEvent)]
 
 
 class Traces:
-    """Finds traces in a trace topic, of our clients and of Apache's."""
+    """Finds traces of our clients and of Apache's in a trace topic."""
 
     def __init__(self, api: BrokerApi) -> None:
         self._api = api
 
     async def of(self, message_id: str, *, topic: str = TRACE_TOPIC) -> MessageTrace:
-        """Return what is known of a message, by the id that `send` returned; raises NoRoute without such a topic."""
+        """Return the trace of a message by the id that `send` returned; raises NoRoute if there is no trace topic."""
         written = _written_records(await self._find(topic, message_id))
         return _assemble(message_id, [one for one in written if message_id in _ids(one.record)])
 
     async def by_key(self, key: str, *, topic: str = TRACE_TOPIC) -> list[MessageTrace]:
-        """Return what is known of all messages with a key, the first sent first."""
+        """Return the traces of all messages with a key, in the order of their first events."""
         written = [one for one in _written_records(await self._find(topic, key)) if key in record_keys(one.record)]
         ids = dict.fromkeys(message_id for one in written for message_id in _ids(one.record))
         traces = [_assemble(found, [one for one in written if found in _ids(one.record)]) for found in ids]
@@ -125,7 +125,7 @@ class Traces:
         return [message for messages in found for message in messages]
 
     async def _find_on(self, address: str, topic: str, key: str) -> Iterable[MessageExt]:
-        """Ask for the newest, then for those before, until nothing new comes."""
+        """Query the newest messages, then older ones, until there are no more."""
         found: dict[int, MessageExt] = {}
         page = await self._api.query(address, topic, key, most=_AT_A_TIME)
         while new := [message for message in page if message.physical_offset not in found]:
@@ -141,7 +141,7 @@ class _WrittenRecord(Struct, frozen=True):
 
 
 def _written_records(messages: Iterable[MessageExt]) -> list[_WrittenRecord]:
-    """Return the records of trace messages; what came twice, for a trace message was sent again, counts once."""
+    """Return the records of trace messages; a trace message may be sent twice, but its records count once."""
     found = {
         record: _WrittenRecord(record, one.born_host) for one in messages for record in decode_trace_records(one.body)
     }
@@ -204,7 +204,7 @@ def _consume_event(message_id: str, record: SubBefore | SubAfter, client: str) -
 
 
 def _merge(one: ConsumeEvent | None, other: ConsumeEvent) -> ConsumeEvent:
-    """Put together what was written before the listener and after it."""
+    """Combine the records written before and after the listener."""
     if one is None:
         return other
     before, after = (one, other) if one.status is None else (other, one)

@@ -1,4 +1,4 @@
-"""Transactions whose end no broker knows: those that are still asked about, and those that were given up."""
+"""List and resume transactions without a known end: pending ones and those that brokers gave up."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class HalfMessage(Struct, frozen=True):
     """A message whose transaction has not ended."""
 
     message: MessageExt
-    """As it is stored: in the topic of half messages, or in that of given-up ones."""
+    """As it is stored, in the topic of half messages or of given-up ones."""
     given_up: bool
 
     @property
     def topic(self) -> str:
-        """The topic that it is meant for."""
+        """The topic it is meant for."""
         return self.message.properties.get(names.REAL_TOPIC, "")
 
     @property
     def group(self) -> str:
-        """The producers that are asked about it."""
+        """The producer group that is asked about it."""
         return self.message.properties.get(names.PRODUCER_GROUP, "")
 
     @property
     def checks(self) -> int:
-        """How often they were asked, as far as the count goes."""
+        """How often producers were asked."""
         count = self.message.properties.get(names.TRANSACTION_CHECK_TIMES, "0")
         return int(count) if count.isdecimal() else 0
 
@@ -56,17 +56,17 @@ class Transactions:
         self._masters = masters
 
     async def pending(self) -> AsyncIterator[HalfMessage]:
-        """Yield the half messages that wait for their end, oldest copies first, broker by broker."""
+        """Yield the half messages of open transactions, oldest copies first, broker by broker."""
         async for half in self._all(given_up=False):
             yield half
 
     async def given_up(self) -> AsyncIterator[HalfMessage]:
-        """Yield what brokers gave up, asked about too often or too old, without what was resumed or committed since."""
+        """Yield half messages that brokers gave up (asked too often, or too old) and that are still unresolved."""
         async for half in self._all(given_up=True):
             yield half
 
     async def resume(self, half: HalfMessage) -> None:
-        """Have producers asked again about what was given up; raises BrokerError if that was done or decided since."""
+        """Let brokers ask about a given-up one again; raises BrokerError if it was resumed or decided since."""
         address = (await self._masters())[half.message.broker_name or ""]
         header = ResumeCheckHalfMessageRequestHeader(msg_id=half.message.offset_message_id)
         await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
