@@ -106,7 +106,7 @@ def test_what_spark_says_in_its_own_words_gets_our_advice(spark: SparkSession, s
     [
         (
             "An error occurred while calling o5.start.\n: java.io.IOException: mkdir of file:/proc/a failed\n\tat x",
-            "mkdir of file:/proc/a failed: may this user write there, and is there room?",
+            "mkdir of file:/proc/a failed: is the directory writable, and is there space?",
         ),
         ("[FIELD_NOT_FOUND] No such field `x`. SQLSTATE: 42704; line 1 pos 10;\n'Project", "No such field `x`."),
         ("\n[PARSE_SYNTAX_ERROR] Syntax error at end. SQLSTATE: 42601 (line 1, pos 7)\n", "Syntax error at end."),

@@ -64,9 +64,9 @@ def test_a_topic_that_may_not_be_read(cluster: LocalCluster) -> None:
     for broker in cluster.brokers:
         portal.call(api.create_topic(broker.address, "write-only", perm=PERM_WRITE))
     for call in (lambda: _rows(cluster.namesrv, "write-only"), _stream(cluster.namesrv, "write-only").initialOffset):
-        assert _text(call) == (
-            "no queue of the topic 'write-only' may be read: give it the permission 6 at its brokers"
-        ), "no rows would say that it is empty"
+        assert _text(call) == ("topic 'write-only' has no readable queue: set its permission to 6 on its brokers"), (
+            "no rows would say that it is empty"
+        )
     portal.call(api.close())
 
 
@@ -88,7 +88,7 @@ def test_a_topic_that_is_deleted_under_a_stream(cluster: LocalCluster, producer:
     end = readers[0].latestOffset(readers[0].initialOffset(), EVERYTHING)
     Portal.shared().call(_delete(cluster, "short-lived"))
     text = _text(lambda: readers[0].latestOffset(end, EVERYTHING))
-    assert "its topic was deleted or made anew" in text
+    assert "its topic was deleted or recreated" in text
     assert text.endswith("set failOnDataLoss=false to go on")
     assert readers[1].latestOffset(end, EVERYTHING)
 
@@ -117,7 +117,7 @@ def _send(namesrv: str, topic: str) -> None:
 def test_a_sink_whose_topic_is_missing_or_was_deleted(caplog: pytest.LogCaptureFixture) -> None:
     with LocalCluster(settings={"autoCreateTopicEnable": False}) as strict:
         assert "create the topic" in _text(lambda: _send(strict.namesrv, "nowhere"))
-        assert sum("nowhere, again for" in text for text in caplog.messages) == 1, "said once, not at every attempt"
+        assert sum("nowhere, retrying for" in text for text in caplog.messages) == 1, "said once, not at every attempt"
         make_topic(strict, "short-lived", 4)
         _send(strict.namesrv, "short-lived")
         Portal.shared().call(_delete(strict, "short-lived"))

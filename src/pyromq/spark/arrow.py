@@ -1,4 +1,4 @@
-"""Arrow arrays from numpy arrays and ranges of a buffer: one copy each, no Python object per value."""
+"""Arrow arrays built from numpy arrays and buffer ranges: one copy each, no Python object per value."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def take_ranges(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s
     alike = _take_alike(kind, data, starts, ends)
     if alike is not None:
         return alike
-    # Starts and ends interleaved are the offsets of an array whose even values are the rows; the odd ones, what lies
-    # between two rows, are never looked at, so they may run backwards.
+    # Interleaved starts and ends are the offsets of an array whose even values are the rows. The odd values, the bytes
+    # between two rows, are never read, so their offsets may decrease.
     count = len(starts)
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[0 : 2 * count : 2], offsets[1 : 2 * count : 2] = starts, ends
@@ -34,7 +34,7 @@ def take_ranges(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s
 
 
 def _take_alike(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s) -> pa.Array | None:
-    """Copy ranges of one length as numpy copies values of one type: in half the time; None if lengths differ."""
+    """Copy ranges of equal length as fixed-size numpy values, in half the time; return None if lengths differ."""
     count, width = len(starts), int(ends[0] - starts[0]) if len(starts) else 0
     if width <= 0 or (ends - starts != width).any():
         return None
@@ -44,31 +44,31 @@ def _take_alike(kind: pa.DataType, data: pa.Buffer, starts: Int64s, ends: Int64s
 
 
 def take(array: pa.Array, rows: NDArray[Any]) -> pa.Array:
-    """Return these rows of the array; a negative row number gives null."""
+    """Return the given rows of the array; a negative row number gives null."""
     missing = rows < 0
     return pc.take(array, pa.array(rows, mask=missing if missing.any() else None), boundscheck=False)
 
 
 def merge(plain: pa.Array, rows: Int64s, others: pa.Array) -> pa.Array:
-    """Return `plain` with the rows of these numbers replaced by `others`."""
+    """Return `plain` with the given rows replaced by `others`."""
     order = np.arange(len(plain))
     order[rows] = len(plain) + np.arange(len(rows))
     return take(pa.concat_arrays([plain, others]), order)
 
 
 def content(texts: pa.Array) -> tuple[NDArray[np.int32], Octets]:
-    """Return offsets and bytes of a binary array just made by `take_ranges`: the bytes themselves, not a copy."""
+    """Return the offsets and bytes of a binary array just built by `take_ranges`, without copying them."""
     _, offsets, octets = texts.buffers()
     return np.frombuffer(offsets, np.int32)[: len(texts) + 1], np.frombuffer(octets or b"", np.uint8)
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:
-    """Return integers as an array of their own width, without a copy."""
+    """Return integers as an Arrow array of the same width, without a copy."""
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
 
 def timestamps(times_ms: Int64s) -> pa.Array:
-    """Return times as Spark has them; null where a producer's time does not fit into microseconds."""
+    """Return times as Spark timestamps; null where a producer's time does not fit into microseconds."""
     if not len(times_ms) or (times_ms.max() <= _MOST_MS and times_ms.min() >= -_MOST_MS):
         return numbers(times_ms * _MICROSECONDS).view(_TIMESTAMP)
     impossible = (times_ms > _MOST_MS) | (times_ms < -_MOST_MS)
@@ -77,7 +77,7 @@ def timestamps(times_ms: Int64s) -> pa.Array:
 
 
 def hex_text(octets: Octets) -> pa.Array:
-    """Return each row of a matrix of bytes as upper-case hex digits."""
+    """Return each row of a byte matrix as upper-case hex digits."""
     rows, width = octets.shape
     digits = np.ascontiguousarray(_HEX_PAIRS[octets])
     offsets = (2 * width * np.arange(rows + 1)).astype(np.int32)
@@ -85,7 +85,7 @@ def hex_text(octets: Octets) -> pa.Array:
 
 
 def _are_single_words(texts: pa.Array) -> bool:
-    """Tell whether no text is null, is empty or has a space."""
+    """Return True if no text is null, empty or contains a space."""
     if texts.null_count or texts.offset or not len(texts):
         return False
     offsets, octets = content(texts)
@@ -93,7 +93,7 @@ def _are_single_words(texts: pa.Array) -> bool:
 
 
 def split_words(texts: pa.Array) -> pa.Array:
-    """Split each text at spaces; several in a row count as one, and null stays null."""
+    """Split each text at spaces; consecutive spaces count as one, and null stays null."""
     if _are_single_words(texts):
         return pa.ListArray.from_arrays(np.arange(len(texts) + 1, dtype=np.int32), texts)
     lists = pc.split_pattern(texts, " ")

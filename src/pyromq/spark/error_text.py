@@ -1,7 +1,7 @@
-"""What Spark raises, as the one line that says what to do.
+"""Reduces Spark's exceptions to the one line that says what to do.
 
-Spark wraps what a Python data source raises into an exception of its own, whose text holds our whole traceback, ids of
-queries and tasks, and sometimes the stack of the JVM. Our line is the last one of the traceback.
+Spark wraps an exception of a Python data source in one of its own. Its text holds our whole traceback, ids of queries
+and tasks, and sometimes a JVM stack. Our message is the last line of the traceback.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ _OURS = re.compile(r"^\s*pyromq\.errors\.\w+(?:: (?P<text>.*))?$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):"
 _PYTHON_ERROR = re.compile(r"^(?P<text>[\w.]+(?:: .*)?)$", re.MULTILINE)
 _WRAPPERS = re.compile(
-    r"^(?:\[STREAM_FAILED\].*?terminated with exception: "  # a query's own name for whatever ended it
+    r"^(?:\[STREAM_FAILED\].*?terminated with exception: "  # how a query names whatever ended it
     r"|Job aborted due to stage failure:.*?\(executor [^)]*\): "
     r"|\([\w.$]+\) "  # the class, over Connect
     r"|(?:[a-z]\w*\.)+[A-Z][\w$]*: "  # the class, elsewhere
     r"|\[[A-Z][A-Z0-9_.]*\] )"
 )
 _STATE = re.compile(r"\s*SQLSTATE: \w+(?:;? \(?line \d+,? pos \d+\)?)?;?\s*$")
-_CALL = "An error occurred while calling "  # what Py4J puts before the exception of the JVM
+_CALL = "An error occurred while calling "  # what Py4J puts before a JVM exception
 _SHIP = "install PyroMQ on the cluster, or call pyromq.spark.register(spark, ship=True)"
 _ADVICE = {
     "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": "messages are only ever added to a topic: write with mode('append')",
-    "No module named 'pyromq'": f"an executor or the planner has no PyroMQ: {_SHIP}",
+    "No module named 'pyromq'": f"PyroMQ is missing on an executor or in the planner: {_SHIP}",
     "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_SHIP}",
     "Python worker failed to connect back": (
-        "a Python process of Spark took more than 10 s to start, as on a busy machine: run it again"
+        "a Python process of Spark took more than 10 s to start; the machine may be busy: run it again"
     ),
-    "JAVA_GATEWAY_EXITED": "Spark's Java did not start: its own lines above say why",
+    "JAVA_GATEWAY_EXITED": "Spark's Java did not start: see its output above",
 }
-"""What to do about what Spark says in words of its own."""
+"""Replacements for texts of Spark that do not say what to do."""
 _HINTS = {
-    "mkdir of ": ": may this user write there, and is there room?",
+    "mkdir of ": ": is the directory writable, and is there space?",
     "Parent path is not a directory": ": choose another place",
 }
-"""What to do about what Spark says well enough."""
+"""Hints appended to texts of Spark that are clear enough."""
 _LACKING = re.compile(r"No module named '(?P<name>msgspec|numpy|pyarrow|lz4|zstandard)'")
 
 
 def one_line(error: BaseException) -> str:
-    """Return what went wrong in one line: ours where Spark's exception holds one, else the gist of Spark's text."""
+    """Return an error as one line: PyroMQ's message if Spark's exception contains one, else the gist of its text."""
     text = str(error)
     if isinstance(error, PyroMQError):
         return _first_line(text) or type(error).__name__
@@ -58,14 +58,14 @@ def _advice(text: str) -> str:
 
 
 def _python_error(text: str) -> str:
-    """Return the last line of the last Python traceback: the first that is not indented."""
+    """Return the last line of the last Python traceback, which is its first line that is not indented."""
     _, found, trace = text.rpartition(_TRACEBACK)
     line = _PYTHON_ERROR.search(trace) if found else None
     return line["text"] if line else ""
 
 
 def _gist(text: str) -> str:
-    """Return the first line without the names that Spark puts around it."""
+    """Return the first line without the wrappers that Spark puts around it."""
     line = _first_line(text)
     while shorter := _WRAPPERS.match(line):
         line = line[shorter.end() :]

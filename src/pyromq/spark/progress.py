@@ -1,4 +1,4 @@
-"""How far a stream has come: the progress that Spark reports, as lag of each queue."""
+"""A stream's lag for each queue, from the progress that Spark reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.spark.offsets import from_json
 
 
 class QueueLag(NamedTuple):
-    """How far one queue was read, and how far it went at that time."""
+    """Where a stream was in one queue, and where the queue ended at that time."""
 
     topic: str
     broker_name: str
@@ -21,14 +21,14 @@ class QueueLag(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages waited."""
+        """How many messages were waiting."""
         return max(0, self.latest - self.end)
 
 
 def lag(progress: Any) -> list[QueueLag]:
     """Return the lag of each queue that a stream reads, from `query.lastProgress` or a listener's `event.progress`.
 
-    A topic that a query reads by two sources counts once for each. Without progress, at the start, the list is empty.
+    A topic that a query reads through two sources appears once for each. The list is empty before the first progress.
 
     >>> sum(queue.messages for queue in lag(query.lastProgress))
     """
@@ -52,7 +52,7 @@ def _get(value: Any, name: str) -> Any:
 
 
 def _parsed(value: Any) -> Any:
-    """Return offsets as a value: Spark gives them as text in objects, and as values in JSON."""
+    """Return offsets as a value: Spark's objects hold them as text, its JSON as values."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:

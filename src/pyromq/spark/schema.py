@@ -1,4 +1,4 @@
-"""The columns of format "pyromq": names and Spark types. Light: every planning process of Spark imports it."""
+"""The columns of format "pyromq": names and Spark types. Imports little: every planning process of Spark loads it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULT_COLUMNS: tuple[str, ...] = tuple(_DEFAULT)
 
 
 def check_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names as a tuple; raise ConfigError for one that is unknown or named twice."""
+    """Return the names as a tuple; raise ConfigError for an unknown or repeated name."""
     names = tuple(names)
     if not names:
         raise ConfigError(f"no column chosen; there are {', '.join(COLUMN_TYPES)}")
@@ -52,6 +52,6 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def ddl(columns: Iterable[str], *, properties_as_text: bool = False) -> str:
-    """Return the schema of these columns as Spark's DDL; all of them are nullable, as Spark's check expects."""
+    """Return the schema of the columns as Spark DDL; all are nullable, as Spark's check expects."""
     types = COLUMN_TYPES | {"properties": "string"} if properties_as_text else COLUMN_TYPES
     return ", ".join(f"{name} {types[name]}" for name in columns)

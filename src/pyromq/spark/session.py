@@ -1,4 +1,4 @@
-"""Spark sessions with format "pyromq": any that the user has made, or a quiet one, local or on a cluster."""
+"""Spark sessions with format "pyromq": one of the user's, or a new quiet one, local or on a cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Settings = dict[str, bool | float | int | str | None]
 
 _OF_EVERY_SESSION = {
     "spark.sql.session.timeZone": "UTC",
-    # A Connect server shows the plans of its sessions, options and all, to whoever looks at its pages.
+    # A Connect server's web pages show the plans of its sessions, including their options.
     "spark.sql.redaction.string.regex": r'(?i)"(?:accessKey|secretKey)"\s+value: "(?:[^"\\]|\\.)*"',
 }
 _SETTINGS = {
@@ -36,8 +36,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Not among them: spark.python.unix.domain.socket.enabled. It gives up to a third more rows a second, but prints a
-# BrokenPipeError with its traceback for every Python worker that has been idle for a minute.
+# spark.python.unix.domain.socket.enabled is left off. It gives up to a third more rows a second, but prints a
+# BrokenPipeError with a traceback for every Python worker that has been idle for a minute.
 _FAST_CHECKPOINTS = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -48,11 +48,11 @@ _FAST_CHECKPOINTS = {
 
 
 def register(spark: SparkSession, *, ship: bool = False) -> None:
-    """Make format "pyromq" known to a session; needed only where Spark does not find the package by itself.
+    """Register format "pyromq" with a session; needed only if Spark does not find the package by itself.
 
-    With `ship` the package travels with the session, for clusters that do not have it; see docs/spark_cluster.md for
-    what must be there. Raises ConfigError if the session runs tasks speculatively: two attempts of one task would send
-    everything twice.
+    With `ship`, the session carries the package to clusters that do not have it; docs/spark_cluster.md says what they
+    need. Raises ConfigError if the session runs tasks speculatively: two attempts of one task would send everything
+    twice.
     """
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigError("spark.speculation=true runs tasks twice, and a sink would send twice: switch it off")
@@ -75,14 +75,14 @@ def session(
 ) -> SparkSession:
     """Return a session with format "pyromq" on this machine, on a cluster (`master`) or over Connect (`remote`).
 
-    `ship` is for clusters without the package: see `register`. `conf` adds to the settings and wins over them. Raises
-    ConfigError where Spark or its Java is missing, where no cluster answers, and where tasks would run speculatively.
+    `ship` is for clusters without the package: see `register`. `conf` adds to the settings and overrides them. Raises
+    ConfigError if Spark or its Java is missing, if no cluster answers, or if tasks would run speculatively.
 
     >>> spark = session("archive", master="spark://10.0.0.1:7077", conf={"spark.executor.memory": "2g"})
     >>> spark = session("archive", remote="sc://10.0.0.1:15002")
     """
     if master and remote:
-        raise ConfigError("a session has a master or a remote, not both: a Connect server has chosen its master")
+        raise ConfigError("set master or remote, not both: a Connect server has its own master")
     check_reachable(remote or master or "")
     spark = connect(remote, conf or {}) if remote else start(app_name, master or "local[*]", conf or {})
     register(spark, ship=ship)
@@ -92,10 +92,10 @@ def session(
 def local_session(
     app_name: str, master: str = "local[*]", *, fast_checkpoints: bool = False, **conf: str
 ) -> SparkSession:
-    """Return a local session with format "pyromq"; `conf` adds to its settings and wins over them.
+    """Return a local session with format "pyromq"; `conf` adds to its settings and overrides them.
 
-    `fast_checkpoints` halves the time of a small micro-batch. It is for local disks only, and what it leaves after a
-    power cut has not been examined.
+    `fast_checkpoints` halves the time of a small micro-batch. It is for local disks only, and its state after a power
+    cut has not been tested.
 
     >>> spark = local_session("orders", "local[2]", **{"spark.driver.memory": "2g"})
     """
@@ -105,7 +105,7 @@ def local_session(
 
 
 def start(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return a quiet session of this process; it knows format "pyromq" only where Spark finds it by itself."""
+    """Start a quiet session in this process; it has format "pyromq" only if Spark finds the package by itself."""
     _need_spark()
     prepare_environment(local=master.startswith("local"))
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ def start(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return a session of a Connect server; it needs no Java here, and most settings were made at the server."""
+    """Return a session on a Connect server; this needs no local Java, and most settings are the server's."""
     _need_spark()
     if find_spec("grpc") is None:
         raise ConfigError("Spark Connect is not installed: pip install 'pyromq[spark]'")

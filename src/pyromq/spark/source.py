@@ -1,6 +1,6 @@
-"""The data source "pyromq" as Spark sees it: options and schema in, readers out.
+"""The data source "pyromq" as Spark sees it: options and schema in, readers and writers out.
 
-Spark imports this module in each of its planning processes, so what is heavy is imported by the method that needs it.
+Spark imports this module in each of its planning processes, so each method imports the heavy modules that it needs.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class PyroMQDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from pyromq.spark.write.writer import StreamWriter
 
-        return StreamWriter(write_options(self.options, schema))  # the mode "complete" sends all rows each time
+        return StreamWriter(write_options(self.options, schema))  # mode "complete" sends all rows every time
 
 
 def with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
-    """Return options that give the columns of a schema: Spark has no column pruning here, users choose by theirs."""
+    """Return options with the columns of the user's schema; Spark does not prune columns of Python data sources."""
     columns = check_columns(schema.fieldNames())
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     as_text = types.get("properties") == "string"
     for name in (field.name for field in schema.fields if not field.nullable):
-        raise ConfigError(f"column {name!r} is NOT NULL in the given schema; all columns of pyromq may be null")
+        raise ConfigError(f"column {name!r} is NOT NULL in the given schema; all columns of pyromq are nullable")
     for name, kind in types.items():
         if kind != COLUMN_TYPES[name] and not (name == "properties" and as_text):
             raise ConfigError(f"column {name!r} has type {COLUMN_TYPES[name]}, not {kind}: convert it after reading")

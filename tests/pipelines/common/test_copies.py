@@ -11,7 +11,7 @@ from pyromq.pipelines.common.copies import send_missing
 
 ALL, REST = object(), object()
 DEATH = "Python worker exited unexpectedly"
-REPEATED = "pyromq.errors.TaskRepeated: partition 3 was begun before and failed"
+REPEATED = "pyromq.errors.TaskRepeated: partition 3 was started before and failed"
 GIVEN_UP = "pyromq.errors.NoRoute: no name server knows a broker for the topic 'gone'"
 
 

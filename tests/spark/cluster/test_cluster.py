@@ -47,7 +47,7 @@ def test_a_cluster_without_the_package_reads_streams_writes_and_widens_with_what
 
 
 def test_a_session_has_one_place_to_be() -> None:
-    with pytest.raises(ConfigError, match="a master or a remote, not both"):
+    with pytest.raises(ConfigError, match="set master or remote, not both"):
         session("x", master="local[1]", remote="sc://127.0.0.1:1")
 
 

@@ -117,15 +117,15 @@ def test_a_time_between_two_milliseconds_is_the_later_one() -> None:
         ({"subscribePattern": "o.*"}, "set one of the options subscribe"),
         ({"startingOffsets": "newest"}, "option startingOffsets: expected earliest, latest, committed or JSON"),
         ({"startingOffsets": "[1]"}, "option startingOffsets: offsets have the form"),
-        ({"startingOffsets": '{"o": {"b": {"x": 1}}}'}, "'x' is no queue"),
-        ({"startingOffsets": '{"o": {"b": {"0": -3}}}'}, "-3 is no offset"),
-        ({"startingOffsets": '{"o": {"b": {"0": true}}}'}, "True is no offset"),
+        ({"startingOffsets": '{"o": {"b": {"x": 1}}}'}, "'x' is not a queue id"),
+        ({"startingOffsets": '{"o": {"b": {"0": -3}}}'}, "-3 is not an offset"),
+        ({"startingOffsets": '{"o": {"b": {"0": true}}}'}, "True is not an offset"),
         ({"startingOffsets": "committed"}, "set the option group"),
         ({"endingOffsets": "committed"}, "set the option group"),
         ({"startingTimestamp": "yesterday"}, "option startingTimestamp: expected milliseconds"),
         ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: expected a number from 1, not '0'"),
         ({"batchRows": "many"}, "option batchRows: expected a number from 1, not 'many'"),
-        ({"batchBytes": "2000m"}, "option batchBytes: an Arrow batch above 1 GB"),
+        ({"batchBytes": "2000m"}, "option batchBytes: expected at most 1 GB"),
         ({"pullTimeout": "0"}, "option pullTimeout: expected a value such as 500ms, 10s or 2m, not '0'"),
         ({"pullTimeout": "10 parsecs"}, "not '10 parsecs'"),
         ({"failOnDataLoss": "no"}, "option failOnDataLoss: expected true or false, not 'no'"),
@@ -195,7 +195,7 @@ def test_an_account_is_two_options_which_travel_and_do_not_show() -> None:
 
 @pytest.mark.parametrize("half", [{"accessKey": "hunter2"}, {"secretKey": "hunter2", "accessKey": ""}])
 def test_half_an_account_is_refused(half: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="options accessKey and secretKey are one account: set both, or none"):
+    with pytest.raises(ConfigError, match="options accessKey and secretKey belong together: set both or neither"):
         _batch(**half)
 
 

@@ -75,7 +75,7 @@ def test_what_else_the_source_gives_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("given", "schema", "text"),
     [
-        ({"namesrv": "a:1"}, BODY, "where to? Set the option topic, or have a column topic"),
+        ({"namesrv": "a:1"}, BODY, "no topic: set the option topic, or add a column topic"),
         ({"topic": "x"}, BODY, "option namesrv is missing"),
         (GIVEN | {"topics": "x"}, BODY, "unknown option 'topics'; did you mean 'topic'?"),
         (GIVEN | {"topic": "a b"}, BODY, "option topic: the topic name 'a b'"),
@@ -83,12 +83,12 @@ def test_what_else_the_source_gives_is_passed_over() -> None:
         (GIVEN | {"orderKey": "who"}, BODY, "option orderKey: there is no column 'who'; there are body"),
         (GIVEN | {"idColumn": "who"}, BODY, "option idColumn: there is no column 'who'; there are body"),
         (GIVEN, _schema(tags=StringType()), "the column body is missing"),
-        (GIVEN, _schema(body=DoubleType()), "column 'body' has type double, a sink takes binary or string"),
-        (GIVEN, _schema(body=StringType(), tagss=StringType()), "no use for the column 'tagss'; did you mean 'tags'?"),
+        (GIVEN, _schema(body=DoubleType()), "column 'body' has type double, a sink accepts binary or string"),
+        (GIVEN, _schema(body=StringType(), tagss=StringType()), "does not use the column 'tagss'; did you mean 'tags'?"),
         (
             GIVEN,
             _schema(body=StringType(), keys=ArrayType(IntegerType())),
-            "column 'keys' has type array<int>, a sink takes array<string> or string",
+            "column 'keys' has type array<int>, a sink accepts array<string> or string",
         ),
         (
             GIVEN,
@@ -105,7 +105,7 @@ def test_a_wrong_option_or_column_is_named_in_one_line(given: dict[str, str], sc
 
 
 def test_an_account_is_two_options_and_its_secret_is_never_shown() -> None:
-    with pytest.raises(ConfigError, match="options accessKey and secretKey are one account") as caught:
+    with pytest.raises(ConfigError, match="options accessKey and secretKey belong together") as caught:
         write_options(GIVEN | {"secretKey": "hunter2"}, BODY)
     options = write_options(GIVEN | {"secretKey": "hunter2", "accessKey": "shop-app"}, BODY)
     assert options.credentials == Credentials("shop-app", "hunter2")

@@ -133,7 +133,7 @@ def test_the_format_is_found_in_sql_without_registration(
         (
             {"subscribe": "batch", "secretKey": "hunter2"},
             None,
-            "options accessKey and secretKey are one account: set both, or none",
+            "options accessKey and secretKey belong together: set both or neither",
         ),
         ({"subscribe": "batch"}, "body string", "column 'body' has type binary, not string: convert it after reading"),
     ],

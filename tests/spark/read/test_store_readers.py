@@ -223,7 +223,7 @@ def test_offsets_name_a_broker_or_anything(root: Path) -> None:
     assert _offsets(_read(root, startingOffsets=offsets)) == {0: list(range(5, 67)), 2: list(range(60, 66))}
     rows = _read(root, startingOffsets=offsets, brokerName="broker-a", columns=f"{PLACES},broker_name")
     assert {row["broker_name"] for row in rows} == {"broker-a"}
-    with pytest.raises(ConfigError, match="queue orders/broker-a/0, which is not among those to read"):
+    with pytest.raises(ConfigError, match="queue orders/broker-a/0, which this read does not include"):
         _read(root, startingOffsets=offsets, brokerName="broker-b")
     with pytest.raises(ConfigError, match="brokers a, b, but a store is one broker's"):
         _read(root, startingOffsets='{"orders": {"a": {"0": 1}, "b": {"0": 1}}}')
@@ -400,7 +400,7 @@ def test_committed_offsets_are_those_that_the_broker_saved(root: Path) -> None:
     ("options", "text"),
     [
         ({"subscribe": "order"}, r"no topic 'order' in the store .*/store; it has orders"),
-        ({"startingOffsets": "committed"}, "offsets 'committed' are those of a consumer group: set the option group"),
+        ({"startingOffsets": "committed"}, "'committed' means the offsets of a consumer group: set the option group"),
         ({"pullTimeout": "1s"}, "option pullTimeout is for reads through brokers; leave it out with option store"),
         ({"namesrv": "127.0.0.1:9876"}, "set one of the options namesrv .* and store"),
         ({"sql": "a >"}, "option sql: "),

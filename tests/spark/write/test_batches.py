@@ -190,16 +190,16 @@ def test_columns_with_long_offsets_are_read(large: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ({"body": None}, "row 8 of partition 3 is no message: the body is null or empty"),
+        ({"body": None}, "row 8 of partition 3 cannot be sent: the body is null or empty"),
         ({"body": b""}, "the body is null or empty"),
-        ({"body": bytes((4 << 20) + 1)}, "the body has 4194305 bytes, and a broker takes 4194304"),
+        ({"body": bytes((4 << 20) + 1)}, "the body has 4194305 bytes, and brokers accept at most 4194304"),
         ({"body": b"x", "order_key": " "}, "the order key is blank"),
-        ({"body": b"x", "tags": "a\x02b"}, "the column tags holds U+0002"),
-        ({"body": b"x", "keys": ["a b"]}, "row 8 of partition 3 is no message: a key holds ' '"),
-        ({"body": b"x", "properties": {"a\x01": "b"}}, "row 8 of partition 3 is no message: the name of a"),
-        ({"body": b"x", "properties": {"a": "\x02"}}, "row 8 of partition 3 is no message: a property holds"),
+        ({"body": b"x", "tags": "a\x02b"}, "column tags contains U+0002"),
+        ({"body": b"x", "keys": ["a b"]}, "row 8 of partition 3 cannot be sent: a key contains ' '"),
+        ({"body": b"x", "properties": {"a\x01": "b"}}, "row 8 of partition 3 cannot be sent: the name of a"),
+        ({"body": b"x", "properties": {"a": "\x02"}}, "row 8 of partition 3 cannot be sent: a property contains"),
         ({"body": b"x", "properties": {"a": "b" * 40_000}}, "its properties have more than 32767 bytes"),
-        ({"body": b"x", "flag": 1 << 31}, "row 8 of partition 3 is no message: the flag does not fit 32 bits"),
+        ({"body": b"x", "flag": 1 << 31}, "row 8 of partition 3 cannot be sent: the flag does not fit 32 bits"),
         ({"body": b"x", "delay_ms": 1, "delay_level": 1}, "more than one of delay_ms, deliver_at, delay_level"),
         ({"body": b"x", "broker_name": "broker-b", "queue_id": 0}, "'orders' has no queue 0 on broker 'broker-b'"),
     ],
@@ -212,5 +212,5 @@ def test_a_row_that_is_no_message_is_named_in_one_line(row: dict[str, Any], text
 
 
 def test_a_row_without_a_topic_is_named() -> None:
-    with pytest.raises(InvalidMessage, match="row 1 of partition 3 is no message: the column topic is null"):
+    with pytest.raises(InvalidMessage, match="row 1 of partition 3 cannot be sent: the column topic is null"):
         _parcels([{"body": b"x", "topic": "a"}, {"body": b"x", "topic": None}], topic=None)

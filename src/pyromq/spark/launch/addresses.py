@@ -1,4 +1,4 @@
-"""Where Spark is: `spark://host:port,host:port` for a standalone cluster, `sc://host:port/;key=value` for Connect."""
+"""Addresses of Spark: `spark://host:port,host:port` (standalone cluster) and `sc://host:port/;key=value` (Connect)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TIMEOUT = 5.0
 
 
 def check_reachable(address: str) -> None:
-    """Raise ConfigError if nobody listens there, where Spark would try for minutes; others' addresses are theirs."""
+    """Raise ConfigError if nothing listens at a spark:// or sc:// address; Spark itself would retry for minutes."""
     scheme, separator, rest = address.partition("://")
     if not separator or scheme not in _DEFAULT_PORTS:
         return

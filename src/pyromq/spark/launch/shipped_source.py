@@ -1,7 +1,7 @@
-"""Format "pyromq" for machines without PyroMQ: a data source that brings its package along, as bytes.
+"""Format "pyromq" for machines without PyroMQ: a data source that carries the package with it, as bytes.
 
-All of this module is pickled by value (see `ship`) and runs where nothing of the package can be imported at first. So
-it uses Python's own library, Spark's, and what it has brought. Its names must not be looked up elsewhere.
+This whole module is pickled by value (see `ship`) and runs where the package cannot be imported yet. So it uses only
+the standard library, Spark, and the archive it carries. It must not refer to names in other modules of the package.
 
     driver              planners                                executors
     ShippedSource  -->  unpack, then the real data source  -->  unpack, then the real reader or writer
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSource
 
 
 class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds modules in a zip file that is in memory."""
+    """Imports modules from a zip file in memory."""
 
     def __init__(self, archive: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(archive)) as files:
@@ -48,7 +48,7 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def unpack(archive: bytes, needed: Sequence[str]) -> None:
-    """Make the package importable in this process, once; raise ConfigError if what it needs is not installed."""
+    """Make the package importable in this process, once; raise ConfigError if a package it needs is missing."""
     if "pyromq" in sys.modules or any(type(finder).__name__ == "Importer" for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, Importer(archive))
@@ -61,7 +61,7 @@ def unpack(archive: bytes, needed: Sequence[str]) -> None:
 
 
 def rebuild(archive: bytes, needed: Sequence[str], pickled: bytes) -> Any:
-    """Return a reader or writer on the machine that it was sent to."""
+    """Rebuild a reader or writer on the machine it was sent to."""
     unpack(archive, needed)
     kind, state = cloudpickle.loads(pickled)
     real = kind.__new__(kind)
@@ -70,13 +70,13 @@ def rebuild(archive: bytes, needed: Sequence[str], pickled: bytes) -> Any:
 
 
 def rebuild_function(archive: bytes, needed: Sequence[str], pickled: bytes) -> Any:
-    """Return a function on the machine that it was sent to."""
+    """Rebuild a function on the machine it was sent to."""
     unpack(archive, needed)
     return cloudpickle.loads(pickled)
 
 
 class ShippedFunction:
-    """Calls a function; sent elsewhere, it brings the package along."""
+    """Calls a function; when pickled, it carries the package with it."""
 
     def __init__(self, archive: bytes, needed: Sequence[str], function: Callable[..., Any]) -> None:
         self._archive, self._needed, self._function = archive, needed, function
@@ -90,7 +90,7 @@ class ShippedFunction:
 
 
 class ShippedSource(DataSource):
-    """Asks the real data source, which it brings along; so do the readers and writers that it gives."""
+    """Delegates to the real data source, which it carries with it, as do the readers and writers it returns."""
 
     archive: ClassVar[bytes]
     needed: ClassVar[tuple[str, ...]]
@@ -119,7 +119,7 @@ class ShippedSource(DataSource):
         return importlib.import_module("pyromq.spark.source").PyroMQDataSource(self.options)
 
     def _carried(self, real: Any) -> Any:
-        """Let Spark's pickles of a reader or writer hold the package too."""
+        """Make the pickles of a reader or writer contain the package too."""
         kind, archive, needed = type(real), self.archive, self.needed
 
         def reduce(self: Any, protocol: object) -> Any:

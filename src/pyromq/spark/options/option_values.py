@@ -1,6 +1,6 @@
-"""Values of options, from text: each function returns one, or raises ValueError or PyroMQError saying what it expects.
+"""Option values parsed from text: each function returns a value, or raises ValueError or PyroMQError with a hint.
 
-Reads and writes share them. Spark hands keys over in lower case and values as text.
+Reads and writes share them. Spark passes keys in lower case and values as text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyromq.protocol.acl import Credentials
 from pyromq.protocol.names import check_group
 
 Parsers = Mapping[str, tuple[str, Callable[[str], object]]]
-"""Option -> field and how to read it."""
+"""Option name -> field name and parser."""
 
 ACCOUNT = ("accessKey", "secretKey")
 
@@ -27,12 +27,12 @@ MOST_OFFSETS = (1 << 63) - 1
 
 
 def known(given: Mapping[str, str], names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return options with their own names, found in `names` by those in lower case; an empty name is passed over.
+    """Return options under their proper names, which `names` maps from lower case; an empty name is ignored.
 
-    Raises for an option that is unknown.
+    Raises ConfigError for an unknown option.
     """
     found = []
-    if "provider" in given:  # CREATE TABLE without columns asks for a schema, and shows how Spark keeps a table
+    if "provider" in given:  # CREATE TABLE without columns asks for a schema and passes this
         raise ConfigError(_OF_TABLES)
     for key, text in given.items():
         name = names.get(key.lower())
@@ -51,7 +51,7 @@ def _nearest(key: str, names: Mapping[str, str]) -> str:
 
 
 def parse_all(texts: Mapping[str, str], parsers: Parsers) -> dict[str, Any]:
-    """Return the fields that these options set; raise ConfigError, which names the option, for a wrong value."""
+    """Return the fields that the options set; raise ConfigError, naming the option, for a wrong value."""
     return {field: _parse(name, texts[name], parse) for name, (field, parse) in parsers.items() if name in texts}
 
 
@@ -63,17 +63,17 @@ def _parse(name: str, text: str, parse: Callable[[str], object]) -> object:
 
 
 def credentials(texts: Mapping[str, str]) -> Credentials | None:
-    """Return the account that two of the options are, None without them; raise ConfigError if one is missing."""
+    """Return the account in the options, or None if there is none; raise ConfigError if only one key is given."""
     access_key, secret_key = (texts.get(name) for name in ACCOUNT)
     if access_key and secret_key:
         return Credentials(access_key, secret_key)
     if access_key is None and secret_key is None:
         return None
-    raise ConfigError(f"options {ACCOUNT[0]} and {ACCOUNT[1]} are one account: set both, or none")
+    raise ConfigError(f"options {ACCOUNT[0]} and {ACCOUNT[1]} belong together: set both or neither")
 
 
 def without_name_server(texts: Mapping[str, str]) -> str:
-    """Say that the option namesrv is missing, and why that may be where no option has arrived at all."""
+    """Return the error text for a missing namesrv; if there are no options at all, it explains why."""
     text = "option namesrv is missing: host:port of a name server, several separated by ';'"
     return text if texts else f"{text}; {_OF_TABLES}"
 

@@ -1,6 +1,6 @@
-"""What a read was asked for: the options of format "pyromq", checked whole before anything is connected.
+"""The options of a read with format "pyromq", all checked before anything is connected.
 
-Names are those of Spark's Kafka source where it has one. Spark hands keys over in lower case and values as text.
+Names are those of Spark's Kafka source where it has an equivalent. Spark passes keys in lower case and values as text.
 """
 
 from __future__ import annotations
@@ -26,69 +26,69 @@ from pyromq.spark.schema import DEFAULT_COLUMNS, check_columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST_PULL_BYTES = 8 << 20
-"""What a PyroMQ broker gives for one pull at most."""
+"""The most that a PyroMQ broker returns for one pull."""
 
 
 class AtTime(NamedTuple):
-    """The first message of each queue that was stored at or after this time."""
+    """The first message of each queue stored at or after this time."""
 
     timestamp_ms: int
 
 
 Position = Literal["earliest", "latest", "committed"] | AtTime | Offsets
-"""Where to begin or to end: by name, by time, or queue by queue."""
+"""Where to start or end: by name, by time, or queue by queue."""
 
 
 class ReadOptions(Struct, frozen=True, kw_only=True):
-    """The options of one read, checked; plain values, since they travel to the executors."""
+    """The checked options of one read; plain values, since they travel to the executors."""
 
     namesrv: str = ""
-    """Addresses of name servers, `host:port;host:port`; empty where files are read."""
+    """Addresses of name servers, `host:port;host:port`; empty when files are read."""
     credentials: Credentials | None = None
     """The account that signs all requests."""
     store: str = ""
-    """A store's directory, read instead of asking brokers."""
+    """A store's directory, read instead of pulling from brokers."""
     broker_name: str | None = None
-    """Whose store it is: the column broker_name, and the name in offsets."""
+    """The broker that wrote the store: the column broker_name, and the name in offsets."""
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    """A regular expression that whole topic names match, instead of topics."""
+    """A regular expression that whole topic names must match, instead of topics."""
     start: Position
     end: Position = "latest"
     max_offsets_per_trigger: int | None = None
-    """Offsets in one micro-batch at most, those of filtered messages included."""
+    """The most offsets in one micro-batch, including those of filtered messages."""
     min_offsets_per_trigger: int | None = None
-    """Offsets worth a micro-batch: fewer wait for more, but not longer than `max_trigger_delay`."""
+    """The fewest offsets that start a micro-batch; fewer wait for more, up to `max_trigger_delay`."""
     max_trigger_delay: float = 900.0
     min_partitions: int | None = None
     max_records_per_partition: int = 1_000_000
     fail_on_data_loss: bool = True
-    """Whether to stop where messages are gone that should have been read, or to warn and go on."""
+    """Whether to fail if messages to be read are gone, or to log a warning and continue."""
     fail_on_damage: bool = False
-    """Whether to stop where a store is damaged, or to skip that with a warning: failOnDataLoss, if it is given."""
+    """Whether to fail at damage in a store, or to skip it with a warning. Follows failOnDataLoss if that is set."""
     check_crc: bool = False
-    """Whether every body read from a store is compared with its checksum: half as much work again."""
+    """Whether to check the checksum of every body read from a store, at half the read's cost again."""
     group: str | None = None
-    """The consumer group whose offsets show this stream's progress; the source of `committed`."""
+    """The consumer group whose offsets show this stream's progress, and which `committed` refers to."""
     tags: str = EVERYTHING
     sql: str | None = None
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     properties_as_text: bool = False
     decompress: bool = True
     read_from: Literal["master", "slave", "suggested"] = "suggested"
-    """Which broker of a group is read: its master, a slave if there is one, or the one that it suggests itself."""
+    """Which broker of a group to read: the master, a slave if there is one, or the one that the broker suggests."""
     pull_batch_size: int = 1_000
-    """Messages asked for by one pull."""
+    """The most messages of one pull."""
     pull_timeout: float = 10.0
     retry_timeout: float = 60.0
-    """How long a task tries again, when a broker is in trouble, before it fails."""
+    """How long a task retries when a broker fails, in seconds, before the task fails."""
     batch_rows: int = 5_000
-    """Rows of one Arrow batch: from 2,000 on its fixed cost is small, above 10,000 it leaves the processor's cache."""
+    """Rows of one Arrow batch. From 2,000 up its fixed cost is small; above 10,000 it leaves the processor's cache."""
     batch_bytes: int = LARGEST_PULL_BYTES
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Check the options of a read; raise ConfigError or NotSupported, with one line that says what to do."""
+    """Check the options of a read; raise ConfigError or NotSupported with one line that says what to do."""
     texts = _known(given)
     check_way(texts)
     values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
@@ -108,7 +108,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def schema_options(given: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
-    """Return the columns that the options choose and whether properties are text; a schema needs no more."""
+    """Return the chosen columns and whether properties are text, which is all that a schema needs."""
     texts = _known(given)
     values = parse_all(texts, _SCHEMA_PARSERS)
     return values.get("columns", DEFAULT_COLUMNS), values.get("properties_as_text", False)
@@ -118,7 +118,7 @@ def _check_together(options: ReadOptions) -> None:
     if bool(options.topics) == (options.pattern is not None):
         raise ConfigError("set one of the options subscribe (topics, separated by commas) and subscribePattern")
     if "committed" in (options.start, options.end) and options.group is None:
-        raise ConfigError("offsets 'committed' are those of a consumer group: set the option group")
+        raise ConfigError("'committed' means the offsets of a consumer group: set the option group")
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise ConfigError(f"option minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
@@ -128,7 +128,7 @@ def _check_together(options: ReadOptions) -> None:
 
 
 def _known(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options under their own names; raise for one that is unknown."""
+    """Return the options under their proper names; raise ConfigError for an unknown one."""
     texts: dict[str, str] = {}
     for name, text in known(given, _NAMES):
         if name in texts:
@@ -137,11 +137,11 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
     return texts
 
 
-# --- values: each function returns one, or raises ValueError or PyroMQError saying what was expected -----------------
+# --- values: each function returns one, or raises ValueError or PyroMQError with a hint -------------------------------
 
 
 def _position(texts: Mapping[str, str], prefix: str, default: Position) -> Position:
-    """Read startingOffsets or endingOffsets; a time wins over them."""
+    """Parse startingOffsets or endingOffsets; a timestamp option takes precedence."""
     for suffix, parse in (("Timestamp", _time), ("Offsets", _offsets)):
         name = prefix + suffix
         if name in texts:
@@ -171,9 +171,9 @@ def _time(text: str) -> AtTime:
         raise ValueError(
             f"expected milliseconds since 1970 or a time such as 2026-01-31T08:00:00Z, not {text!r}"
         ) from None
-    # Where a job runs should not decide what it reads, so a time without a zone is not the local one.
+    # Where a job runs must not decide what it reads, so a time without a zone is UTC, not local time.
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    return AtTime(max(0, -(-since // timedelta(milliseconds=1))))  # rounded up: at that time, or after it
+    return AtTime(max(0, -(-since // timedelta(milliseconds=1))))  # rounded up: at or after that time
 
 
 def _topics(text: str) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def _columns(text: str) -> tuple[str, ...]:
 def _batch_bytes(text: str) -> int:
     size = int(option_values.size(text))
     if size > 1 << 30:
-        raise ValueError("an Arrow batch above 1 GB cannot be built")
+        raise ValueError("expected at most 1 GB, the largest Arrow batch that can be built")
     return size
 
 
@@ -253,7 +253,7 @@ _PARSERS: Parsers = {
     "batchRows": ("batch_rows", option_values.count),
     "batchBytes": ("batch_bytes", _batch_bytes),
 }
-"""Without starting and ending positions, which are read by two options each."""
+"""Starting and ending positions are not here: two options set each of them."""
 
 _ENDINGS = ("endingOffsets", "endingTimestamp")
 _OF_STREAMS = ("minOffsetsPerTrigger", "maxTriggerDelay")

@@ -1,4 +1,4 @@
-"""Options of reads that go straight to the files of a store, and what makes sense there."""
+"""Options of reads from the files of a store, and which other options may go with them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pyromq.spark.options import option_values
 from pyromq.spark.options.option_values import Parsers
 
 STORE = "store"
-"""What stands for the broker's name in offsets of a store whose broker nobody has named."""
+"""Stands for the broker name in offsets of a store whose broker is not named."""
 
 _OF_BROKERS = (*option_values.ACCOUNT, "readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
 
 
 def check_way(texts: Mapping[str, str]) -> None:
-    """Raise unless the options mean one way to read, through brokers or from files, and no options of the other."""
+    """Raise ConfigError unless the options choose one way to read, brokers or files, without options of the other."""
     if ("namesrv" in texts) == ("store" in texts):
         raise ConfigError(
             f"{option_values.without_name_server(texts)}; or set store, a directory"
@@ -35,7 +35,7 @@ def check_way(texts: Mapping[str, str]) -> None:
 
 
 def in_store(offsets: Offsets, broker_name: str | None) -> Offsets:
-    """Return offsets of one broker's queues as those of a store; with `broker_name` they must be of that broker."""
+    """Return offsets with the store's broker name; if `broker_name` is set, they must already have it."""
     brokers = {queue.broker_name for queue in offsets}
     if broker_name is not None:
         return offsets
@@ -45,7 +45,7 @@ def in_store(offsets: Offsets, broker_name: str | None) -> Offsets:
 
 
 def _directory(text: str) -> str:
-    """Return an absolute path: tasks run elsewhere."""
+    """Return an absolute path, because tasks run in other directories."""
     if not text:
         raise ValueError("expected the directory that holds commitlog/, or whose store/ does")
     url = urlsplit(text)

@@ -1,4 +1,4 @@
-"""What a write was asked for: the options and the columns of a sink, checked before anything is connected."""
+"""The options and columns of a write, all checked before anything is connected."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ SINK_COLUMNS: dict[str, tuple[str, ...]] = {
     "flag": _WHOLE,
     "message_id": _TEXT,
 }
-"""What a message can be made of, and the types that will do."""
+"""The columns of a sink, and the types that each accepts."""
 DELAYS = ("delay_ms", "deliver_at", "delay_level")
 _ID_TYPES = ("string", "binary", *_WHOLE)
 _KAFKA_NAMES = {"value": "body"}
 
 
 class WriteOptions(Struct, frozen=True, kw_only=True):
-    """The options of one write, checked; plain values, since they travel to the executors."""
+    """The checked options of one write; plain values, since they travel to the executors."""
 
     namesrv: str
     credentials: Credentials | None = None
     """The account that signs all requests."""
     topic: str | None = None
-    """Where all rows go; without it, the column of that name says it."""
+    """The topic of all rows; without it, the column topic decides."""
     producer_group: str = "pyromq-spark"
     order_key: str = "order_key"
-    """The column whose equal values go to one queue, in the order of the rows."""
+    """The column whose equal values go to the same queue, in row order."""
     id_column: str | None = None
-    """The column that tells messages apart, where a task that runs again may get its rows in another order."""
+    """The column that identifies a message, for frames whose row order may change when a task runs again."""
     send_timeout: float = 10.0
     retry_timeout: float = 60.0
-    """How long a task tries again, when a broker is in trouble, before it fails."""
+    """How long a task retries when a broker fails, in seconds, before the task fails."""
     in_flight: int = 64
-    """Batches that a task has under way at most."""
+    """The most batches that a task has in flight."""
     rate_per_second: int | None = None
-    """Messages a second of each task at most."""
+    """The most messages per second of each task."""
     send_again: bool = True
-    """Whether a task that Spark runs again sends its rows again, or fails: for jobs that look first what is stored."""
+    """Whether a task that Spark runs again sends its rows again or fails, for jobs that check first what is stored."""
     columns: Mapping[str, str] = {}
-    """The columns that are used: what they are for -> what the frame calls them."""
+    """The columns in use: purpose -> name in the frame."""
 
 
 def write_options(given: Mapping[str, str], schema: StructType) -> WriteOptions:
-    """Check the options and columns of a write; raise ConfigError or NotSupported, one line that says what to do."""
+    """Check the options and columns of a write; raise ConfigError or NotSupported with one line on what to do."""
     texts = dict(known(given, _NAMES))
     values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
     if "namesrv" not in values:
@@ -76,7 +76,7 @@ def write_options(given: Mapping[str, str], schema: StructType) -> WriteOptions:
 
 
 def _columns(types: Mapping[str, str], options: WriteOptions) -> dict[str, str]:
-    """Return which column serves what."""
+    """Return the column for each purpose."""
     chosen = {name: name for name in types if name in SINK_COLUMNS}
     chosen |= {ours: kafka for kafka, ours in _KAFKA_NAMES.items() if kafka in types and ours not in types}
     chosen |= _named("orderKey", options.order_key, "order_key", types)
@@ -85,16 +85,16 @@ def _columns(types: Mapping[str, str], options: WriteOptions) -> dict[str, str]:
         _check_type(name, column, types[column])
     for column in types:
         if column not in chosen.values() and column not in COLUMN_TYPES:
-            raise ConfigError(f"a sink has no use for the column {column!r}; {_hint(column)}")
+            raise ConfigError(f"a sink does not use the column {column!r}; {_hint(column)}")
     if "body" not in chosen:
-        raise ConfigError("the column body is missing: the bytes or the text of each message")
+        raise ConfigError("the column body is missing: it holds the bytes or the text of each message")
     if options.topic is None and "topic" not in chosen:
-        raise ConfigError("where to? Set the option topic, or have a column topic")
+        raise ConfigError("no topic: set the option topic, or add a column topic")
     return chosen
 
 
 def _named(option: str, column: str | None, name: str, types: Mapping[str, str]) -> dict[str, str]:
-    """Return the column that an option names; the default name need not be there."""
+    """Return the column named by an option; the default name may be missing."""
     if column is None or (column == name and column not in types):
         return {}
     if column not in types:
@@ -105,7 +105,7 @@ def _named(option: str, column: str | None, name: str, types: Mapping[str, str])
 def _check_type(name: str, column: str, kind: str) -> None:
     allowed = _ID_TYPES if name == "id" else SINK_COLUMNS[name]
     if kind not in allowed:
-        raise ConfigError(f"column {column!r} has type {kind}, a sink takes {' or '.join(allowed)}: convert it first")
+        raise ConfigError(f"column {column!r} has type {kind}, a sink accepts {' or '.join(allowed)}: convert it first")
 
 
 def _hint(column: str) -> str:
@@ -132,6 +132,6 @@ _PARSERS: Parsers = {
 }
 _NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT)} | {
     "path": "",  # save(path) and tables add it
-    "checkpointlocation": "",  # this one and the next are for Spark itself, which hands over all that it gets
+    "checkpointlocation": "",  # this and the next are for Spark, which passes on all options
     "queryname": "",
 }

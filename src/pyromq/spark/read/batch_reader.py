@@ -1,4 +1,4 @@
-"""Bounded reads: the driver fixes the ranges, the executors read them."""
+"""Batch reads: the driver fixes the offset ranges, the executors read them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Reads what lies between two positions of each queue."""
+    """Reads each queue between two positions."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._narrowing = Narrowing()
 
     def narrow_by(self, narrowing: Narrowing) -> None:
-        """Read only what is left; a filter by tags goes to the broker if that has none to apply yet."""
+        """Restrict the read; a tag filter is passed on to the broker unless the options already give it a filter."""
         self._narrowing = narrowing
         tags = None if narrowing.tags is None else as_expression(narrowing.tags)
         if tags is not None and self._options.tags == EVERYTHING and self._options.sql is None:
             self._options = replace(self._options, tags=tags)
 
     def partitions(self) -> list[InputPartition]:
-        from pyromq.spark.read.brokers.broker_queues import connect  # a read of files starts faster without
+        from pyromq.spark.read.brokers.broker_queues import connect  # late: reads of files do not need it
 
         options = self._options
         ranges = bounds(connect(options.namesrv, options.credentials), options, self._narrowing)
@@ -42,9 +42,9 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyromq.spark.read.brokers.slice_reader import read_slices
 
-        # Spark makes one partition of none when there is nothing to read.
+        # When there is nothing to read, Spark still creates one empty partition.
         return read_slices(partition.slices if isinstance(partition, Slices) else (), self._options)
 
 
 class PushingBatchReader(PushesFilters, BatchReader):
-    """The same where Spark pushes filters down: with its setting off, a reader that takes filters fails every read."""
+    """A BatchReader that accepts filters; with Spark's pushdown setting off, such a reader would fail every read."""

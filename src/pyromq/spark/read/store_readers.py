@@ -1,4 +1,4 @@
-"""Batch and streaming reads of a store's files: planned as those through brokers are, read without one."""
+"""Batch and streaming reads of a store's files: planned like reads through brokers, but read without one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StoreBatchReader(BatchReader):
-    """Reads what lies between two positions of each queue, as the files were when the read was planned."""
+    """Reads each queue between two positions, as the files were when the read was planned."""
 
     def partitions(self) -> list[InputPartition]:
         with StoreQueues(self._options.store, self._options.broker_name) as store:
@@ -33,15 +33,15 @@ class StoreBatchReader(BatchReader):
 
 
 class PushingStoreReader(PushesFilters, StoreBatchReader):
-    """The same where Spark pushes filters down."""
+    """A StoreBatchReader that accepts filters."""
 
 
 class StoreStreamReader(StreamReader):
-    """Follows what becomes visible in the files of a store, that of a running broker for example."""
+    """Follows the files of a store, for example that of a running broker."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
-        self._opened: StoreQueues | None = None  # by the instance beside the driver only: the other one is pickled
+        self._opened: StoreQueues | None = None  # only in the instance beside the driver: the other one is pickled
 
     @property
     def _source(self) -> StoreQueues:
@@ -59,6 +59,6 @@ class StoreStreamReader(StreamReader):
 def _read(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     from pyromq.spark.read.files.range_reader import read_store
 
-    if not isinstance(partition, Slices):  # Spark makes one partition of none when there is nothing to read
+    if not isinstance(partition, Slices):  # with nothing to read, Spark still creates one empty partition
         return iter(())
     return read_store(partition.slices, options, by_log=isinstance(partition, LogRange))

@@ -1,7 +1,7 @@
-"""Micro-batches: offsets for Spark's checkpoint, found at the brokers or in a store.
+"""Streaming reads in micro-batches: provides the offsets for Spark's checkpoint, from brokers or a store.
 
-One instance lives beside the driver as long as its query and is asked for offsets; Spark pickles another one into the
-tasks, which only read. The checkpoint is the truth; the offsets of the group at the brokers follow it, for people.
+One instance lives beside the driver as long as its query and provides offsets. Spark pickles another one into the
+tasks, which only read. The checkpoint is authoritative; the group's offsets at the brokers follow it, for people.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _IDLE_WAIT = 0.5
-"""Seconds a poll waits for messages: an idle stream then costs nothing, and stopping one is not held up."""
+"""Seconds that a poll waits for messages: long enough for an idle stream to cost little, short enough to stop."""
 _SHORT_WAIT = 0.1
 _ROUTE_AGE = 10.0
-"""Seconds after which new topics, queues and brokers are looked for."""
+"""Seconds between searches for new topics, queues and brokers."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics as an endless table."""
+    """Reads topics as an unbounded table."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -57,14 +57,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _source(self) -> QueueSource:
-        from pyromq.spark.read.brokers.broker_queues import connect  # a stream of files starts faster without
+        from pyromq.spark.read.brokers.broker_queues import connect  # late: streams of files do not need it
 
-        return connect(self._options.namesrv, self._options.credentials)  # not kept: this object is pickled
+        return connect(self._options.namesrv, self._options.credentials)  # not stored: this object is pickled
 
     def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
         return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
-    # --- what Spark asks for, in the order in which it does --------------------------------------------------------
+    # --- called by Spark, in this order ----------------------------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:
         queues = self._find_queues()
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def initialOffset(self) -> dict[str, Any]:
-        if self._initial is None:  # Spark asks twice, and uses the second answer
+        if self._initial is None:  # Spark asks twice and uses the second answer
             self._initial = self._find_start()
         return to_json(self._initial)
 
@@ -84,13 +84,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = from_json(start)
         is_first, self._batch_begun = not self._batch_begun, True
         if is_first and begin == self._initial:
-            # Spark records only where a batch ends, so that a crash in batch 0 would forget where it began: an empty
-            # batch 0 records it.
+            # Spark records only the end of a batch, so a crash in batch 0 would forget its start. An empty batch 0
+            # records it.
             return start
         self._show_progress(begin)
         end = self._next_end(begin)
         first = self._first_offsets(begin, end)
-        # What cannot be asked for its first message now waits for the next batch.
+        # Queues whose first offset is unknown now wait for the next batch.
         end = {queue: offset for queue, offset in end.items() if queue in first or offset == begin.get(queue)}
         if not self._is_worth_a_batch(begin | first, end):
             return start
@@ -104,11 +104,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         is_first, self._batch_begun = not self._batch_begun, True
         if is_first and self._initial is not None:
-            # Batch 0 again, after a crash in it. It was empty: see latestOffset. Today's `start` is another one.
+            # Batch 0 again, after a crash in it. It was empty (see latestOffset); the current `start` is a new one.
             return []
         begin, finish = from_json(start), from_json(end)
-        # Queues that are new begin at their first message; so do those that end before they begin, whose topic was made
-        # anew. The latter come this far only with failOnDataLoss=false.
+        # New queues begin at their first message. So do queues that end before they begin: their topic was recreated,
+        # and they get here only with failOnDataLoss=false.
         anew = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
         begin |= self._source.min_offsets(anew)
         return list(self._plan(slices(begin, finish)))
@@ -119,17 +119,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_slices(partition.slices if isinstance(partition, Slices) else (), self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: this comes a batch late and not after the last; latestOffset shows progress."""
+        """Do nothing: Spark calls this a batch late and not after the last one; latestOffset commits progress."""
 
-    # --- how the answers are found ---------------------------------------------------------------------------------
+    # --- how the answers are computed ------------------------------------------------------------------------------
 
     def _find_start(self) -> Offsets:
         if self._target is not None and self._options.start == "latest":
-            return self._target  # found a moment before; what came since is not for this run
+            return self._target  # just looked up; newer messages are not for this run
         return resolve(self._source, self._options.start, self._find_queues(), self._options.group)
 
     def _find_queues(self) -> list[MessageQueue]:
-        """Return the queues to read; once some are known, a name server in trouble is no reason to stop."""
+        """Return the queues to read; once some are known, a failing name server does not stop the stream."""
         if time.monotonic() - self._queues_found_at > _ROUTE_AGE:
             try:
                 topics = self._source.topics(self._options.topics, self._options.pattern)
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except PyroMQError as error:
                 if not (self._queues and error.retriable):
                     raise
-                logger.log(logging.DEBUG if self._without_news else logging.WARNING, "no news of the topics: %s", error)
+                logger.log(logging.DEBUG if self._without_news else logging.WARNING, "cannot look up topics: %s", error)
                 self._without_news = True
             else:
                 self._without_news = False
@@ -145,9 +145,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._queues
 
     def _next_end(self, begin: Offsets) -> Offsets:
-        """Return where the queues end now; if that is where `begin` is, wait a moment for messages.
+        """Return where the queues end now; if there is nothing new since `begin`, wait a moment for messages.
 
-        A broker that does not answer is no reason to stop either: its queues are left out, and keep their offsets.
+        A broker that does not answer does not stop the stream: its queues are left out and keep their offsets.
         """
         if self._target is not None:
             return self._target
@@ -160,22 +160,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_worth_a_batch(self, first: Offsets, end: Offsets) -> bool:
-        """Tell whether enough messages wait, or have waited long enough; a bounded run waits for none."""
+        """Return True if enough messages wait, or have waited long enough; a bounded run never waits."""
         waiting = sum(offset - first.get(queue, offset) for queue, offset in end.items())
         least = self._options.min_offsets_per_trigger
         if least is None or self._target is not None or not waiting:
             return True
         now = time.monotonic()
         if waiting < least and now - self._last_batch < self._options.max_trigger_delay:
-            time.sleep(_SHORT_WAIT)  # messages are there, so nothing else holds this poll up
+            time.sleep(_SHORT_WAIT)  # messages are there, so nothing else slows down this poll
             return False
         self._last_batch = now
         return True
 
     def _first_offsets(self, begin: Offsets, end: Offsets) -> Offsets:
-        """Return where reading can begin in the queues that have news, having checked that nothing is lost."""
+        """Return where reading begins in queues with new messages, after checking that nothing is lost."""
         news = [queue for queue, offset in end.items() if offset != begin.get(queue)]
-        # A bounded run goes to its end: where a broker does not answer now, its tasks wait for it.
+        # A bounded run must reach its end: if a broker does not answer now, the tasks wait for it.
         known = {queue: self._first[queue] for queue in news if queue in self._first}
         first = known | self._source.reachable_min_offsets(news)
         for queue in first.keys() & begin.keys():
@@ -187,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return first
 
     def _show_progress(self, processed: Offsets) -> None:
-        """Commit what is new for the group; what a broker does not take now comes again with the next poll."""
+        """Commit new progress for the group; offsets that a broker does not accept are sent again at the next poll."""
         if self._options.group is not None:
             offsets = {queue: processed[queue] for queue in self._find_queues() if queue in processed}
             news = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}

@@ -1,4 +1,4 @@
-"""Sends the parcels of one task: many at a time, those to one queue one after the other, each until it is stored."""
+"""Sends the batches of one task: many at a time, one after another per queue, each until it is stored."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ T = TypeVar("T")
 _MOST_BYTES_IN_FLIGHT = 64 << 20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _PATIENCE_FOR_ROUTES = 15.0
-"""Seconds for a topic that nobody knows: a broker that restarts takes its topics away for that long at most."""
+"""Seconds to wait for an unknown topic: while a broker restarts, its topics disappear for at most that long."""
 _BATCH_PROPERTIES = encode_properties({WAIT: "true"})
 
 
 class BatchSender:
-    """Sends for one task, while it is open; the first parcel that no broker takes ends all."""
+    """Sends for one task while it is open; the first batch that no broker accepts ends the task."""
 
     def __init__(self, options: WriteOptions, clock: Clock | None = None) -> None:
         self._options = options
@@ -70,12 +70,12 @@ class BatchSender:
         await return_instance(self._instance)
 
     async def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Return the queues that this topic's messages go to."""
+        """Return the queues that messages of a topic go to."""
         patience = min(_PATIENCE_FOR_ROUTES, self._options.retry_timeout)
         return await self._persist(lambda: self._delivery.queues(topic), patience, f"topic {topic}")
 
     async def put(self, parcels: Sequence[MessageBatch]) -> None:
-        """Have parcels sent, as there is room for them; raises what ended an earlier one."""
+        """Start sending batches as there is room; raises the error of an earlier batch."""
         for parcel in parcels:
             await self._put(parcel)
 
@@ -92,7 +92,7 @@ class BatchSender:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Return when a broker has acknowledged every parcel; raises what ended one."""
+        """Return when every batch is acknowledged; raises the error of a failed one."""
         await self._window.idle()
         if self._failure is not None:
             raise self._failure
@@ -102,7 +102,7 @@ class BatchSender:
             if parcel.queue is None:
                 await self._deliver(parcel)
             else:
-                # One after the other: a later one must not overtake one that has to be sent again.
+                # One after another: a later batch must not overtake one that is being retried.
                 async with self._lanes.setdefault(parcel.queue, asyncio.Lock()):
                     await self._deliver(parcel)
         except PyroMQError as error:
@@ -125,7 +125,7 @@ class BatchSender:
         self._note(await self._persist(attempt, self._options.retry_timeout, name))
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], patience: float, name: str) -> T:
-        """Try again until it works or patience is over; what is sent twice has the same ids."""
+        """Retry until it works or `patience` seconds have passed; messages sent twice have the same ids."""
         deadline, pause = self._clock.now() + patience, _FIRST_PAUSE
         while True:
             try:
@@ -133,8 +133,8 @@ class BatchSender:
             except PyroMQError as error:
                 if not error.retriable or self._failure is not None or self._clock.now() + pause >= deadline:
                     raise
-                if pause == _FIRST_PAUSE:  # said once: the same trouble, or its end, follows
-                    logger.warning("%s, again for %.0f s at most: %s", name, patience, error)
+                if pause == _FIRST_PAUSE:  # logged once per problem
+                    logger.warning("%s, retrying for at most %.0f s: %s", name, patience, error)
             await self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -154,4 +154,4 @@ class BatchSender:
     def _note(self, result: SendResult) -> None:
         if result.status is not SendStatus.SEND_OK and not self._warned:
             self._warned = True
-            logger.warning("broker %s stores, but says %s", result.queue.broker_name, result.status.name)
+            logger.warning("broker %s stored messages but answered %s", result.queue.broker_name, result.status.name)

@@ -1,7 +1,7 @@
-"""Parcels: rows that go to one queue together, as the body of a batch send; delayed and huge ones travel alone.
+"""Groups rows into batches for one queue each; delayed and very large messages are sent alone.
 
-A batch is written by columns too: heads, bodies and properties are joined row by row in Arrow, and since an Arrow array
-keeps its values one after the other, any run of them is a batch already.
+Batches are built by columns too: Arrow joins heads, bodies and properties row by row. An Arrow array keeps its values
+one after another, so any run of them is already the body of a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyromq.spark.arrow import Int64s, take
 from pyromq.spark.write.message_rows import MessageRows
 
 MOST_BYTES = 1 << 20
-MOST_ROWS = 250  # a broker takes milliseconds for that, in which others wait; larger ones are no faster
+MOST_ROWS = 250  # takes a broker milliseconds, while others wait; larger batches are no faster
 
 _BINARY = pa.binary()
 _ANYWHERE = -1
@@ -32,21 +32,21 @@ FindQueues = Callable[[str], Sequence[MessageQueue]]
 
 
 class MessageBatch(Struct, frozen=True):
-    """What goes in one request."""
+    """The messages of one send request."""
 
     topic: str
     queue: MessageQueue | None
-    """None for whichever is next."""
+    """None: any queue of the topic."""
     body: bytes
     count: int
     properties: str | None = None
-    """Of a message that travels alone; those of a batch are in its body."""
+    """The properties of a message sent alone; those of a batch are in its body."""
     flag: int = 0
     timed: bool = False
 
 
 def pack(rows: MessageRows, find_queues: FindQueues, most_rows: int = MOST_ROWS) -> Iterator[MessageBatch]:
-    """Yield the rows as parcels; those to one queue in their order."""
+    """Yield the rows as batches; those for one queue stay in order."""
     topics, numbers = rows.topics
     for number, topic in enumerate(topics):
         mine = np.flatnonzero(numbers == number)
@@ -58,7 +58,7 @@ def pack(rows: MessageRows, find_queues: FindQueues, most_rows: int = MOST_ROWS)
 
 
 def _places(rows: MessageRows, mine: Int64s, queues: Sequence[MessageQueue]) -> Int64s:
-    """Return to which of the queues each of these rows goes."""
+    """Return the index of the queue that each of these rows goes to."""
     places = np.full(len(mine), _ANYWHERE)
     keys = take(rows.order_keys, mine)
     if keys.null_count < len(keys):
@@ -78,7 +78,7 @@ def _named_places(rows: MessageRows, mine: Int64s, queues: Sequence[MessageQueue
         wanted = rows.queue_of(int(mine[np.argmax(codes == code)]))
         if wanted not in known:
             name = f"{queues[0].topic!r} has no queue {wanted[1]} on broker {wanted[0]!r}"
-            raise InvalidMessage(f"the topic {name}: drop the columns broker_name and queue_id, or make the queue")
+            raise InvalidMessage(f"the topic {name}: drop the columns broker_name and queue_id, or create the queue")
         places[code] = known[wanted]
     found: Int64s = places[codes]
     return found
@@ -94,7 +94,7 @@ def _pack_queue(
         at_once = mine[~delayed]
         sent = 0
         for body, count in _batches(_elements(rows, at_once), most_rows):
-            is_too_large = len(body) > MAX_MESSAGE_SIZE  # by its head and its properties: the body alone is not
+            is_too_large = len(body) > MAX_MESSAGE_SIZE  # with its head and properties; the body alone is not
             yield (
                 _alone(rows, int(at_once[sent]), topic, queue)
                 if is_too_large
@@ -109,7 +109,7 @@ def _alone(rows: MessageRows, row: int, topic: str, queue: MessageQueue | None) 
 
 
 def _elements(rows: MessageRows, mine: Int64s) -> pa.Array:
-    """Return these rows as elements of a batch (see `protocol.batch`)."""
+    """Return these rows as encoded elements of a batch (see `protocol.batch`)."""
     bodies, properties, flags = rows.bodies, rows.properties, rows.flags
     if len(mine) < len(rows):
         bodies, properties, flags = take(bodies, mine), take(properties, mine), flags[mine]
@@ -122,14 +122,14 @@ def _elements(rows: MessageRows, mine: Int64s) -> pa.Array:
 
 
 def _fixed(numbers: np.ndarray) -> pa.Array:
-    """Return the bytes of each row of a matrix as an array."""
+    """Return the bytes of each row of a matrix as a binary array."""
     width = numbers.itemsize * numbers.shape[1]
     offsets = (width * np.arange(len(numbers) + 1)).astype(np.int32)
     return pa.Array.from_buffers(_BINARY, len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(numbers)])
 
 
 def _batches(elements: pa.Array, most_rows: int) -> Iterator[tuple[bytes, int]]:
-    """Cut elements into batches; one that is larger than a batch goes by itself."""
+    """Split elements into batches; an element larger than a batch gets its own."""
     offsets = np.frombuffer(elements.buffers()[1], np.int32)[: len(elements) + 1]
     data = elements.buffers()[2]
     start = 0
@@ -144,19 +144,19 @@ _FACTOR = np.uint32(31)
 
 
 def java_hashes(texts: pa.Array) -> Int64s:
-    """Return the hash of each text; there is no null among them."""
+    """Return Java's String.hashCode of each text, which chooses the queue of an order key; no text may be null."""
     texts = texts.cast(pa.binary())
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     octets = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     hashes = _weighted_sums(octets, offsets - offsets[0])
-    if (octets > 127).any():  # not one unit of UTF-16 for each byte
+    if (octets > 127).any():  # then a byte is not one UTF-16 unit
         rows = np.unique(np.searchsorted(offsets - offsets[0], np.flatnonzero(octets > 127), side="right") - 1)
         hashes[rows] = [java_hash(texts[int(row)].as_py().decode()) for row in rows]
     return hashes
 
 
 def _weighted_sums(octets: np.ndarray[tuple[int], np.dtype[np.uint8]], bounds: np.ndarray) -> Int64s:
-    """Return the sum of octet times 31 to the power of how many follow, of each row, in 32 bits with a sign."""
+    """Return, for each row, the sum of octet * 31 ** (octets that follow), as a signed 32-bit number."""
     lengths = np.diff(bounds)
     sums = np.zeros(len(lengths), np.uint32)
     filled = np.flatnonzero(lengths)

@@ -1,4 +1,4 @@
-"""Rows of a frame -> the parts of messages, column by column; no Python object per row unless a row is refused."""
+"""Turns the rows of a frame into parts of messages, column by column, without a Python object per row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pyromq.spark.write.sink_task import SinkTask, row_ids, value_ids
 _MOST_BODY_BYTES = 32 << 20
 _ZERO_MS = pa.scalar(0, pa.int64())
 
-# A copied TRAN_MSG would make a half message, a copied DELAY a delayed one.
+# A copied TRAN_MSG would create a half message, a copied DELAY a delayed one.
 _NOT_COPIED = (
     names.RESERVED_NAMES
     | names.TIMER_NAMES
@@ -51,7 +51,7 @@ _NOT_COPIED = (
 
 
 def slices(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[pa.RecordBatch]:
-    """Cut a batch where its bodies would take too much memory: they are copied twice on their way."""
+    """Split a batch whose bodies would take too much memory; they are copied twice."""
     sizes = pc.binary_length(batch.column(options.columns["body"])).fill_null(0).to_numpy()
     numbers = np.cumsum(sizes, dtype=np.int64) // _MOST_BODY_BYTES
     edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
@@ -60,9 +60,9 @@ def slices(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[pa.RecordBa
 
 
 class MessageRows:
-    """Rows of one task, from number `first` on; raises InvalidMessage, which names the row, for one that is no message.
+    """Rows of one task, from number `first` on; raises InvalidMessage, naming the row, for an invalid one.
 
-    Properties come in the order of `Outbox`: the row's own, then what the system knows.
+    Properties are in the order of `Outbox`: the row's own, then the system's.
     """
 
     def __init__(self, batch: pa.RecordBatch, options: WriteOptions, mark: SinkTask, first: int) -> None:
@@ -79,7 +79,7 @@ class MessageRows:
 
     @cached_property
     def topics(self) -> tuple[list[str], Int64s]:
-        """The topics, and for each row the number of its own."""
+        """The distinct topics, and for each row the index of its topic."""
         if self._topic is not None:
             return [self._topic], np.zeros(self._count, np.int64)
         column = self._columns["topic"]
@@ -89,7 +89,7 @@ class MessageRows:
 
     @cached_property
     def order_keys(self) -> pa.Array:
-        """The key that decides on the queue, null where anything else does."""
+        """The key that chooses the queue, null where something else does."""
         if "order_key" in self._columns:
             keys = self._text("order_key")
             self._refuse(true(pc.equal(pc.utf8_trim_whitespace(keys), "")), "the order key is blank; null means none")
@@ -97,12 +97,12 @@ class MessageRows:
         if "properties" not in self._columns:
             return pa.nulls(self._count, pa.string())
         copied = pc.map_lookup(self._columns["properties"], names.SHARDING_KEY, "last")
-        # A queue that is given, and not one of another topic, is the closer one to what was asked for.
+        # An explicit queue of the target topic takes precedence over a copied sharding key.
         return pc.if_else(pa.array(self.has_queue), None, copied) if self.has_queue.any() else copied
 
     @cached_property
     def has_queue(self) -> NDArray[np.bool_]:
-        """Which rows name a queue of the topic that they go to."""
+        """Which rows name a queue of the topic they are sent to."""
         if not {"broker_name", "queue_id"} <= self._columns.keys():
             return np.zeros(self._count, bool)
         given = pc.and_(self._columns["broker_name"].is_valid(), self._columns["queue_id"].is_valid())
@@ -116,7 +116,7 @@ class MessageRows:
 
     @cached_property
     def queues(self) -> pa.Array:
-        """The queues that rows name, as values that can be compared."""
+        """The queues that rows name, as comparable values."""
         number = self._columns["queue_id"].cast(pa.string())
         return pc.binary_join_element_wise(self._columns["broker_name"], number, "/")
 
@@ -126,10 +126,10 @@ class MessageRows:
     def bodies(self) -> pa.Array:
         bodies = self._columns["body"].cast(BINARY)
         sizes = pc.binary_length(bodies).fill_null(0).to_numpy()
-        self._refuse(sizes == 0, "the body is null or empty, and brokers take no such message; filter such rows out")
+        self._refuse(sizes == 0, "the body is null or empty, which brokers reject; filter such rows out")
         too_large = sizes > MAX_MESSAGE_SIZE
         size = int(sizes[too_large.argmax()]) if len(sizes) else 0
-        self._refuse(too_large, f"the body has {size} bytes, and a broker takes {MAX_MESSAGE_SIZE}")
+        self._refuse(too_large, f"the body has {size} bytes, and brokers accept at most {MAX_MESSAGE_SIZE}")
         return bodies
 
     @cached_property
@@ -142,7 +142,7 @@ class MessageRows:
 
     @cached_property
     def properties(self) -> pa.Array:
-        """All properties of each row as the text that travels."""
+        """All properties of each row as the encoded text."""
         pieces = [
             self._own_properties(),
             piece(names.KEYS, self._keys()),
@@ -160,23 +160,23 @@ class MessageRows:
 
     @cached_property
     def is_delayed(self) -> NDArray[np.bool_]:
-        """Which rows are not to be delivered at once."""
+        """Which rows are delivered with a delay."""
         return reduce(np.logical_or, (~nulls(piece) for piece in self._delay_pieces), np.zeros(self._count, bool))
 
     @cached_property
     def is_timed(self) -> NDArray[np.bool_]:
-        """Which rows are delayed by more than a level: only PyroMQ's brokers can do that."""
+        """Which rows are delayed by other means than a level, which only PyroMQ brokers support."""
         level = self._level()
         return self.is_delayed if level is None else self.is_delayed & nulls(level)
 
     # --- parts of the properties -------------------------------------------------------------------------------------
 
     def _text(self, name: str) -> pa.Array | None:
-        """Return a column of text; an empty one is none."""
+        """Return a text column, with null for empty texts, or None if the column is missing."""
         if name not in self._columns:
             return None
         texts = self._columns[name]
-        self._refuse(holds(texts, names.PROPERTY_SEPARATOR), f"the column {name} holds U+0002, which ends a property")
+        self._refuse(holds(texts, names.PROPERTY_SEPARATOR), f"column {name} contains U+0002, which ends a property")
         return filled(texts)
 
     def _own_properties(self) -> pa.Array | None:
@@ -190,7 +190,7 @@ class MessageRows:
         for text in (names.NAME_VALUE_SEPARATOR, names.PROPERTY_SEPARATOR):
             self._refuse_in(maps.offsets, kept, holds(own, text), f"the name of a property holds {text!r}")
         wrong = holds(values, names.PROPERTY_SEPARATOR)
-        self._refuse_in(maps.offsets, kept, wrong, "a property holds U+0002, which ends it")
+        self._refuse_in(maps.offsets, kept, wrong, "a property contains U+0002, which ends it")
         pairs = pc.binary_join_element_wise(own.cast(BINARY), values.cast(BINARY), NAME_END)
         return join_lists(pairs, maps.offsets, kept, VALUE_END)
 
@@ -201,12 +201,12 @@ class MessageRows:
         kept = is_filled(keys.values)
         words = keys.values.filter(kept)
         for text in (" ", names.PROPERTY_SEPARATOR):
-            self._refuse_in(keys.offsets, kept, holds(words, text), f"a key holds {text!r}, which separates keys")
+            self._refuse_in(keys.offsets, kept, holds(words, text), f"a key contains {text!r}, which separates keys")
         return join_lists(words.cast(BINARY), keys.offsets, kept, pa.scalar(b" ", BINARY))
 
     @cached_property
     def _delay_pieces(self) -> list[pa.Array]:
-        """The properties that delay a row; at most one of them is not null."""
+        """The properties that delay rows; at most one of them is set in each row."""
         pieces = []
         if "delay_ms" in self._columns:
             delays = pc.max_element_wise(self._columns["delay_ms"].cast(pa.int64()), _ZERO_MS, skip_nulls=False)
@@ -235,7 +235,7 @@ class MessageRows:
     def _ids(self) -> pa.Array:
         if "id" in self._columns:
             values = self._columns["id"]
-            self._refuse(nulls(values), "the column that idColumn names is null; ids that differ by run cannot be told")
+            self._refuse(nulls(values), "the column named by idColumn is null, so its id would differ from run to run")
             return value_ids(values.cast(pa.string()) if pa.types.is_integer(values.type) else values)
         given = self._text("message_id")
         if given is not None and not given.null_count:
@@ -248,7 +248,7 @@ class MessageRows:
         return np.arange(self._first, self._first + self._count)
 
     def _refuse_in(self, bounds: pa.Array, kept: pa.Array, wrong: NDArray[np.bool_], why: str) -> None:
-        """Refuse a row for one of the values that are kept of its list."""
+        """Reject a row because of one of the kept values of its list."""
         if wrong.any():
             values = np.flatnonzero(true(kept))[wrong]
             rows = np.searchsorted(bounds.to_numpy(), values, "right") - 1
@@ -257,4 +257,4 @@ class MessageRows:
     def _refuse(self, wrong: NDArray[np.bool_], why: str) -> None:
         if wrong.any():
             row = self._first + int(wrong.argmax())
-            raise InvalidMessage(f"row {row} of partition {self._mark.partition} is no message: {why}")
+            raise InvalidMessage(f"row {row} of partition {self._mark.partition} cannot be sent: {why}")

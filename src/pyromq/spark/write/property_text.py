@@ -1,4 +1,4 @@
-"""Columns of text on their way into properties: `name 0x01 value 0x02 …`, null where a row has none."""
+"""Builds property texts from columns: `name 0x01 value 0x02 …`, null where a row has no value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUE_END = pa.scalar(PROPERTY_SEPARATOR.encode(), BINARY)
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Return a column with offsets of 32 bits: Spark can be set to send it with 64."""
+    """Return a column with 32-bit offsets; Spark can be configured to send 64-bit ones."""
     if "large" not in str(column.type):
         return column
     if pa.types.is_map(column.type):
@@ -34,34 +34,34 @@ def piece(name: str, values: pa.Array | None) -> pa.Array | None:
 
 
 def join_lists(values: pa.Array, bounds: pa.Array, kept: pa.Array, separator: pa.Scalar) -> pa.Array:
-    """Join what is left of each list; null where that is nothing."""
+    """Join the kept values of each list; null for an empty list."""
     places = np.concatenate(([0], np.cumsum(kept.to_numpy(zero_copy_only=False))))
     lists = pa.ListArray.from_arrays(places[bounds.to_numpy()].astype(np.int32), values)
     return filled(pc.binary_join(lists, separator))
 
 
 def is_filled(texts: pa.Array) -> pa.Array:
-    """Tell which texts are neither null nor empty."""
+    """Return which texts are neither null nor empty."""
     return pc.greater(pc.binary_length(texts), 0).fill_null(False)
 
 
 def filled(texts: pa.Array) -> pa.Array:
-    """Return the texts with null for an empty one."""
+    """Return the texts with null in place of empty ones."""
     kept = is_filled(texts)
     return texts if pc.all(kept).as_py() else pc.if_else(kept, texts, None)
 
 
 def holds(texts: pa.Array, text: str) -> NDArray[np.bool_]:
-    """Tell which texts have this one in them."""
+    """Return which texts contain the given one."""
     return true(pc.match_substring(texts, text).fill_null(False))
 
 
 def nulls(array: pa.Array) -> NDArray[np.bool_]:
-    """Tell which values are null."""
+    """Return which values are null."""
     return true(array.is_null())
 
 
 def true(array: pa.Array) -> NDArray[np.bool_]:
-    """Return an array of truth values; null is false."""
+    """Return booleans as a numpy array; null is False."""
     flags: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
     return flags

@@ -1,10 +1,12 @@
-"""Marks of a sink: a task that runs again sends the same messages under the same ids, so that they can be told.
+"""The identity of a sink's task, and message ids made from it.
 
-    PYROMQ_BATCH  who wrote it: the query (or a random id for one batch write), the micro-batch and the partition
+A task that Spark runs again sends the same messages under the same ids, so that readers can drop the second copies.
+
+    PYROMQ_BATCH  the writer: the query (or a random id for one batch write), the micro-batch and the partition
     PYROMQ_ROW    the row's number in that partition
     UNIQ_KEY      hash of PYROMQ_BATCH (8) | row (2) | time (4), always 0 | row (2)
 
-The time in the middle is where clients read an id's age from: 0 makes them search from the month's beginning.
+Clients read an id's age from the time in the middle. With 0 they search from the beginning of the month.
 """
 
 from __future__ import annotations
@@ -26,33 +28,33 @@ _MOST_ROWS = 1 << 32
 
 
 class SinkTask(NamedTuple):
-    """What the messages of one task have in common."""
+    """One task of a sink: what its messages have in common."""
 
     batch: str
     partition: int
     attempt: int = 0
-    """How often Spark has begun the task before."""
+    """How many times Spark has started the task before."""
 
 
 def new_job() -> str:
-    """Return a name for one batch write."""
+    """Return a new name for one batch write."""
     return uuid4().hex
 
 
 def current_task(job: str | None) -> SinkTask:
-    """Return the mark of the task that this code runs in; without a job's name, a stream's: the same on each replay."""
+    """Return the task this code runs in; without a job name it is a stream's, the same at every replay."""
     context = TaskContext.get()
     partition, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
     number = context.getLocalProperty("streaming.sql.batchId") if context else None
     if job is None and query is not None and number is not None:
         return SinkTask(f"{query}-{number}-{partition}", partition, attempt)
-    # Ids that do not repeat can only fail to be told; the same ones for other rows would lose messages.
+    # Ids that do not repeat only leave duplicates in. Repeating ids for different rows would lose messages.
     return SinkTask(f"{job or new_job()}-0-{partition}", partition, attempt)
 
 
 def row_ids(mark: SinkTask, rows: Int64s) -> pa.Array:
-    """Return the id of each row of a task."""
+    """Return the message id of each row of a task."""
     if len(rows) and rows[-1] >= _MOST_ROWS:
         raise InvalidMessage(f"a partition has more than {_MOST_ROWS} rows: repartition the frame")
     octets = np.zeros((len(rows), _ID_LENGTH), np.uint8)
@@ -63,7 +65,7 @@ def row_ids(mark: SinkTask, rows: Int64s) -> pa.Array:
 
 
 def value_ids(values: pa.Array) -> pa.Array:
-    """Return ids that depend on nothing but the values (text or bytes): they survive rows in another order."""
+    """Return ids that depend only on the values (text or bytes), so the order of rows does not matter."""
     digests = [blake2b(value, digest_size=12).digest() for value in values.cast(pa.binary()).to_pylist()]
     hashed = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 12)
     octets = np.zeros((len(hashed), _ID_LENGTH), np.uint8)

@@ -1,7 +1,7 @@
-"""Sinks: the executors send their rows, each task until all of them are acknowledged; the driver only counts.
+"""Sinks: each task sends its rows and waits until all are acknowledged; the driver only counts.
 
-At least once: a task that fails is run again from its first row, and what it had sent stays. It sends the same ids
-then (see `marks`), by which `dedupe` and consumers tell.
+Delivery is at least once: a failed task runs again from its first row, and what it had sent stays. Its messages have
+the same ids then (see `sink_task`), so `dedupe` and consumers can drop the second copies.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PARCELS_A_SECOND = 10
-_HANDED_OVER = 16  # parcels at a time: to wake the other thread takes longer than to send a message
+_HANDED_OVER = 16  # batches at a time: waking the other thread takes longer than sending a message
 
 
 @dataclass(frozen=True)
 class TaskCommit(WriterCommitMessage):
-    """What one task has sent."""
+    """What one task has sent, reported to the driver."""
 
     batch: str
     rows: int
@@ -47,7 +47,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._job = new_job()  # made once, on the driver: the same for all tasks and their retries
+        self._job = new_job()  # created once, on the driver: the same for all tasks and their retries
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_rows(iterator, self._options, current_task(self._job))
@@ -83,14 +83,14 @@ def _log_commit(messages: Sequence[WriterCommitMessage | None]) -> None:
 def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
     failed = sum(message is None for message in messages)
     logger.info(
-        "failed tasks=%d of %d; what they sent stays, and comes again under the same ids", failed, len(messages)
+        "failed tasks=%d of %d; what they sent stays, and is sent again with the same ids", failed, len(messages)
     )
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, mark: SinkTask) -> TaskCommit:
-    """Send the rows of one task and return when every one of them is acknowledged."""
+    """Send the rows of one task; return when all of them are acknowledged."""
     if mark.attempt and not options.send_again:
-        raise TaskRepeated(f"partition {mark.partition} was begun before and failed: the log of its executor says why")
+        raise TaskRepeated(f"partition {mark.partition} was started before and failed: see the log of its executor")
     freeze()
     portal = Portal.shared()
     sender = portal.call(BatchSender(options).__aenter__())
@@ -105,7 +105,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, mark: S
 
 
 class TaskWriter:
-    """The rows of one partition, on their way."""
+    """Sends the rows of one partition."""
 
     def __init__(self, portal: Portal, sender: BatchSender, options: WriteOptions, mark: SinkTask) -> None:
         self.rows = 0
@@ -118,7 +118,7 @@ class TaskWriter:
         self._most_rows = MOST_ROWS if rate is None else max(1, min(MOST_ROWS, rate // _PARCELS_A_SECOND))
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Hand over a batch; returns when there is room for the next one."""
+        """Send an Arrow batch; returns when there is room for the next one."""
         for part in slices(batch, self._options):
             rows = MessageRows(part, self._options, self._mark, self.rows)
             parcels = pack(rows, self._find_queues, self._most_rows)
@@ -127,7 +127,7 @@ class TaskWriter:
             self.rows += len(rows)
 
     def _find_queues(self, topic: str) -> Sequence[MessageQueue]:
-        # Asked once in a task: a queue more in the middle would tear a key's messages apart.
+        # Looked up once per task: an additional queue halfway would split a key's messages.
         if topic not in self._queues:
             _check_topic(topic)
             self._queues[topic] = self._portal.call(self._sender.queues(topic))
@@ -140,4 +140,4 @@ def _check_topic(topic: str) -> None:
     except LocalProtocolError as error:
         raise InvalidMessage(str(error)) from None
     if topic in NO_SEND_TOPICS or topic.startswith(RETRY_PREFIX):
-        raise InvalidMessage(f"the topic {topic} is the broker's own: choose another one, by the option topic")
+        raise InvalidMessage(f"topic {topic} is internal to the broker: choose another one with the option topic")

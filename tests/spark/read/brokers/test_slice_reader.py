@@ -73,7 +73,7 @@ def test_trouble_that_passes_is_not_noticed(
     with caplog.at_level(logging.WARNING):
         assert _read(replace(options, retry_timeout=30)) == list(range(10))
     assert len(broker.pulls) == 3
-    assert "queue orders/fake/0, offset 0, again: " in caplog.text
+    assert "queue orders/fake/0, offset 0, retrying: " in caplog.text
 
 
 def test_trouble_that_stays_ends_the_task(options: ReadOptions, broker: FakeBroker) -> None:
@@ -157,7 +157,7 @@ def test_an_answer_cut_short_is_refused(options: ReadOptions, broker: FakeBroker
 
 def test_an_offset_that_comes_twice_is_refused(options: ReadOptions, broker: FakeBroker) -> None:
     broker.answers.append(broker.record(0) * 2)
-    with pytest.raises(CorruptRecord, match="offset 0 came after a later one"):
+    with pytest.raises(CorruptRecord, match="offset 0 came after a later offset"):
         _read(options)
 
 

@@ -1,8 +1,7 @@
 """A plain blocking connection to a broker, for the large answers that executors read.
 
-A task has nothing else to do than to wait for its next answer, so there is no loop and no thread here: the kernel
-copies an answer into a buffer that the next one uses again, and columns are cut out of that buffer. While a task
-decodes one answer the next is on its way.
+A task only waits for its next answer, so this needs no event loop and no thread. The kernel copies each answer into one
+reused buffer, and columns are cut out of that buffer. While a task decodes one answer, the next is on its way.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _idle: dict[tuple[int, str, Credentials | None], BrokerConnection] = {}
 
 
 def take_connection(address: str, timeout: float, credentials: Credentials | None = None) -> BrokerConnection:
-    """Return a connection to a broker that nobody uses, a new one if none is left; whoever is done gives it back."""
-    line = _idle.pop((os.getpid(), address, credentials), None)  # a forked process must not use its parent's
+    """Return an idle connection to a broker, or a new one; the caller returns it with `give_back`."""
+    line = _idle.pop((os.getpid(), address, credentials), None)  # a forked process must not use its parent's connection
     if line is None or not line.is_usable():
         line = BrokerConnection(address, timeout, credentials)
     line.set_timeout(timeout)
@@ -33,7 +32,7 @@ def take_connection(address: str, timeout: float, credentials: Credentials | Non
 
 
 def give_back(line: BrokerConnection) -> None:
-    """Keep a connection for this process's next task, unless an answer is still due on it."""
+    """Keep a connection for this process's next task, or close it if an answer is still due."""
     if line.is_idle:
         _idle[os.getpid(), line.address, line.credentials] = line
     else:
@@ -41,7 +40,7 @@ def give_back(line: BrokerConnection) -> None:
 
 
 class BrokerConnection:
-    """One socket; answers come in the order of the requests."""
+    """One socket; answers arrive in the order of the requests."""
 
     def __init__(self, address: str, timeout: float, credentials: Credentials | None = None) -> None:
         self.address = address
@@ -63,7 +62,7 @@ class BrokerConnection:
         return self._due == 0
 
     def is_usable(self) -> bool:
-        """Tell whether the broker still holds the other end."""
+        """Return True if the broker has not closed the connection."""
         try:
             self._socket.settimeout(0)
             self._socket.recv(1, socket.MSG_PEEK)
@@ -71,15 +70,15 @@ class BrokerConnection:
             return True
         except OSError:
             return False
-        return False  # nothing is due: it has closed, or says nonsense
+        return False  # nothing is due: the broker has closed it or sends nonsense
 
     def set_timeout(self, timeout: float) -> None:
-        """Set how long a silence may last."""
+        """Set how long to wait for data before giving up."""
         self._timeout = timeout
         self._socket.settimeout(timeout)
 
     def close(self) -> None:
-        """Close the socket; an answer that is on its way is lost."""
+        """Close the socket; an answer still on its way is lost."""
         self._socket.close()
 
     def send(self, command: RemotingCommand) -> None:
@@ -93,7 +92,7 @@ class BrokerConnection:
         self._due += 1
 
     def receive(self) -> tuple[RemotingCommand, memoryview]:
-        """Return the next answer and its body, which is good until the next call; raises RemotingError."""
+        """Return the next answer and its body, which is valid until the next call; raises RemotingError."""
         try:
             length, word = _PREFIX.unpack(self._read(_PREFIX.size))
             header_length = word & _HEADER_LENGTH_MASK

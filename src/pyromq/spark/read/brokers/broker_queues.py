@@ -1,4 +1,4 @@
-"""Questions to the brokers of a cluster, from Spark's processes, which have no event loop of their own."""
+"""Topics, queues and offsets as the brokers report them, for Spark's processes, which have no event loop."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ logger = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT = 1.0
 _MOST_POLLS = 64
-"""Queues watched at once while a stream is idle; news of others are seen when the wait is over."""
+"""Queues watched at once while a stream is idle; messages in other queues are seen when the wait ends."""
 
 Answers = dict[MessageQueue, int | PyroMQError]
 
 
 class Pull(NamedTuple):
-    """What to pull, and how much."""
+    """One pull: which queue, from where, and how much."""
 
     queue: MessageQueue
     offset: int
     broker_id: int = MASTER_ID
-    """Which broker of the group to ask: another one is asked if this one is gone."""
+    """Which broker of the group to ask; if it is gone, another one is asked."""
     group: str | None = None
     expression: str = EVERYTHING
     expression_type: str = TAG
     max_count: int = 1
     max_bytes: int | None = None
-    """The broker's own limit if it is one of ours; others stop at 32 messages or 256 KiB."""
+    """Size limit, for PyroMQ brokers only; other brokers stop at 32 messages or 256 KiB."""
     wait_ms: int = 0
     timeout: float = 10.0
 
     def header(self) -> PullMessageRequestHeader:
-        """Return the request: with its own subscription, so that no heartbeat must have announced one."""
+        """Return the request header. It carries its own subscription, so no heartbeat is needed first."""
         return PullMessageRequestHeader(
             consumer_group=self.group or TOOLS_CONSUMER_GROUP,
             topic=self.queue.topic,
@@ -74,15 +74,15 @@ _connected: dict[tuple[int, str, Credentials | None], BrokerQueues] = {}
 
 
 def connect(namesrv: str, credentials: Credentials | None = None) -> BrokerQueues:
-    """Return this process's connections to a cluster: workers serve many tasks, so they are kept."""
-    key = os.getpid(), namesrv, credentials  # a forked process must not use its parent's
+    """Return this process's connections to a cluster; they are kept because a worker serves many tasks."""
+    key = os.getpid(), namesrv, credentials  # a forked process must not use its parent's connection
     if key not in _connected:
         _connected[key] = BrokerQueues(namesrv, credentials)
     return _connected[key]
 
 
 class BrokerQueues:
-    """The brokers behind some name servers; every call raises PyroMQError where it gets no answer."""
+    """The queues of a cluster, as its brokers report them; every call raises PyroMQError if it gets no answer."""
 
     def __init__(self, namesrv: str, credentials: Credentials | None = None) -> None:
         self._portal = Portal.shared()
@@ -96,7 +96,7 @@ class BrokerQueues:
     # --- topics and queues -------------------------------------------------------------------------------------------
 
     def topics(self, names: Sequence[str], pattern: str | None) -> list[str]:
-        """Return the topics named, or those that match a pattern, without RocketMQ's own.
+        """Return the named topics, or those that match a pattern, without RocketMQ's own.
 
         Retry and dead-letter topics match only a pattern that itself begins with %.
         """
@@ -104,7 +104,7 @@ class BrokerQueues:
 
     async def _matching(self, pattern: str) -> list[str]:
         names, cluster = await asyncio.gather(self._api.topic_list(), self._api.cluster_info())
-        # Each cluster and broker has a topic of its own name, and a cluster one for replies.
+        # Each cluster and broker has a topic of its own name, and each cluster a topic for replies.
         own = {*cluster.cluster_addr_table, *cluster.broker_addr_table}
         return [
             name
@@ -115,14 +115,14 @@ class BrokerQueues:
         ]
 
     def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
-        """Return the queues of these topics as the name servers have them now; raise NoRoute for one without any."""
+        """Return the queues of the topics as the name servers know them now; raise NoRoute for a topic without any."""
         return self._portal.call(self._find_queues(list(topics)))
 
     async def _find_queues(self, topics: Sequence[str]) -> list[MessageQueue]:
         found = await asyncio.gather(*map(self._queues_of, topics))
         closed = [topic for topic, queues in zip(topics, found, strict=True) if not queues]
-        if closed:  # dead letters of an old broker, for example
-            text = f"no queue of the topic {closed[0]!r} may be read: give it the permission 6 at its brokers"
+        if closed:  # for example the dead letters of an old broker
+            text = f"topic {closed[0]!r} has no readable queue: set its permission to 6 on its brokers"
             if len(closed) == len(topics):
                 raise NoRoute(text)
             logger.warning("%s", text)
@@ -135,13 +135,13 @@ class BrokerQueues:
             raise NoRoute(f"{error}: {await self._explain(topic)}") from None
 
     def refresh(self, topic: str) -> None:
-        """Look where a topic's brokers are now: one of them is in trouble."""
+        """Look up a topic's brokers again, because one of them fails."""
         self._portal.call(self._routes.refresh(topic))
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the first offset of each queue that is still there."""
+        """Return the first offset still available in each queue."""
         return _certain(self._ask(queues, self._min_offset))
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
@@ -149,11 +149,11 @@ class BrokerQueues:
         return _certain(self._ask(queues, self._max_offset))
 
     def reachable_min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the first offset of the queues whose broker answers; warn of the others, raise AccessDenied."""
+        """Return the first offset of each queue whose broker answers; log the others; raise AccessDenied."""
         return self._reachable(self._ask(queues, self._min_offset))
 
     def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the next offset of the queues whose broker answers; warn of the others, raise AccessDenied."""
+        """Return the next offset of each queue whose broker answers; log the others; raise AccessDenied."""
         return self._reachable(self._ask(queues, self._max_offset))
 
     def _min_offset(self, address: str, queue: MessageQueue) -> Awaitable[int]:
@@ -168,9 +168,9 @@ class BrokerQueues:
                 raise answer
             if isinstance(answer, int):
                 self._out_of_reach.discard(queue)
-            elif queue not in self._out_of_reach:  # said once, not twice a second
+            elif queue not in self._out_of_reach:  # logged once, not twice a second
                 self._out_of_reach.add(queue)
-                logger.warning("queue %s is out of reach: %s", queue_name(queue), answer)
+                logger.warning("queue %s is unreachable: %s", queue_name(queue), answer)
         return {queue: answer for queue, answer in answers.items() if isinstance(answer, int)}
 
     def offsets_since(self, queues: Iterable[MessageQueue], timestamp_ms: int, group: str | None) -> Offsets:
@@ -183,7 +183,7 @@ class BrokerQueues:
         return _certain(self._ask(queues, search))
 
     def committed_offsets(self, queues: Iterable[MessageQueue], group: str) -> Offsets:
-        """Return what the group has committed; queues of which it has committed nothing are left out."""
+        """Return the offsets that the group has committed; queues without one are left out."""
 
         async def committed(at: str, queue: MessageQueue) -> int:
             offset = await self._api.query_offset(at, group, queue.topic, queue.queue_id)
@@ -192,7 +192,7 @@ class BrokerQueues:
         return {queue: offset for queue, offset in _certain(self._ask(queues, committed)).items() if offset >= 0}
 
     def commit(self, offsets: Offsets, group: str) -> Offsets:
-        """Show a group's progress at the brokers; return what they have taken, and warn of the others."""
+        """Commit a group's progress at the brokers; return the offsets they accepted and log the others."""
 
         async def commit(at: str, queue: MessageQueue) -> int:
             offset = offsets[queue]
@@ -202,7 +202,7 @@ class BrokerQueues:
         return self._reachable(self._ask(offsets, commit))
 
     def _ask(self, queues: Iterable[MessageQueue], question: Callable[[str, MessageQueue], Awaitable[int]]) -> Answers:
-        """Ask the master of each queue, all at once: a slave may be behind."""
+        """Ask the master of each queue, all concurrently; a slave may be behind."""
 
         async def ask_one(queue: MessageQueue) -> int | PyroMQError:
             try:
@@ -227,11 +227,11 @@ class BrokerQueues:
         return await self._api.pull(reader.address, pull.header(), timeout=pull.timeout)
 
     def address(self, queue: MessageQueue, broker_id: int) -> str:
-        """Return where a queue is read: that broker of its group, or another one if this one is gone."""
+        """Return the address to read a queue from: that broker's, or another one's of its group if it is gone."""
         return self._portal.call(self._routes.find_reader(queue, broker_id)).address
 
     def wait_for_message(self, positions: Offsets, group: str | None, timeout: float) -> None:
-        """Return as soon as a message arrives at one of these positions, after `timeout` seconds at the latest."""
+        """Return as soon as a message arrives at one of the positions, or after `timeout` seconds."""
         watched = random.sample(sorted(positions), min(len(positions), _MOST_POLLS))
         pulls = [
             Pull(queue, positions[queue], group=group, max_count=1, wait_ms=int(timeout * 1000), timeout=timeout + 1)
@@ -248,7 +248,7 @@ class BrokerQueues:
         await asyncio.gather(*pending, return_exceptions=True)
 
     async def _arrival(self, pull: Pull) -> None:
-        """Return when a message is there; a broker that fails, or has waited long enough, has nothing to say."""
+        """Return when a message has arrived; wait for ever if the broker fails or its long poll times out."""
         try:
             if (await self._pull(pull)).status is not PullStatus.NO_NEW_MESSAGE:
                 return
@@ -258,7 +258,7 @@ class BrokerQueues:
 
 
 def _certain(answers: Answers) -> Offsets:
-    """Return the answers, all of them; raise the first error there is."""
+    """Return the answers; raise the first error among them."""
     offsets = {}
     for queue, answer in answers.items():
         if isinstance(answer, PyroMQError):

@@ -1,4 +1,4 @@
-"""Pulls one range of a queue, through whatever trouble its broker has, for a bounded time."""
+"""Pulls one range of a queue, retrying for a bounded time while its broker fails."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _PATIENCE_AT_THE_END = 5.0
-"""Seconds for a queue that ends too early: a broker that has just started, or a slave, may still be catching up."""
+"""Seconds to wait for a queue that ends too early: a slave or a restarted broker may still be catching up."""
 
 
 _SLAVE_ID = 1
 
 
 def first_broker(options: ReadOptions) -> int:
-    """Return which broker of a group to ask first; where it is missing, another one is asked."""
+    """Return which broker of a group to ask first; if it is missing, another one is asked."""
     return _SLAVE_ID if options.read_from == "slave" else MASTER_ID
 
 
@@ -40,9 +40,9 @@ class Puller:
         self._broker_id = first_broker(options)
 
     def bodies(self) -> Iterator[bytes]:
-        """Yield stored records; the last ones may lie beyond the range if the broker filters.
+        """Yield stored records; if the broker filters, the last ones may lie beyond the range.
 
-        Raises OffsetOutOfRange where the queue does not reach, unless the options say to go on without.
+        Raises OffsetOutOfRange if the queue ends before the range, unless the options allow it.
         """
         while self._position < self._stop:
             answer = self._answer()
@@ -63,7 +63,7 @@ class Puller:
             self._broker_id = answer.suggested_broker_id
 
     def _answer(self) -> PullAnswer:
-        """Pull until the broker has an answer that leads on; the last one when patience is over."""
+        """Pull until an answer makes progress; return the last answer when the time is up."""
         started, pause = time.monotonic(), _FIRST_PAUSE
         while True:
             waited = time.monotonic() - started
@@ -78,7 +78,7 @@ class Puller:
                 if answer.max_offset > self._position or waited >= patience:
                     return answer
                 trouble = f"it ends at {answer.max_offset}"
-            logger.warning("queue %s, offset %d, again: %s", queue_name(self._queue), self._position, trouble)
+            logger.warning("queue %s, offset %d, retrying: %s", queue_name(self._queue), self._position, trouble)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             self._look_for_brokers()
@@ -97,7 +97,7 @@ class Puller:
         )
 
     def _look_for_brokers(self) -> None:
-        """Ask where the broker is now: it may have moved, or a slave may be all that is left."""
+        """Look up the brokers again: one may have moved, or only a slave may be left."""
         self._broker_id = first_broker(self._options)
         try:
             self._brokers.refresh(self._queue.topic)

@@ -1,7 +1,7 @@
-"""Ranges of several queues of one broker's topic -> records in the order of its log, by large pulls for all of them.
+"""Reads ranges of several queues of one topic and broker together, by large pulls, in the order of the broker's log.
 
-Only a PyroMQ broker answers such a pull, and only where nothing is out of the ordinary. In all other cases the rest is
-read queue by queue, which knows what to do about lost messages, damage, brokers in trouble and other brokers.
+Only a PyroMQ broker answers such a pull, and only in the normal case. Otherwise the rest is read queue by queue, which
+handles lost messages, damage, failing brokers and other brokers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pyromq.spark.read.decode.records import Records
 logger = logging.getLogger(__name__)
 
 MOST_QUEUES = 256
-"""What a broker takes in one pull."""
+"""The most queues that a broker accepts in one pull."""
 _SIZE = np.dtype(">i4")
 
 
 class QueuesReader:
-    """Reads ranges together; `rest` is what it has not read."""
+    """Reads ranges together; `rest` is what it has not read yet."""
 
     def __init__(self, brokers: BrokerQueues, parts: Sequence[QueueSlice], options: ReadOptions) -> None:
         self._brokers = brokers
@@ -45,23 +45,23 @@ class QueuesReader:
 
     @property
     def rest(self) -> list[QueueSlice]:
-        """What has not been read."""
+        """The ranges not read yet."""
         return [part for part in self._parts if part.start < part.stop]
 
     def records(self) -> Iterator[Records]:
-        """Yield records, good until the next ones are asked for; end early where only plain pulls can go on."""
+        """Yield records, valid until the next ones are requested; stop early if only plain pulls can continue."""
         if self._options.sql is not None or not self.rest:
             return
         try:
             address = self._brokers.address(self.rest[0].queue, self._broker_id)
             line = take_connection(address, self._options.pull_timeout, self._options.credentials)
         except PyroMQError as error:
-            logger.debug("no connection of its own: %s", error)
+            logger.debug("cannot read queues together: %s", error)
             return
         try:
             yield from self._pull_all(line)
         except RemotingError as error:
-            logger.warning("topic %s, queue by queue from here: %s", self._parts[0].queue.topic, error)
+            logger.warning("topic %s, continuing queue by queue: %s", self._parts[0].queue.topic, error)
         finally:
             give_back(line)
 
@@ -77,11 +77,11 @@ class QueuesReader:
             yield records
 
     def _ask_on(self, line: BrokerConnection) -> bool:
-        """Ask for more: the broker works on it while this answer is decoded, which no broken line may cost."""
+        """Request more, so that the broker works while this answer is decoded; a broken connection must not lose it."""
         try:
             line.send(self._request())
         except RemotingError as error:
-            logger.warning("topic %s, queue by queue from here: %s", self._parts[0].queue.topic, error)
+            logger.warning("topic %s, continuing queue by queue: %s", self._parts[0].queue.topic, error)
             return False
         return True
 
@@ -97,7 +97,7 @@ class QueuesReader:
         return request(RequestCode.PULL_QUEUES, header)
 
     def _take(self, answer: RemotingCommand, body: memoryview) -> Records | None:
-        """Return the records of an answer, and move on behind them; None if it is no plain one."""
+        """Return the records of an answer and advance past them; None if only plain pulls can continue."""
         if answer.code != ResponseCode.SUCCESS:
             logger.debug("queue by queue: %s %s", answer.code, answer.remark)
             return None
@@ -105,18 +105,18 @@ class QueuesReader:
         firsts, nexts = (_offsets(text) for text in (header.min_offsets, header.next_offsets))
         asked = self.rest
         if any(part.start < first for part, first in zip(asked, firsts, strict=True)):
-            return None  # lost to retention
+            return None  # messages are lost to retention
         records = _records(body, header.count)
         taken = [part._replace(stop=stop) for part, stop in zip(asked, nexts, strict=True)]
         self._check(records, taken)
-        # Plain pulls follow a broker that suggests another one.
+        # If the broker suggests another one, plain pulls follow it.
         self._may_go_on = self._options.read_from != "suggested" or header.suggest_which_broker_id == self._broker_id
         moved = {part.queue: part.stop for part in taken}
         self._parts = [part._replace(start=moved.get(part.queue, part.start)) for part in self._parts]
         return self._wanted(records)
 
     def _check(self, records: Records, taken: Sequence[QueueSlice]) -> None:
-        """Check that an answer has what it says: without a filter, every offset of each queue, in order."""
+        """Check that an answer holds what it claims: without a filter, every offset of each queue, in order."""
         if self._tags:
             return
         found = records.queue_offsets[np.argsort(records.queue_ids, kind="stable")]
@@ -124,10 +124,10 @@ class QueuesReader:
         expected = np.concatenate([np.arange(part.start, part.stop) for part in by_id])
         if not np.array_equal(found, expected):
             topic = taken[0].queue.topic
-            raise CorruptRecord(f"topic {topic}: an answer of its broker has other offsets than it says")
+            raise CorruptRecord(f"topic {topic}: the broker's answer does not hold the offsets it claims")
 
     def _wanted(self, records: Records) -> Records:
-        """Drop other tags with the same hash, which the broker lets through."""
+        """Drop other tags with the same hash, which the broker's filter lets through."""
         if not self._tags or not len(records):
             return records
         wanted = Columns(records).tagged(self._tags)
@@ -144,5 +144,5 @@ def _records(body: memoryview, count: int) -> Records:
         raise CorruptRecord(f"an answer of {len(body)} bytes cannot hold {count} messages")
     sizes = np.frombuffer(body, _SIZE, count, size).astype(np.int64) if count else np.empty(0, np.int64)
     if int(sizes.sum()) != size:
-        raise CorruptRecord(f"damaged answer: {int(sizes.sum())} bytes of messages announced, {size} came")
+        raise CorruptRecord(f"damaged answer: {int(sizes.sum())} bytes of messages announced, {size} received")
     return Records(body, np.cumsum(sizes) - sizes)

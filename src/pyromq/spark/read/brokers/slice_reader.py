@@ -1,4 +1,4 @@
-"""Ranges of queues -> Arrow batches, on an executor, with the check that nothing is missing."""
+"""Turns ranges of queues into Arrow batches, on an executor, and checks that no message is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyromq.spark.read.plan.positions import lost
 
 
 def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Read ranges one after the other; raise OffsetOutOfRange where messages are gone, unless the options allow it."""
+    """Read ranges one after another; raise OffsetOutOfRange if messages are gone, unless the options allow it."""
     freeze()
     brokers = connect(options.namesrv, options.credentials)
     for parts in _of_one_broker(slices):
@@ -35,7 +35,7 @@ def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[
 
 
 def _of_one_broker(slices: Sequence[QueueSlice]) -> list[list[QueueSlice]]:
-    """Return the ranges by topic and broker: a queue once in each list, and no more of them than one pull takes."""
+    """Group the ranges by topic and broker: each queue once per list, and no more queues than one pull takes."""
     groups: dict[tuple[str, str, int, int], list[QueueSlice]] = {}
     seen: Counter[MessageQueue] = Counter()
     for number, part in enumerate(slices):
@@ -65,7 +65,7 @@ class SliceReader:
         self._reached = part.start
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the range as Arrow batches of about the size that the options ask for."""
+        """Yield the range as Arrow batches of about the size set in the options."""
         bodies: list[bytes] = []
         starts: list[int] = []
         size = 0
@@ -88,17 +88,17 @@ class SliceReader:
         yield from record_batches(records, self._part.queue.broker_name, self._options)
 
     def _wanted(self, records: Records) -> Records:
-        """Drop what the broker's filter let through: messages past the end, and other tags with the same hash."""
+        """Drop what the broker's filter lets through: messages past the end, and other tags with the same hash."""
         wanted = records.queue_offsets < self._part.stop
-        if self._tags:  # with SQL too: a broker takes one expression
+        if self._tags:  # also when SQL is set: a broker takes only one expression
             wanted &= Columns(records).tagged(self._tags)
         return records if wanted.all() else records.select(wanted)
 
     def _check_gaps(self, offsets: Int64s) -> None:
-        """Without a filter offsets come one by one: where one is missing, a message is."""
+        """Check that offsets rise; without a filter they must be consecutive, so a gap is a missing message."""
         steps = np.diff(offsets, prepend=self._reached - 1)
         if (steps < 1).any():
-            raise CorruptRecord(f"offset {offsets[int((steps < 1).argmax())]} came after a later one")
+            raise CorruptRecord(f"offset {offsets[int((steps < 1).argmax())]} came after a later offset")
         if not self._is_filtered and (steps > 1).any():
             row = int((steps > 1).argmax())
             lost(self._options, self._part.queue, int(offsets[row] - steps[row] + 1), int(offsets[row]))

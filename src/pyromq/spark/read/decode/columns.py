@@ -1,8 +1,8 @@
-"""Stored records -> Arrow columns, with numpy and without a Python object per message.
+"""Turns stored records into Arrow columns, with numpy and without a Python object per message.
 
-Fixed fields are gathered through overlapping views; those of varying length are cut out of the same buffer by Arrow, in
-one copy. Only the columns asked for are touched. Text is not checked as UTF-8: the JVM takes bad bytes, and shows them
-as replacement characters.
+Fixed fields are gathered through overlapping views. Arrow cuts fields of varying length out of the same buffer, in one
+copy. Only the requested columns are touched. Text is not checked as UTF-8: the JVM accepts bad bytes and shows them as
+replacement characters.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from pyromq.spark.read.decode.records import Range, Records, RowMask
 from pyromq.store.read.gather import is_text
 
 INFLATED_LIMIT = 64 << 20
-"""Bytes that the compressed bodies of one batch may become: some kilobytes can stand for gigabytes."""
+"""Limit of one batch's decompressed bodies, in bytes: a few kilobytes can expand to gigabytes."""
 
 
 class Columns:
-    """The columns of some records, each built when it is asked for."""
+    """The columns of some records, each built on demand."""
 
     def __init__(self, records: Records, broker_name: str | None = None, *, inflate: bool = True) -> None:
         self.records = records
@@ -43,17 +43,17 @@ class Columns:
         self._inflated: dict[int, bytes] = {}
 
     def batch(self, names: Sequence[str], *, properties_as_text: bool = False) -> pa.RecordBatch:
-        """Return these columns, in this order, as one Arrow batch."""
+        """Return the named columns, in this order, as one Arrow batch."""
         builders = _BUILDERS | {"properties": Columns._property_texts} if properties_as_text else _BUILDERS
         return pa.RecordBatch.from_arrays([builders[name](self) for name in names], names=list(names))
 
     def tagged(self, tags: Sequence[str]) -> RowMask:
-        """Tell which records have one of these tags: a broker compares only their hashes."""
+        """Return which records have one of the tags; a broker compares only hashes."""
         found = pc.is_in(self._properties.get(TAGS), pa.array(tags, pa.string()))
         return cast(RowMask, found.to_numpy(zero_copy_only=False))
 
     def fitting(self, limit: int = INFLATED_LIMIT) -> int:
-        """Return how many records, from the first, fit one batch whose decompressed bodies may take `limit` bytes."""
+        """Return how many of the first records fit into one batch of at most `limit` decompressed bytes."""
         total = 0
         for row in self._compressed_rows:
             total += len(self._inflated_body(row))
@@ -81,7 +81,7 @@ class Columns:
             try:
                 self._inflated[row] = decompress(body, int(self.records.sys_flags[row]))
             except ProtocolError as error:
-                hint = "decompress=false reads bodies as they are stored"
+                hint = "decompress=false returns bodies as they are stored"
                 raise CorruptRecord(f"{error}, in the record at {self.records.place(row)}; {hint}") from error
         return self._inflated[row]
 
@@ -128,7 +128,7 @@ class Columns:
         return self._of_hosts(STORE_HOST_V6_FLAG, self.records.after_born_host + 64, ids)
 
     def _of_hosts(self, flag: int, positions: Int64s, build: Callable[[Octets, Int64s], pa.Array]) -> pa.Array:
-        """Build a column from the hosts at these positions: all as if IPv4, then those replaced that are IPv6."""
+        """Build a column from the hosts at the positions: first all as IPv4, then replace those that are IPv6."""
         every = np.arange(len(positions))
         column = build(self._matrix(positions, IPV4_HOST_LENGTH), every)
         is_ipv6 = (self.records.sys_flags & flag) != 0
@@ -190,7 +190,7 @@ _BUILDERS: dict[str, Callable[[Columns], pa.Array]] = {
 
 
 def record_batches(records: Records, broker_name: str | None, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the records as one batch, or as several if their bodies, decompressed, are too large for one."""
+    """Yield the records as one batch, or several if the decompressed bodies are too large for one."""
     while len(records):
         columns = Columns(records, broker_name, inflate=options.decompress)
         count = columns.fitting() if "body" in options.columns else len(records)
@@ -200,8 +200,8 @@ def record_batches(records: Records, broker_name: str | None, options: ReadOptio
         records = records.select(slice(count, None))
 
 
-@lru_cache  # once in a process; asking how much is frozen costs as much as what is saved
+@lru_cache  # once per process; asking how much is frozen would cost as much as it saves
 def freeze() -> None:
-    """Take what is loaded out of the garbage collector's sight: Spark collects after each task (27 ms, then 12)."""
+    """Hide loaded modules from the garbage collector, which Spark runs after each task (12 ms instead of 27)."""
     gc.collect()
     gc.freeze()

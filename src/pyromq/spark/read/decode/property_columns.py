@@ -1,4 +1,4 @@
-"""Message properties as Arrow: `name 0x01 value 0x02 …` of many records cut into names and values at once."""
+"""Message properties as Arrow: splits `name 0x01 value 0x02 …` of many records into names and values at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAP = pa.map_(pa.string(), pa.string())
 
 
 class Properties:
-    """The properties of each record: row i has those from `bounds[i]` to `bounds[i + 1]`."""
+    """The properties of many records: row i has those from `bounds[i]` to `bounds[i + 1]`."""
 
     def __init__(self, names: pa.Array, values: pa.Array, bounds: NDArray[np.int32]) -> None:
         self._names = names
@@ -29,7 +29,7 @@ class Properties:
 
     @classmethod
     def of_texts(cls, data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -> Properties | UniformProperties:
-        """Read the texts `data[start:end]`, each with one more readable byte after it, leaving out malformed pieces."""
+        """Parse the texts `data[start:end]`, skipping malformed pieces; a readable byte must follow each text."""
         texts = _terminated(data, octets, starts, ends)
         parsed = cls._cut(texts)
         if parsed is not None:
@@ -43,7 +43,7 @@ class Properties:
 
     @classmethod
     def _cut(cls, texts: pa.Array, *, look_for_uniform: bool = True) -> Properties | UniformProperties | None:
-        """Cut at the separators; None unless they alternate everywhere, with something between them."""
+        """Split at the separators; return None unless they alternate everywhere with something between them."""
         offsets, octets = content(texts)
         separators = np.flatnonzero(_is_separator(octets))
         names_end, values_end = octets[separators[0::2]], octets[separators[1::2]]
@@ -63,13 +63,13 @@ class Properties:
         return cls(names, values, (np.searchsorted(separators, offsets) // 2).astype(np.int32))
 
     def _with_rows(self, rows: Int64s, texts: pa.Array) -> Properties:
-        """Replace some rows by what a client would read from their texts."""
+        """Replace some rows with what a client would read from their texts."""
         read = pa.array([list(decode_properties(text.as_py()).items()) for text in texts], _MAP)
         merged = merge(pa.MapArray.from_arrays(self._bounds, self._names, self._values), rows, read)
         return Properties(merged.keys, merged.items, merged.offsets.to_numpy())
 
     def get(self, name: str) -> pa.Array:
-        """Return the value of one property for each row, null where it is missing; the last of several wins."""
+        """Return the value of one property for each row, null where it is missing; the last duplicate wins."""
         places = np.full(len(self._bounds) - 1, -1)
         code = pc.index(self._encoded.dictionary, name).as_py()
         if code >= 0:
@@ -78,7 +78,7 @@ class Properties:
         return take(self._values, places)
 
     def as_map(self) -> pa.MapArray:
-        """Return all properties as one map for each row; the last of several with one name wins."""
+        """Return all properties as one map for each row; the last duplicate of a name wins."""
         names, values, bounds = self._names, self._values, self._bounds
         overruled = self._overruled()
         if len(overruled):
@@ -102,7 +102,7 @@ class Properties:
         return codes
 
     def _overruled(self) -> Int64s:
-        """Return the places of properties after which one of the same name follows in the same row."""
+        """Return the indexes of properties that a later one of the same name and row overrides."""
         if len(self._encoded.dictionary) <= _FEW_NAMES and not self._has_repeats():
             return np.empty(0, np.int64)
         marks = self._rows * len(self._encoded.dictionary) + self._codes
@@ -111,8 +111,8 @@ class Properties:
         return followed
 
     def _has_repeats(self) -> bool:
-        """Tell whether a row has a name twice; for few names only."""
-        # Powers of two, one for each name, have the same sum with and without carrying if no two of them are equal.
+        """Return True if a row has a name twice; works for few names only."""
+        # Powers of two, one per name, have the same sum with and without carry exactly if no two are equal.
         bits = np.int64(1) << self._codes.astype(np.int64)
         sums, without_carry = (np.concatenate(([0], add.accumulate(bits))) for add in (np.add, np.bitwise_xor))
         starts, ends = self._bounds[:-1], self._bounds[1:]
@@ -124,7 +124,7 @@ def _is_separator(octets: Octets) -> NDArray[np.bool_]:
 
 
 def _terminated(data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -> pa.Array:
-    """Copy the texts so that each, unless empty, ends with a separator: up to 4.9.0 brokers wrote one there."""
+    """Copy the texts so that each, unless empty, ends with a separator, as brokers up to 4.9.0 wrote them."""
     lacks_one = (ends > starts) & (octets[ends - 1] != _AFTER_VALUE)
     texts = take_ranges(pa.binary(), data, starts, ends + lacks_one)
     if lacks_one.any():
@@ -134,7 +134,7 @@ def _terminated(data: pa.Buffer, octets: Octets, starts: Int64s, ends: Int64s) -
 
 
 def _irregular_rows(texts: pa.Array) -> Int64s:
-    """Return the rows in which separators do not alternate or a name or value is empty."""
+    """Return the rows whose separators do not alternate, or with an empty name or value."""
     offsets, octets = content(texts)
     separators = np.flatnonzero(_is_separator(octets))
     rows = np.searchsorted(offsets, separators, side="right") - 1
@@ -149,7 +149,11 @@ _MOST_NAMES = 64
 
 
 class UniformProperties:
-    """Properties of records that begin at `starts`; `separators` are where each name and each value ends."""
+    """Properties of records that all have the same names in the same order, as those of one producer do.
+
+    Nothing has to be looked up then: a name has the same index in all rows, and only requested values are copied.
+    Records begin at `starts`; `separators` are the ends of each name and each value.
+    """
 
     def __init__(self, names: list[bytes], octets: Octets, starts: Int64s, separators: Int64s) -> None:
         self._names = names
@@ -159,7 +163,7 @@ class UniformProperties:
 
     @classmethod
     def find(cls, octets: Octets, offsets: NDArray[np.int32], separators: Int64s) -> UniformProperties | None:
-        """Return the properties of texts `octets[offsets[i]:offsets[i + 1]]`; None unless they have the same names."""
+        """Return the properties of the texts `octets[offsets[i]:offsets[i + 1]]`, or None if their names differ."""
         rows = len(offsets) - 1
         count, rest = divmod(len(separators), 2 * rows) if rows else (0, 0)
         if rest or not 0 < count <= _MOST_NAMES:
@@ -178,7 +182,7 @@ class UniformProperties:
         return cls(names, octets, starts, separators) if len(set(names)) == count else None
 
     def get(self, name: str) -> pa.Array:
-        """Return the value of one property for each row; null for all if it is missing."""
+        """Return the value of one property for each row; all null if it is missing."""
         try:
             index = self._names.index(name.encode())
         except ValueError:
@@ -205,7 +209,7 @@ class UniformProperties:
         )
 
     def _all_values(self) -> pa.Array:
-        # Offsets over the same bytes: name, separator and value, separator, name …; the values are every second piece.
+        # Offsets over the same bytes: name, separator and value, separator, name …; every second piece is a value.
         ends = self._ends.ravel()
         edges = np.zeros(len(ends) + 1, np.int32)
         edges[:-1:2], edges[1::2], edges[-1] = ends[0::2] + 1, ends[1::2], ends[-1]

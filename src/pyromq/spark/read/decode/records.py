@@ -1,10 +1,10 @@
-"""Where things are in a buffer of stored records: numpy arrays of positions, every length checked before it is used.
+"""Locates the parts of stored records in a buffer, as numpy arrays of positions; every length is checked before use.
 
     0 size | 4 magic | 8 body crc | 12 queue id | 16 flag | 20 queue offset (8) | 28 physical offset (8) | 36 sys flag
     40 born time (8) | 48 born host (8) | 56 store time (8) | 64 store host (8) | 72 reconsume times
     76 prepared transaction offset (8) | 84 body length | 88 body | topic length (1) | topic | properties length (2) | …
 
-An IPv6 host has 20 bytes instead of 8: what follows it moves by 12.
+An IPv6 host has 20 bytes instead of 8 and shifts what follows by 12.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Range = tuple[Int64s, Int64s]
 
 
 def record_starts(body: Buffer) -> list[int]:
-    """Return where each record of a pull answer begins; raise CorruptRecord where the sizes do not add up."""
+    """Return where each record of a pull answer starts; raise CorruptRecord if the sizes do not add up."""
     starts = []
     position, end, read_size = 0, len(body), _SIZE.unpack_from
     while position < end:
@@ -47,7 +47,7 @@ def record_starts(body: Buffer) -> list[int]:
 
 
 class RecordHeaders:
-    """The fixed fields of records, side by side: each record is visited once, however many fields are looked at."""
+    """The fixed fields of records, copied side by side, so that each record is visited once for all fields."""
 
     def __init__(self, data: Buffer, starts: Int64s) -> None:
         if len(starts):
@@ -64,9 +64,9 @@ class RecordHeaders:
 
 
 class Records:
-    """Whole records at `starts` of `data`, which has one more readable byte after the last and is below 2 GiB.
+    """Whole records at `starts` of `data`, which is below 2 GiB and has one more readable byte after the last record.
 
-    Raises CorruptRecord naming the first one that is damaged. `bodies`, `topics` and `properties` are their ranges.
+    Raises CorruptRecord, naming the first damaged record. `bodies`, `topics` and `properties` are ranges of `data`.
     """
 
     bodies: Range
@@ -74,7 +74,7 @@ class Records:
     properties: Range
 
     def __init__(self, data: Buffer, starts: Int64s, heads: RecordHeaders | None = None) -> None:
-        """Look at records; `heads` are theirs, for whoever has them."""
+        """Check and locate the records; pass `heads` if they were gathered before."""
         self.data = data
         self.starts = starts
         self.octets = np.frombuffer(data, np.uint8)
@@ -115,12 +115,12 @@ class Records:
 
     @cached_property
     def after_born_host(self) -> Int64s:
-        """The starts, moved so that offsets of what follows the born host are those of the page above."""
+        """The starts, shifted so that the offsets in the module docstring hold for fields after the born host."""
         return self._moved(self.starts, BORN_HOST_V6_FLAG)
 
     @cached_property
     def after_hosts(self) -> Int64s:
-        """The same for what follows the store host."""
+        """The starts, shifted for the fields after the store host."""
         return self._moved(self.after_born_host, STORE_HOST_V6_FLAG)
 
     def _moved(self, positions: Int64s, flag: int) -> Int64s:
@@ -128,7 +128,7 @@ class Records:
         return positions + (IPV6_HOST_LENGTH - IPV4_HOST_LENGTH) * is_ipv6 if is_ipv6.any() else positions
 
     def place(self, row: int) -> str:
-        """Name one record, for an error."""
+        """Return the position of one record, for error messages."""
         position = int(self.starts[row])
         if position + SMALLEST_RECORD > len(self.data):
             return f"byte {position} of {len(self.data)}"

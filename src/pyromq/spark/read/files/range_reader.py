@@ -1,7 +1,7 @@
-"""Ranges of a store -> Arrow batches, on an executor, without a broker.
+"""Turns ranges of a store into Arrow batches, on an executor, without a broker.
 
-Nobody has checked these files for us: every record must be the one that its queue entry names. What is damaged is left
-out and told; a body is compared with its checksum only where that is asked for, or its bytes are to be decompressed.
+No broker has checked these files, so every record must match its queue entry. Damaged records are skipped and reported.
+A body's checksum is verified only on request, or if the body is to be decompressed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 _MOST_ENTRIES = 1_000_000
 _FILLER_SIZE = 0x7FFFFFFF
 _LARGE_RECORD = 32 << 10
-"""Bytes from which reading a message's head and tail alone is less work than reading all of it."""
+"""Record size, in bytes, from which reading only head and tail is less work than reading everything."""
 
 
 def read_store(slices: Sequence[QueueSlice], options: ReadOptions, *, by_log: bool) -> Iterator[pa.RecordBatch]:
-    """Read ranges queue by queue, or all together in the order of the log; skip and tell what is damaged."""
+    """Read ranges queue by queue, or together in log order; skip and report damaged records."""
     freeze()
     pieces = [piece for part in slices for piece in divided(part, _MOST_ENTRIES)]
     groups = [list(slices)] if by_log else [[piece] for piece in pieces]
@@ -64,7 +64,7 @@ class RangeReader:
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the ranges as Arrow batches of about the size that the options ask for."""
+        """Yield the ranges as Arrow batches of about the size set in the options."""
         for segment, entries in self._pieces(self._entries()):
             data = self._files.mapped(segment, ahead=self._looks_at_most(entries))
             if data is None:
@@ -75,13 +75,13 @@ class RangeReader:
             yield from record_batches(self._filter.wanted(records), self._options.broker_name, self._options)
 
     def _looks_at_most(self, entries: Entries) -> bool:
-        """Tell whether most pages of these messages are looked at: without bodies, one or two of each."""
+        """Return True if most pages of these messages will be read; without bodies it is one or two per message."""
         return self._has_bodies or self._options.check_crc or float(entries.sizes.mean()) < _LARGE_RECORD
 
     # --- entries
 
     def _entries(self) -> Entries:
-        """Return the entries that name messages that may be wanted, in the order of the log."""
+        """Return the entries of messages that may match the filter, in log order."""
         loaded = [self._files.entries(part, owner) for owner, part in enumerate(self._slices)]
         for part, found in zip(self._slices, loaded, strict=True):
             if len(found) < part.stop - part.start:
@@ -89,14 +89,14 @@ class RangeReader:
         entries = joined(loaded)
         entries = self._without(entries, ~_names_message(entries), self._damaged)
         entries = self._without(entries, entries.physical_offsets < self._files.log.start, self._lost)
-        if all(part.queue.topic != SCHEDULE_TOPIC for part in self._slices):  # there the code is a time
+        if all(part.queue.topic != SCHEDULE_TOPIC for part in self._slices):  # there the tags code is a time
             entries = entries.select(self._filter.may_want(entries.tags_codes))
         if len(loaded) > 1:
             entries = entries.select(np.argsort(entries.physical_offsets, kind="stable"))
         return entries
 
     def _pieces(self, entries: Entries) -> Iterator[tuple[Segment, Entries]]:
-        """Cut entries into batches, none with more than one file of the log."""
+        """Split entries into batches, each within one log file."""
         segments = self._files.log.segments
         if not segments:
             self._each_queue(entries, self._lost)
@@ -126,7 +126,7 @@ class RangeReader:
         return entries.select(~missing)
 
     def _each_queue(self, missing: Entries, tell: Callable[[QueueSlice], None]) -> None:
-        """Tell of missing messages, run by run of each queue."""
+        """Report missing messages, one call for each consecutive range of a queue."""
         for owner, part in enumerate(self._slices):
             offsets = np.sort(missing.queue_offsets[missing.owners == owner])
             for run in np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1):
@@ -140,8 +140,8 @@ class RangeReader:
         place = self._files.place(part.queue, part.start)
         text = f"queue {queue_name(part.queue)}: offsets {part.start} to {part.stop - 1} are damaged ({place})"
         if self._options.fail_on_damage:
-            raise CorruptRecord(f"{text}; without failOnDataLoss=true they are skipped")
-        logger.warning("%s, skipped; pyromq store verify %s tells more", text, self._options.store)
+            raise CorruptRecord(f"{text}; without failOnDataLoss=true they would be skipped")
+        logger.warning("%s, skipped; see pyromq store verify %s", text, self._options.store)
 
 
 def _names_message(entries: Entries) -> RowMask:
@@ -150,25 +150,25 @@ def _names_message(entries: Entries) -> RowMask:
 
 
 _LOWEST_CODE = -(1 << 32)
-"""Below it a field is no tags code but the address of an extension: unknown, so it may be wanted."""
+"""A smaller value is not a tags code but the address of an extension: unknown, so the message may match."""
 
 
 class RowFilter:
-    """Picks rows by an expression of tags and by one of SQL92, either of which may want everything."""
+    """Selects rows by tags and by SQL92, as a broker does, for reads that ask none; either may accept everything."""
 
     def __init__(self, tags: str, sql: str | None) -> None:
         self._tags = parse_tags(tags)
         self._sql = None if sql is None else compile_sql(sql)
 
     def may_want(self, tags_codes: Int64s) -> RowMask:
-        """Tell by their tags codes, without reading them, which messages may be wanted."""
+        """Return which messages may match, judging by their tags codes without reading them."""
         if self._tags.everything:
             return np.ones(len(tags_codes), bool)
         codes = np.array(sorted(self._tags.codes), np.int32)
         return np.isin(tags_codes.astype(np.int32), codes) | (tags_codes < _LOWEST_CODE)
 
     def wanted(self, records: Records) -> Records:
-        """Return the records that are wanted: tags are compared as text, since several have one code."""
+        """Return the matching records; tags are compared as text, since several can share a code."""
         if not self._tags.everything and len(records):
             records = records.select(Columns(records).tagged(self._tags.tags))
         if self._sql is not None and len(records):

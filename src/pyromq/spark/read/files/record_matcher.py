@@ -1,4 +1,4 @@
-"""Which records of a store are those that their queue entries name: by columns, and where that fails one by one."""
+"""Finds the records of a store that match their queue entries: by columns, then the doubtful ones one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyromq.store.read.record_match import is_sound
 
 
 class RecordMatcher:
-    """Checks records of some queues; `check_crc` compares every body with its checksum, `inflates` compressed ones."""
+    """Matches records with their entries; `check_crc` checks all bodies, `inflates` the compressed ones."""
 
     def __init__(self, queues: Sequence[ConsumeQueue], *, check_crc: bool, inflates: bool) -> None:
         self._queues = queues
@@ -30,9 +30,9 @@ class RecordMatcher:
         self._inflates = inflates
 
     def records(self, data: memoryview, base: int, entries: Entries) -> tuple[Records, RowMask]:
-        """Return the sound records of a file of the log, and which of the entries they belong to."""
+        """Return the sound records of a log file, and a mask of the entries that they belong to."""
         starts = entries.physical_offsets - base
-        if (starts + entries.sizes == len(data)).any():  # a copy that ends with its last record
+        if (starts + entries.sizes == len(data)).any():  # a copied file may end with its last record
             first = int(starts.min())
             data, starts = memoryview(bytes(data[first:]) + b"\0"), starts - first
         sound = (entries.sizes >= SMALLEST_RECORD) & (starts + entries.sizes < len(data))
@@ -48,7 +48,7 @@ class RecordMatcher:
         return records, sound
 
     def _match(self, heads: RecordHeaders, entries: Entries) -> RowMask:
-        """Tell which records begin as their entries say, with nothing in them that makes a closer look worth while."""
+        """Return which records start as their entries say and need no closer look."""
         matching = (
             (heads.numbers(0, "i4") == entries.sizes)
             & (heads.numbers(28, "i8") == entries.physical_offsets)
@@ -62,7 +62,7 @@ class RecordMatcher:
     def _with_parts(
         self, data: memoryview, starts: Int64s, entries: Entries, sound: RowMask, heads: RecordHeaders | None
     ) -> Records:
-        """Return the sound records; those whose parts do not add up are found to be none."""
+        """Return the sound records, after dropping those whose parts do not add up."""
         try:
             return Records(data, starts, heads) if sound.all() else Records(data, starts[sound])
         except CorruptRecord:
@@ -83,7 +83,7 @@ class RecordMatcher:
         return alike
 
     def _judge(self, data: memoryview, starts: Int64s, entries: Entries, sound: RowMask, doubtful: RowMask) -> None:
-        """Look at doubtful records, and strike those out of the sound ones that are none."""
+        """Check doubtful records one by one, and clear their `sound` flag if they are damaged."""
         for row in np.flatnonzero(doubtful & sound).tolist():
             queue, queue_offset = self._queues[int(entries.owners[row])], int(entries.queue_offsets[row])
             place = int(entries.physical_offsets[row]), queue, queue_offset
@@ -91,7 +91,7 @@ class RecordMatcher:
 
 
 def _has_other_body(records: Records) -> RowMask:
-    """Tell which bodies are not those of their checksums."""
+    """Return which bodies do not match their checksums."""
     ranges = zip(*(edges.tolist() for edges in records.bodies), strict=True)
     found = np.fromiter((crc32(records.data[start:end]) for start, end in ranges), np.int64, len(records))
     return cast(RowMask, found & 0x7FFFFFFF != records.numbers(8, "i4"))

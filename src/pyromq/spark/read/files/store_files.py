@@ -1,8 +1,8 @@
-"""The files of a store as a task reads them: queue entries as columns, files of the log mapped into memory.
+"""The files of a store as a task reads them: queue entries as columns, log files mapped into memory.
 
-The driver has settled what is visible, so nothing is searched here. A map reads only the pages that are touched: where
-no bodies are asked for, those of large ones are never read. Brokers remove files of the log but do not shorten them,
-and one that is removed stays readable through its map.
+The driver has decided what is visible, so nothing is searched here. A map reads only the touched pages: without the
+column body, most pages of large messages are never read. Brokers remove log files but never shorten them, and a removed
+file stays readable through its map.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Entries:
     tags_codes: Int64s
     queue_offsets: Int64s
     owners: Int64s
-    """Which of the ranges that were asked for each entry belongs to."""
+    """The index of the requested range that each entry belongs to."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -50,12 +50,12 @@ class Entries:
         return self.physical_offsets, self.sizes, self.tags_codes, self.queue_offsets, self.owners
 
     def select(self, rows: RowMask | Int64s | slice) -> Entries:
-        """Return only these entries, or all in another order."""
+        """Return the given entries, or all in another order."""
         return Entries(*(column[rows] for column in self.columns))
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
-    """Return the entries of all parts, one after the other."""
+    """Return the entries of all parts, one after another."""
     return Entries(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
 
 
@@ -63,7 +63,7 @@ class StoreFiles:
     """One store's files, open for one task; a context manager."""
 
     def __init__(self, directory: str) -> None:
-        """Look at a directory; raises StoreError if it is not to be seen from here."""
+        """Open a store directory; raises StoreError if it is not visible from here."""
         self._files = ReadOnlyFiles()
         try:
             self._root = find_root(directory, self._files)
@@ -79,11 +79,11 @@ class StoreFiles:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._mapped = None  # columns may still refer to the map: it goes with the last of them
+        self._mapped = None  # columns may still use the map: it is freed with the last of them
         self._pool.close()
 
     def queue(self, queue: MessageQueue) -> ConsumeQueue:
-        """Return a queue; where it begins and ends has not been looked up."""
+        """Return a queue whose start and end have not been looked up."""
         return ConsumeQueue(queue.topic, queue.queue_id, self._queue_files(queue))
 
     def _queue_files(self, queue: MessageQueue) -> SegmentView:
@@ -91,7 +91,7 @@ class StoreFiles:
         return SegmentView([directory], self._files, self._pool)
 
     def entries(self, part: QueueSlice, owner: int) -> Entries:
-        """Return the entries of a range, zeros where some are missing, without the first ones that retention took."""
+        """Return the entries of a range, without the first ones that retention removed; gaps are zeros."""
         stored = np.zeros(part.stop - part.start, _ENTRY)
         start, stop = part.start * ENTRY_SIZE, part.stop * ENTRY_SIZE
         octets = stored.view(np.uint8)
@@ -113,7 +113,7 @@ class StoreFiles:
         )
 
     def place(self, queue: MessageQueue, offset: int) -> str:
-        """Return file and position of the message that a queue's entry names, or of the entry if that names none."""
+        """Return the file and position of the message at an offset, or of the queue entry if it names no message."""
         entries = self.entries(QueueSlice(queue, offset, offset + 1), 0)
         named = entries.physical_offsets[entries.sizes > 0]
         files, position = (self.log, int(named[0])) if len(named) else (self._queue_files(queue), offset * ENTRY_SIZE)
@@ -123,7 +123,7 @@ class StoreFiles:
         return f"byte {position} of {files.directory}, whose file is missing"
 
     def mapped(self, segment: Segment, *, ahead: bool = True) -> memoryview | None:
-        """Return the bytes of a file of the log; None if it has gone. `ahead`: most of them will be looked at."""
+        """Return the bytes of a log file, or None if it is gone; `ahead` means that most of them will be read."""
         if self._mapped is None or self._mapped[0] != segment:
             self._mapped = None
             data = _map(segment.path, ahead=ahead)
@@ -140,5 +140,5 @@ def _map(path: str, *, ahead: bool) -> memoryview | None:
     except (FileNotFoundError, ValueError):  # an empty file cannot be mapped
         return None
     if not ahead:
-        data.madvise(mmap.MADV_RANDOM)  # else the system reads megabytes around each page that is touched
+        data.madvise(mmap.MADV_RANDOM)  # else the system reads megabytes around each touched page
     return memoryview(data)

@@ -1,7 +1,7 @@
-"""How the work of reading a store is cut: ranges of queues, or ranges of the log where most of it is wanted.
+"""Divides the work of reading a store: by ranges of queues, or by ranges of the log if most of it is wanted.
 
-Messages of several queues lie mixed in the log. Read queue by queue, every page of it is visited once for each queue;
-read range by range, once: a tenth to a fifth less work where a topic fills the log.
+Messages of several queues lie mixed in the log. Reading queue by queue visits every page of it once per queue; reading
+range by range visits it once. That saves a tenth to a fifth of the work if a topic fills the log.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from pyromq.spark.read.plan.partitions import SMALL, Slices, plan
 from pyromq.store.consume_queue import ConsumeQueueEntry
 
 _ENOUGH_ROWS = 100_000
-"""Rows worth a task of their own."""
+"""Rows that justify a task of their own."""
 _SAMPLES = 16
 _MUCH_OF_THE_LOG = 0.25
 
 
 class EntryLookup(Protocol):
-    """Entries of queues, by offset."""
+    """Looks up queue entries by offset."""
 
     def entry(self, queue: MessageQueue, offset: int) -> ConsumeQueueEntry: ...
 
 
 class LogRange(Slices):
-    """What one task reads in the order of the log: those ranges of all queues that lie together in it."""
+    """The work of one task that reads in log order: the ranges of all queues that lie together in the log."""
 
 
 class _Span(NamedTuple):
     start: int
     stop: int
     wanted: float
-    """Estimated bytes of the messages to read."""
+    """Estimated bytes of the messages to read within the span."""
 
 
 def plan_store(entries: EntryLookup, slices: Sequence[QueueSlice], options: ReadOptions) -> list[Slices]:
-    """Cut ranges of queues into tasks; every offset is in exactly one."""
+    """Divide ranges of queues into tasks; every offset is in exactly one."""
     rows = sum(part.stop - part.start for part in slices)
     if rows > SMALL:
         span = _measure(entries, slices)
@@ -53,10 +53,10 @@ def plan_store(entries: EntryLookup, slices: Sequence[QueueSlice], options: Read
 
 
 def _task_count(rows: int, options: ReadOptions) -> int:
-    """Return into how many tasks to cut: a few large ones, one for each core of this machine if there is enough."""
+    """Return the number of tasks: a few large ones, one per core of this machine if there is enough work."""
     usual = min(os.cpu_count() or 1, rows // _ENOUGH_ROWS)
     most = options.max_records_per_partition
-    return max(1, options.min_partitions or usual, -(-rows // (most - most // 8)))  # ranges never hold equally many
+    return max(1, options.min_partitions or usual, -(-rows // (most - most // 8)))  # ranges never hold equal numbers
 
 
 def _measure(entries: EntryLookup, slices: Sequence[QueueSlice]) -> _Span:
@@ -74,7 +74,7 @@ def _measure(entries: EntryLookup, slices: Sequence[QueueSlice]) -> _Span:
 
 
 def _tasks(pieces: Sequence[QueueSlice], most: int) -> list[Slices]:
-    """Return what lies together in the log as one task, as several where its messages are small and too many."""
+    """Return one task for ranges that lie together in the log, or several if they hold too many messages."""
     parts = plan(pieces, None, most) if sum(part.stop - part.start for part in pieces) > most else [Slices(pieces)]
     return [LogRange(part.slices) for part in parts]
 
@@ -90,7 +90,7 @@ def _log_ranges(
 
 
 def _cut(entries: EntryLookup, part: QueueSlice, edges: Sequence[int]) -> list[QueueSlice]:
-    """Divide a range where its messages lie beyond these places of the log; some pieces may be empty."""
+    """Split a range at the given log positions; pieces may be empty."""
     cuts = [part.start]
     for edge in edges:
         offsets = range(cuts[-1], part.stop)

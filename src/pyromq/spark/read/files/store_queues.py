@@ -1,4 +1,4 @@
-"""Questions to the files of a store, for planning: what topics it has, and where their queues begin and end."""
+"""Topics and queue offsets as the files of a store show them, for planning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_ENTRY = ConsumeQueueEntry(0, 0, 0)
 
 
 class StoreQueues:
-    """The queues of one store; answers hold together until `topics` or `reachable_max_offsets` looks again."""
+    """The queues of one store; answers are consistent until `topics` or `reachable_max_offsets` looks again."""
 
     def __init__(self, directory: str, broker_name: str | None) -> None:
         self._reader = StoreReader(directory)
@@ -44,7 +44,7 @@ class StoreQueues:
     # --- topics and queues
 
     def topics(self, names: Sequence[str], pattern: str | None) -> list[str]:
-        """Return the topics named, or those that match a pattern, as the files are now."""
+        """Return the named topics, or those that match a pattern, as of now."""
         if self._is_looked_at:
             self._reader.refresh()
         self._is_looked_at = True
@@ -53,7 +53,7 @@ class StoreQueues:
         return [name for name in self._reader.topics if re.fullmatch(pattern, name) and is_for_patterns(name, pattern)]
 
     def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
-        """Return the queues of these topics that have, or had, messages; raise ConfigError for an unknown topic."""
+        """Return the queues of the topics that have or had messages; raise ConfigError for an unknown topic."""
         return sorted(queue for topic in topics for queue in self._queues_of(topic))
 
     def _queues_of(self, topic: str) -> list[MessageQueue]:
@@ -66,7 +66,7 @@ class StoreQueues:
         return [MessageQueue(topic, self._broker_name, queue_id) for queue_id in ids]
 
     def _configured(self) -> set[str]:
-        """Return the topics that the broker knows, whether they have messages or not."""
+        """Return the topics that the broker knows, with or without messages."""
         file = ReadOnlyFile(self._reader.root / CONFIG_NAME / "topics.json")
         table = file.load(lambda text: decode(TopicConfigSerializeWrapper, text))
         return set(table.topic_config_table) if table else set()
@@ -74,19 +74,19 @@ class StoreQueues:
     # --- offsets
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the first offset of each queue whose message is still there."""
+        """Return the first offset of each queue whose message still exists."""
         return {queue: self._reader.min_offset(queue.topic, queue.queue_id) for queue in queues}
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the offset behind the last visible message of each queue."""
+        """Return the offset after the last visible message of each queue."""
         return {queue: self._reader.max_offset(queue.topic, queue.queue_id) for queue in queues}
 
     def reachable_min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the same as min_offsets: files are there or an error."""
+        """Return the same as min_offsets: files are always reachable, or an error."""
         return self.min_offsets(queues)
 
     def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Look again, and return the offset behind the last visible message of each queue."""
+        """Look again, and return the offset after the last visible message of each queue."""
         self._reader.refresh()
         return self.max_offsets(queues)
 
@@ -96,7 +96,7 @@ class StoreQueues:
         return {queue: since(queue.topic, queue.queue_id, timestamp_ms) for queue in queues}
 
     def committed_offsets(self, queues: Iterable[MessageQueue], group: str) -> Offsets:
-        """Return what the group had committed when the broker last saved it; other queues are left out."""
+        """Return what the group had committed when the broker last saved its offsets; other queues are left out."""
         file = ReadOnlyFile(self._reader.root / CONFIG_NAME / "consumerOffset.json")
         table = file.load(lambda text: decode(ConsumerOffsetSerializeWrapper, text))
         by_topic = table.offset_table if table else {}
@@ -104,13 +104,13 @@ class StoreQueues:
         return {queue: offset for queue, offset in found.items() if offset is not None and offset >= 0}
 
     def commit(self, offsets: Offsets, group: str) -> Offsets:
-        """Take nothing: files are only read."""
+        """Accept nothing: files are only read."""
         return {}
 
     def wait_for_message(self, positions: Offsets, group: str | None, timeout: float) -> None:
-        """Return as soon as an entry stands at one of these positions, after `timeout` seconds at the latest.
+        """Return as soon as there is an entry at one of the positions, or after `timeout` seconds.
 
-        One that has been noticed once and is still not visible, because it is damaged for example, is no news.
+        An entry that was noticed before and is still not visible, for example because it is damaged, does not count.
         """
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -126,7 +126,7 @@ class StoreQueues:
     # --- entries
 
     def entry(self, queue: MessageQueue, offset: int) -> ConsumeQueueEntry:
-        """Return the entry at a visible offset; one of zeros if it has gone meanwhile."""
+        """Return the entry at a visible offset, or an entry of zeros if it is gone meanwhile."""
         try:
             data = self._reader.raw_entries(queue.topic, queue.queue_id, offset, offset + 1)
         except OffsetOutOfRange:

@@ -1,4 +1,4 @@
-"""How the work of one read is cut: ranges of queues, large ones divided, small ones joined."""
+"""Divides the work of one read into tasks: splits large ranges of queues and joins small ones."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from pyspark.sql.datasource import InputPartition
 from pyromq.spark.offsets import QueueSlice
 
 SMALL = 10_000
-"""Rows below which a task costs more (about 30 ms) than reading them: such ranges share one."""
+"""Rows below which a task's fixed cost (about 30 ms) exceeds that of reading them; such ranges share a task."""
 _LARGE = 500_000
-"""Rows worth a task of their own, however few cores this machine has: those that read are elsewhere, maybe."""
+"""Rows that justify a task even if this machine has few cores: the executors may be elsewhere."""
 
 
 class Slices(InputPartition):
-    """What one task reads: a range of one queue, or small ranges of several."""
+    """The work of one task: a range of one queue, or small ranges of several queues."""
 
     def __init__(self, slices: Iterable[QueueSlice]) -> None:
         super().__init__(tuple(slices))
 
     @property
     def slices(self) -> tuple[QueueSlice, ...]:
-        """The ranges, in the order in which they are read."""
+        """The ranges, in reading order."""
         slices: tuple[QueueSlice, ...] = self.value
         return slices
 
 
 def plan(slices: Iterable[QueueSlice], min_partitions: int | None, max_records: int) -> list[Slices]:
-    """Cut ranges into tasks of at most `max_records` offsets; into `min_partitions` or more if there are as many.
+    """Divide ranges into tasks of at most `max_records` offsets, and into at least `min_partitions` if possible.
 
-    Only where one of the two asks for it is a queue in several tasks: within a task its messages are in order.
+    A queue is split over several tasks only if one of the two requires it, since order holds only within a task.
     """
     slices = list(slices)
     total = sum(map(_size, slices))
@@ -42,7 +42,7 @@ def plan(slices: Iterable[QueueSlice], min_partitions: int | None, max_records: 
     large = [part for part in slices if _size(part) > max_records]
     tasks = min_partitions or max(min(os.cpu_count() or 1, total // SMALL), total // _LARGE, 1)
     share = max(1, total // tasks)
-    slack = share // 8 if min_partitions is None else 0  # queues are never quite equal
+    slack = share // 8 if min_partitions is None else 0  # queues never have quite equal sizes
     joined = _joined(whole, min(max_records, share + slack))
     return [Slices(group) for group in (*joined, *_strips(large, max_records))]
 
@@ -52,7 +52,7 @@ def _size(part: QueueSlice) -> int:
 
 
 def _joined(parts: Sequence[QueueSlice], most: int) -> list[list[QueueSlice]]:
-    """Group neighbours: several queues of one broker are read in one go, and cheaper for it."""
+    """Group neighbouring ranges: several queues of one broker are cheaper to read together."""
     groups: list[list[QueueSlice]] = []
     room = 0
     for part in parts:
@@ -65,7 +65,7 @@ def _joined(parts: Sequence[QueueSlice], most: int) -> list[list[QueueSlice]]:
 
 
 def _strips(parts: Sequence[QueueSlice], most: int) -> Iterator[list[QueueSlice]]:
-    """Cut queues that are too large for a task: across those of one broker, as their messages lie mixed in its log."""
+    """Split queues too large for a task, together by broker, because their messages lie mixed in its log."""
     for _, group in groupby(sorted(parts), key=lambda part: part.queue[:2]):
         together = list(group)
         room = most - len(together)  # each piece may be one longer than its share
@@ -78,7 +78,7 @@ def _strips(parts: Sequence[QueueSlice], most: int) -> Iterator[list[QueueSlice]
 
 
 def divided(part: QueueSlice, most: int) -> list[QueueSlice]:
-    """Cut a range evenly into as few pieces as `most` allows."""
+    """Split a range evenly into as few pieces as `most` allows."""
     return _cut(part, -(-_size(part) // most))
 
 

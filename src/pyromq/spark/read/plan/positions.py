@@ -1,4 +1,4 @@
-"""Where reading begins and ends: positions of the options become offsets; and what to do where messages are gone."""
+"""Turns the positions in the options into offsets, and reports messages that are gone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FAR_FUTURE_MS = 1 << 60
 def resolve(
     source: QueueSource, position: Position, queues: Sequence[MessageQueue], group: str | None, unnamed: int = EARLIEST
 ) -> Offsets:
-    """Return the offset of each queue that a position means; `unnamed` is for queues that a JSON form leaves out.
+    """Return the offset of each queue at a position; `unnamed` is for queues that JSON offsets leave out.
 
-    A queue of which the group has committed nothing counts as one of which it has read nothing.
+    A queue without a committed offset counts as not read at all.
     """
     match position:
         case "earliest":
@@ -40,7 +40,7 @@ def resolve(
 
 
 def _numbered(source: QueueSource, offsets: Offsets, queues: Sequence[MessageQueue], unnamed: int) -> Offsets:
-    """Fill in what is missing, then ask what earliest and latest are."""
+    """Fill in missing queues, then look up what earliest and latest mean."""
     wanted = {queue: offsets.get(queue, unnamed) for queue in queues}
     earliest = source.min_offsets([queue for queue in queues if wanted[queue] == EARLIEST])
     latest = source.max_offsets([queue for queue in queues if wanted[queue] == LATEST])
@@ -50,13 +50,13 @@ def _numbered(source: QueueSource, offsets: Offsets, queues: Sequence[MessageQue
 def _check_known(offsets: Offsets, queues: Sequence[MessageQueue]) -> None:
     unknown = sorted(offsets.keys() - set(queues))
     if unknown:
-        raise ConfigError(f"offsets are given for queue {queue_name(unknown[0])}, which is not among those to read")
+        raise ConfigError(f"offsets are given for queue {queue_name(unknown[0])}, which this read does not include")
 
 
 def bounds(source: QueueSource, options: ReadOptions, narrowing: Narrowing | None = None) -> list[QueueSlice]:
-    """Return the ranges that a batch read covers, within what the queues hold now."""
+    """Return the ranges that a batch read covers, limited to what the queues hold now."""
     queues = source.queues(source.topics(options.topics, options.pattern))
-    first = source.min_offsets(queues)  # asked for in this order, nothing that happens meanwhile looks like a loss
+    first = source.min_offsets(queues)  # in this order, nothing that happens meanwhile looks like a loss
     start = resolve(source, options.start, queues, options.group)
     end = resolve(source, options.end, queues, options.group, unnamed=LATEST)
     last = source.max_offsets(queues)
@@ -73,7 +73,7 @@ def bounds(source: QueueSource, options: ReadOptions, narrowing: Narrowing | Non
 def _narrowed(
     source: QueueSource, ranges: Sequence[QueueSlice], narrowing: Narrowing, options: ReadOptions
 ) -> list[QueueSlice]:
-    """Return what pushed filters leave of ranges."""
+    """Return what the pushed filters leave of the ranges."""
     left = [part for part in ranges if _is_in(narrowing.topics, part.queue.topic)]
     left = [part for part in left if _is_in(narrowing.queue_ids, part.queue.queue_id)]
     lowest, highest = narrowing.offsets
@@ -93,18 +93,18 @@ def _is_in(wanted: frozenset[Any] | None, value: object) -> bool:
 
 
 def lost(options: ReadOptions, queue: MessageQueue, wanted: int, available: int) -> None:
-    """Raise OffsetOutOfRange because the first messages of a range are gone, or warn if the options say so."""
+    """Raise OffsetOutOfRange, or log a warning if the options allow it: the first messages of a range are gone."""
     text = f"queue {queue_name(queue)}: wanted offset {wanted}, first available {available}"
     _report(options, f"{text}, {available - wanted} messages lost to retention")
 
 
 def cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int) -> None:
-    """Raise OffsetOutOfRange because a queue ends before an offset it had, or warn if the options say so."""
+    """Raise OffsetOutOfRange, or log a warning if the options allow it: a queue ends before an offset it had."""
     text = f"queue {queue_name(queue)}: wanted offset {wanted}, but it ends at {end}"
-    _report(options, f"{text}; its topic was deleted or made anew, or its broker lost messages")
+    _report(options, f"{text}; its topic was deleted or recreated, or its broker lost messages")
 
 
 def _report(options: ReadOptions, text: str) -> None:
     if options.fail_on_data_loss:
         raise OffsetOutOfRange(f"{text}; set failOnDataLoss=false to go on")
-    logger.warning("%s; going on, as failOnDataLoss=false says", text)
+    logger.warning("%s; continuing because failOnDataLoss=false", text)

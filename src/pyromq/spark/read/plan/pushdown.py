@@ -1,6 +1,6 @@
-"""Filters that Spark pushes down, as bounds of what is read.
+"""Turns filters that Spark pushes down into bounds of a read.
 
-They only narrow a read: all of them stay with Spark, which applies them to what arrives, so a bound may be generous.
+Bounds only narrow a read. Spark still applies all filters to what arrives, so a bound may be generous.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pyromq.errors import LocalProtocolError
 from pyromq.protocol.tag_filter import parse_tags
 
 CLOCK_STEP_MS = 60_000
-"""Times are searched as if they only rose; a clock that was set back by less than this hides nothing."""
+"""The search by time assumes rising times; a clock set back by less than this hides nothing."""
 _PUSHING = "data_source_pushdown_filters"
 _LOWEST, _HIGHEST = -(1 << 62), 1 << 62
 
 
 class Narrowing(Struct, frozen=True, kw_only=True):
-    """What is left to read; plain values, since it travels to the executors. Bounds are inclusive."""
+    """What is left to read. Bounds are inclusive. Plain values, since they travel to the executors."""
 
     topics: frozenset[str] | None = None
     queue_ids: frozenset[int] | None = None
@@ -43,13 +43,13 @@ class Narrowing(Struct, frozen=True, kw_only=True):
 
 
 def is_pushing() -> bool:
-    """Tell whether Spark has started this process to push filters down; in others, a reader must take none."""
+    """Return True if Spark started this process to push filters down; elsewhere a reader must accept none."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     return _PUSHING in " ".join([*sys.argv, str(getattr(module, "name", ""))])
 
 
 def narrow(filters: Iterable[Filter]) -> Narrowing:
-    """Return what filters, all of which must hold, leave to read."""
+    """Return what is left to read if all filters must hold."""
     found = Narrowing()
     for one in filters:
         attribute: tuple[str, ...] = getattr(one, "attribute", ())
@@ -100,18 +100,18 @@ _COLUMNS = {
 
 
 class PushesFilters:
-    """A reader that takes filters; it stands before the class whose `narrow_by` it calls."""
+    """Mixin for a reader that accepts filters; list it before the class whose `narrow_by` it calls."""
 
     narrow_by: Callable[[Narrowing], None]
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take filters as bounds; return all of them, for Spark to apply."""
+        """Use filters as bounds; return all of them, so that Spark applies them too."""
         self.narrow_by(narrow(filters))
         return filters
 
 
 def as_expression(tags: frozenset[str]) -> str | None:
-    """Return an expression for tags; None if there is none that means just these."""
+    """Return a filter expression for tags, or None if none means exactly these."""
     if not tags:
         return None
     expression = " || ".join(sorted(tags))

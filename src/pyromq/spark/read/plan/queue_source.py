@@ -1,4 +1,4 @@
-"""What planning asks about queues, whoever answers: brokers, or the files of a store."""
+"""What planning needs to know about queues; brokers and the files of a store both provide it."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from pyromq.spark.offsets import Offsets
 
 
 class QueueSource(Protocol):
-    """The topics of a cluster or of a store; every call raises PyroMQError where there is no answer."""
+    """The topics of a cluster or a store; every call raises PyroMQError if there is no answer."""
 
     def topics(self, names: Sequence[str], pattern: str | None) -> list[str]:
-        """Return the topics named, or those that match a pattern, without RocketMQ's own."""
+        """Return the named topics, or those that match a pattern, without RocketMQ's own."""
 
     def queues(self, topics: Iterable[str]) -> list[MessageQueue]:
-        """Return the queues of these topics; raise for a topic that does not exist."""
+        """Return the queues of the topics; raise for a topic that does not exist."""
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the first offset of each queue that is still there."""
+        """Return the first offset still available in each queue."""
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Return the offset that the next message of each queue will get."""
 
     def reachable_min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the first offset of the queues that can be asked."""
+        """Return the first offset of each reachable queue."""
 
     def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the next offset of the queues that can be asked, as it is now."""
+        """Return the current next offset of each reachable queue."""
 
     def offsets_since(self, queues: Iterable[MessageQueue], timestamp_ms: int, group: str | None) -> Offsets:
         """Return the offset of the first message of each queue that was stored at or after a time."""
 
     def committed_offsets(self, queues: Iterable[MessageQueue], group: str) -> Offsets:
-        """Return what the group has committed; queues of which it has committed nothing are left out."""
+        """Return the offsets that the group has committed; queues without one are left out."""
 
     def commit(self, offsets: Offsets, group: str) -> Offsets:
-        """Show a group's progress; return what was taken."""
+        """Commit a group's progress; return the offsets that were accepted."""
 
     def wait_for_message(self, positions: Offsets, group: str | None, timeout: float) -> None:
-        """Return as soon as a message arrives at one of these positions, after `timeout` seconds at the latest."""
+        """Return as soon as a message arrives at one of the positions, or after `timeout` seconds."""
 
 
 def is_for_patterns(topic: str, pattern: str) -> bool:
-    """Tell whether a pattern may mean a topic: never RocketMQ's own, retries and dead letters if it begins with %."""
+    """Return True if a pattern may match a topic: no internal one; %RETRY% and %DLQ% ones only if it starts with %."""
     return not is_system_topic(topic) and (pattern.startswith("%") or not topic.startswith("%"))
