@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import zipfile
 from io import BytesIO
@@ -44,7 +45,9 @@ print(cloudpickle.loads(sys.stdin.buffer.read())("orders"))
 
 
 def _run(python: Path, script: str, data: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([python, "-c", script], input=data, capture_output=True, cwd=python.parent, timeout=60)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it may lead to PyroMQ
+    command = [str(python), "-c", script]
+    return subprocess.run(command, input=data, capture_output=True, cwd=python.parent, env=environment, timeout=60)
 
 
 @pytest.fixture(scope="module")

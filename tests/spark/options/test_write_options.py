@@ -84,7 +84,7 @@ def test_what_else_the_source_gives_is_passed_over() -> None:
         (GIVEN | {"idColumn": "who"}, BODY, "option idColumn: there is no column 'who'; there are body"),
         (GIVEN, _schema(tags=StringType()), "the column body is missing"),
         (GIVEN, _schema(body=DoubleType()), "column 'body' has type double, a sink accepts binary or string"),
-        (GIVEN, _schema(body=StringType(), tagss=StringType()), "does not use the column 'tagss'; did you mean 'tags'?"),
+        (GIVEN, _schema(body=StringType(), tagss=StringType()), "not use the column 'tagss'; did you mean 'tags'?"),
         (
             GIVEN,
             _schema(body=StringType(), keys=ArrayType(IntegerType())),
