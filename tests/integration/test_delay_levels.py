@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyromq import InvalidMessage, LitePullConsumer, Message, Producer
+from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from pyromq.protocol.messages.message import MessageExt
-from pyromq.store.config import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from pyromq.testing import LocalCluster
 
 LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)

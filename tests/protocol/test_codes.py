@@ -5,11 +5,18 @@ from enum import IntEnum
 import pytest
 
 from pyromq.protocol.codes import (
+    MASTER_ID,
     ONEWAY_FLAG,
     PERM_INHERIT,
     PERM_READ,
     PERM_WRITE,
+    PULL_COMMIT_OFFSET_FLAG,
+    PULL_LITE_FLAG,
+    PULL_SUBSCRIPTION_FLAG,
+    PULL_SUSPEND_FLAG,
     RESPONSE_FLAG,
+    TOPIC_UNIT_FLAG,
+    TOPIC_UNIT_SUBSCRIPTION_FLAG,
     VERSION,
     LanguageCode,
     RequestCode,
@@ -78,3 +85,10 @@ def test_the_version_announced_is_that_of_release_4_9_8() -> None:
 def test_flag_bits_and_permission_bits_do_not_overlap() -> None:
     assert (RESPONSE_FLAG, ONEWAY_FLAG) == (1, 2)
     assert (PERM_INHERIT, PERM_WRITE, PERM_READ) == (1, 2, 4)
+
+
+def test_the_flags_of_pulls_and_topics() -> None:
+    pulls = (PULL_COMMIT_OFFSET_FLAG, PULL_SUSPEND_FLAG, PULL_SUBSCRIPTION_FLAG, PULL_LITE_FLAG)
+    assert pulls == (1, 2, 4, 16)
+    assert (TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG) == (1, 2)
+    assert MASTER_ID == 0

@@ -6,7 +6,7 @@ import pytest
 
 from pyromq.errors import ConfigError, LocalProtocolError, MessageTooLarge, StoreError
 from pyromq.protocol.messages.record import Record
-from pyromq.store.config import StoreConfig, parse_delay_levels
+from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import Arrival, MessageStore, PutStatus
 from tests.store.helpers import HOST, FakeTime, bodies, log_files, message, queue_files, small_config, small_store
 
@@ -157,14 +157,6 @@ def test_a_file_that_is_none_of_ours_stops_the_start_and_is_named(tmp_path: Path
     (tmp_path / "commitlog" / "notes.txt").unlink()
     with small_store(tmp_path):  # the lock was given back
         pass
-
-
-def test_delay_levels_are_read_as_rocketmq_writes_them() -> None:
-    assert parse_delay_levels("1s 5m 2h 1d") == (1_000, 300_000, 7_200_000, 86_400_000)
-    assert parse_delay_levels("1s  5s ") == (1_000, 5_000)
-    for wrong in ("", "1x", "s", "-1s", "1_0s", "1.5h", "10", "1s,5s"):
-        with pytest.raises(ValueError, match=f"durations.* not {wrong!r}"):
-            parse_delay_levels(wrong)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.errors import AccessDenied, BrokerError, ProtocolError, RemotingError
+from pyromq.protocol.codes import MASTER_ID
 
 _AT_A_TIME = 64
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import NoRoute
 from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.codes import MASTER_ID, PULL_SUBSCRIPTION_FLAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.record import decode_messages
@@ -78,7 +77,7 @@ class TopicReader:
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=_MESSAGES_A_PULL,
-            sys_flag=PULL_WITH_SUBSCRIPTION,
+            sys_flag=PULL_SUBSCRIPTION_FLAG,
             commit_offset=0,
             suspend_timeout_millis=0,
             subscription=EVERYTHING,

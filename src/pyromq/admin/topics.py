@@ -13,7 +13,6 @@ from pyromq.admin.groups.snapshot import EPOCH
 from pyromq.admin.masters import Masters, gather_limited
 from pyromq.client.net.calls.base import CALL_TIMEOUT
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.protocol.bodies import (
     ClusterInfo,
     GroupList,
@@ -23,7 +22,7 @@ from pyromq.protocol.bodies import (
     TopicOffset,
     decode,
 )
-from pyromq.protocol.codes import PERM_READ, PERM_WRITE, RequestCode
+from pyromq.protocol.codes import MASTER_ID, PERM_READ, PERM_WRITE, RequestCode
 from pyromq.protocol.headers.admin import QueryTopicConsumeByWhoRequestHeader
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.protocol.trace_records import (

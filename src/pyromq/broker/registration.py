@@ -20,7 +20,7 @@ from pyromq.protocol.bodies import (
     decode,
     encode_register_body,
 )
-from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from pyromq.protocol.codes import MASTER_ID, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
 from pyromq.protocol.messages.record import body_crc
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 SHORTEST_PERIOD, LONGEST_PERIOD = 10.0, 60.0
 RETRY_PERIOD = 5.0  # after a failure; RocketMQ waits for the next period
 UNREGISTER_TIMEOUT = 3.0
-MASTER_ID = 0
 
 
 class Registration:

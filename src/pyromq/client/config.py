@@ -17,8 +17,6 @@ from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 
-MAX_MESSAGE_SIZE = 4 * 1024 * 1024
-
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
     """What every client has."""

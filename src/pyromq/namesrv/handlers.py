@@ -9,10 +9,10 @@ from pyromq.errors import QueryNotFound, TopicNotFound
 from pyromq.namesrv.broker_registration import read_registration
 from pyromq.namesrv.config import NameServerSettings
 from pyromq.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
-from pyromq.namesrv.routes import UNIT_FLAG, UNIT_SUBSCRIPTION_FLAG, RouteTable
+from pyromq.namesrv.routes import RouteTable
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import DataVersion, KVTable, TopicList
-from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.codes import TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG, RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers import routes as headers
 from pyromq.remoting.connection import Connection, Handler
@@ -177,11 +177,11 @@ def _topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
 
 
 def _is_unit(flag: int) -> bool:
-    return bool(flag & UNIT_FLAG)
+    return bool(flag & TOPIC_UNIT_FLAG)
 
 
 def _has_unit_subscription(flag: int) -> bool:
-    return bool(flag & UNIT_SUBSCRIPTION_FLAG)
+    return bool(flag & TOPIC_UNIT_SUBSCRIPTION_FLAG)
 
 
 def _has_unit_subscription_only(flag: int) -> bool:

@@ -15,13 +15,9 @@ from msgspec.structs import replace
 
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
-from pyromq.protocol.codes import PERM_WRITE
+from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
 
 logger = logging.getLogger(__name__)
-
-MASTER_ID: Final = 0
-UNIT_FLAG: Final = 1
-UNIT_SUBSCRIPTION_FLAG: Final = 2
 
 
 class BrokerRegistration(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,6 @@ from pyromq.admin.groups.admin_calls import GroupAdminCalls
 from pyromq.blocking import Portal
 from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.net.routes import read_queues
 from pyromq.errors import ConfigError, NoRoute
 from pyromq.pipelines.cluster import brokers_of, cluster
@@ -28,6 +27,7 @@ from pyromq.pipelines.common.copies import COPY_OF, ONCE, CopyTracker, marked, o
 from pyromq.pipelines.common.source_options import KEPT_COLUMNS, at_least
 from pyromq.pipelines.common.watching import QueryProgress, start_and_watch
 from pyromq.pipelines.outcome import Outcome, Progress
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_group, check_topic
 from pyromq.spark.launch.ship import function_with_package

@@ -1,4 +1,4 @@
-"""The numbers of the protocol: what is asked, what is answered, in which language, and the flag bits."""
+"""The numbers of the protocol: request and response codes, languages, permissions and flag bits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ ONEWAY_FLAG: Final = 2  # the sender does not wait for an answer
 
 VERSION: Final = 409  # we speak as release 4.9.8 does; release 4.m.p is 213 + 20·m + 2·p
 
+MASTER_ID: Final = 0  # the broker id of a master; its slaves have ids from 1
+
 PERM_INHERIT: Final = 1  # a topic that new topics are made from
 PERM_WRITE: Final = 2
 PERM_READ: Final = 4
+
+# Bits of a topic's sys flag.
+TOPIC_UNIT_FLAG: Final = 1
+TOPIC_UNIT_SUBSCRIPTION_FLAG: Final = 2
+
+# Bits of a pull's sys flag.
+PULL_COMMIT_OFFSET_FLAG: Final = 1  # the request also commits an offset
+PULL_SUSPEND_FLAG: Final = 2  # the broker may hold the request until a message arrives
+PULL_SUBSCRIPTION_FLAG: Final = 4  # the request carries its subscription
+PULL_LITE_FLAG: Final = 16
 
 
 class RequestCode(IntEnum):

@@ -20,7 +20,7 @@ from pyromq.protocol.json_header import UNREADABLE, HotHeader, TextHeader, read_
 
 MAX_FRAME: Final = 16 * 1024 * 1024  # with its first four bytes, as in RocketMQ
 MAX_HEADER: Final = 256 * 1024  # room for all properties; 16 MiB of hostile JSON would cost 400 MB and a second
-_HEADER_LENGTH_MASK: Final = 0xFFFFFF
+HEADER_LENGTH_MASK: Final = 0xFFFFFF
 
 _PREFIX = struct.Struct(">II")
 _WORD = struct.Struct(">I")
@@ -76,7 +76,7 @@ class RemotingCommand(Struct, gc=False):
         except UnicodeEncodeError as error:
             raise LocalProtocolError(f"header text cannot be encoded: {error}") from None
         header_length, length = len(header), 4 + len(header) + len(self.body)
-        if header_length > _HEADER_LENGTH_MASK or length + 4 > MAX_FRAME:
+        if header_length > HEADER_LENGTH_MASK or length + 4 > MAX_FRAME:
             raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME}")
         return _PREFIX.pack(length, self.serialize << 24 | header_length) + header + self.body
 
@@ -130,12 +130,12 @@ def decode(frame: bytes, *, typed: bool = True, max_header: int = MAX_HEADER) ->
         (word,) = _WORD.unpack_from(frame)
     except struct.error:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes has no header") from None
-    end = 4 + (word & _HEADER_LENGTH_MASK)
+    end = 4 + (word & HEADER_LENGTH_MASK)
     if end > len(frame) or end > max_header + 4:
         raise RemoteProtocolError(f"header of {end - 4} bytes in a frame of {len(frame)}, limit {max_header}")
     header = frame[4:end]
     head: HotHeader | TextHeader | BinaryHeader
-    if word <= _HEADER_LENGTH_MASK:
+    if word <= HEADER_LENGTH_MASK:
         serialize = _JSON
         try:
             head = read_hot_json(header) if typed else read_plain_json(header)

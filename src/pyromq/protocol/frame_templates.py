@@ -16,6 +16,7 @@ from pyromq.protocol.command import RemotingCommand, SerializeType, response
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
 from pyromq.protocol.headers.send import SendMessageResponseHeader
+from pyromq.protocol.names import DEFAULT_REGION
 
 _JSON = SerializeType.JSON
 _PREFIX = struct.Struct(">II")
@@ -23,7 +24,7 @@ _TAIL = b'"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 
 _SEND_ANSWER = (
     b'{"code":%d,"extFields":{"msgId":"%b","queueId":"%d","queueOffset":"%d",'
-    b'"MSG_REGION":"DefaultRegion","TRACE_ON":"true"},"flag":1,"language":"JAVA","opaque":%d,'
+    b'"MSG_REGION":"' + DEFAULT_REGION.encode() + b'","TRACE_ON":"true"},"flag":1,"language":"JAVA","opaque":%d,'
 ) + _TAIL
 
 _PULL_ANSWER = (
@@ -80,7 +81,6 @@ def with_body_length(frame: bytes, body_length: int) -> bytes:
     return _PREFIX.pack(length + body_length, word) + frame[_PREFIX.size :]
 
 
-_SEND_PREFIX = struct.Struct(">II")
 _SAME = b'{"code":%d,"extFields":{"a":%b,"b":%b,"c":%b,"d":"%d",'
 _OWN = b'"e":"%d","f":"0","g":"%d","h":"0","i":%b,"j":"0","k":"false","m":"false"'
 _END = b'},"flag":0,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
@@ -105,7 +105,7 @@ class SendFrames:
         """Return the whole frame of one request; `properties` is JSON already."""
         header = self._template % (queue_id, born_timestamp_ms, properties, opaque)
         header_length = len(header)
-        return _SEND_PREFIX.pack(4 + header_length + len(body), header_length) + header + body
+        return _PREFIX.pack(4 + header_length + len(body), header_length) + header + body
 
 
 class SignedSendFrames(SendFrames):
@@ -127,7 +127,7 @@ class SignedSendFrames(SendFrames):
         text = b"".join((numbered, _text_of(properties).encode(), _SIGNED_END, body))
         header = self._template % (queue_id, born_timestamp_ms, properties, signature(text, self._secret), opaque)
         header_length = len(header)
-        return _SEND_PREFIX.pack(4 + header_length + len(body), header_length) + header + body
+        return _PREFIX.pack(4 + header_length + len(body), header_length) + header + body
 
 
 def _escaped(text: bytes) -> bytes:

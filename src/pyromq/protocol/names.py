@@ -66,9 +66,12 @@ BUILT_IN_GROUPS: Final = (
     "CID_ONSAPI_OWNER",
 )
 
+DEFAULT_REGION: Final = "DefaultRegion"
+
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 REPLY_SUFFIX: Final = "_REPLY_TOPIC"
+TOPIC_GROUP_SEPARATOR: Final = "@"  # in `topic@group`; legal in neither name, so it splits in one way only
 ORDER_CONFIG_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"  # of a name server's settings
 
 MAX_TOPIC_LENGTH: Final = 127

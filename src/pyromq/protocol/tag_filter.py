@@ -15,7 +15,7 @@ TAG = "TAG"
 SQL92 = "SQL92"
 FUNCTION = "FUNCTION"  # ours: the name of a filter that the broker's operator installed
 
-_BLANKS = "".join(map(chr, range(0x21)))  # what Java's trim() removes
+JAVA_BLANKS = "".join(map(chr, range(0x21)))  # what Java's trim() removes
 _NATIVE_UTF16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
 
 
@@ -80,7 +80,7 @@ def parse_tags(expression: str | None) -> TagFilter:
     parts = expression.split("||")
     if not any(parts):
         raise LocalProtocolError(f"no tag in the expression {expression!r}")
-    tags = tuple(dict.fromkeys(tag for part in parts if (tag := part.strip(_BLANKS))))
+    tags = tuple(dict.fromkeys(tag for part in parts if (tag := part.strip(JAVA_BLANKS))))
     return TagFilter(expression, tags, frozenset(map(tag_code, tags)))
 
 

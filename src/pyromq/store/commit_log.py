@@ -13,12 +13,18 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pyromq.errors import MalformedHeader, StoreError
-from pyromq.protocol.messages.record import RecordCheck, RecordStatus, blank_record, check_record, read_head
+from pyromq.protocol.messages.record import (
+    MAX_HEAD_SIZE,
+    RecordCheck,
+    RecordStatus,
+    blank_record,
+    check_record,
+    read_head,
+)
 from pyromq.store.files import OsFiles, disk_usage, store_error, write_all
 from pyromq.store.segments import SegmentedFile
 
 BLANK_SIZE: Final = 8
-_HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
 
 
 class LogFile(NamedTuple):
@@ -219,7 +225,7 @@ class CommitLog:
         if not self.start <= position < self.end:
             return None
         try:
-            head = read_head(self.view(position, _HEAD_SIZE))
+            head = read_head(self.view(position, MAX_HEAD_SIZE))
         except MalformedHeader:
             return None
         return head.store_timestamp_ms if head.physical_offset == position else None

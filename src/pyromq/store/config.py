@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from pyromq.errors import ConfigError
+from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS_MS
+from pyromq.protocol.messages.message import MAX_BODY_SIZE
 
 FlushDiskType = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 MIB: Final = 1 << 20
 LONGEST_FLUSH_INTERVAL_MS: Final = 900
 """Of a server: what a power cut takes under ASYNC_FLUSH is promised to stay under a second."""
-DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _ENTRY_SIZE: Final = 20
-_UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
-_DELAY_LEVEL: Final = re.compile(r"[0-9]{1,9}[dhms]")
-
-
-def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Read `messageDelayLevel`, such as `1s 5s 1m`, as milliseconds for level 1, 2, 3 …; raises ValueError."""
-    levels = text.split()
-    if not levels or not all(map(_DELAY_LEVEL.fullmatch, levels)):
-        raise ValueError(f"wants durations in d, h, m or s such as '1s 5s 1m 2h', not {text!r}")
-    return tuple(int(level[:-1]) * _UNITS_MS[level[-1]] for level in levels)
-
-
-def show_delay_levels(levels_ms: tuple[int, ...]) -> str:
-    """Write delay levels as `messageDelayLevel` has them, each in the largest unit that fits."""
-    return " ".join(
-        next(f"{level // size}{unit}" for unit, size in _UNITS_MS.items() if level % size == 0) for level in levels_ms
-    )
 
 
 class StoreConfig(Struct, frozen=True, kw_only=True):
@@ -51,7 +34,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     reserve_step: int = 16 * MIB
     """Bytes of disk space reserved ahead of the log's end at a time: a full disk is noticed before it is needed."""
 
-    max_message_size: int = 4 * MIB
+    max_message_size: int = MAX_BODY_SIZE
     """Bytes of the largest body that is stored (`maxMessageSize`)."""
 
     flush_disk_type: FlushDiskType = "ASYNC_FLUSH"
@@ -102,7 +85,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     max_store_bytes: int = 0
     """Most bytes of the log, 0 for any number (`maxStoreBytes`); queues and index come on top, some percent of it."""
 
-    delay_levels_ms: tuple[int, ...] = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+    delay_levels_ms: tuple[int, ...] = DEFAULT_DELAY_LEVELS_MS
     """Milliseconds of each delay level (`messageDelayLevel`): a delayed message's entry holds its delivery time."""
 
     def __post_init__(self) -> None:

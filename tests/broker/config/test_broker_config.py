@@ -5,7 +5,7 @@ import pytest
 from pyromq.broker.config.broker_config import KNOWN_KEYS, broker_config, parse_properties, settings_of
 from pyromq.broker.config.keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT
 from pyromq.errors import ConfigError
-from pyromq.store.config import DEFAULT_DELAY_LEVELS
+from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS
 
 
 def test_defaults_are_rocketmqs() -> None:

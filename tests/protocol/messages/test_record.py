@@ -8,7 +8,11 @@ from pyromq.errors import CorruptRecord, LocalProtocolError, MalformedHeader, Pr
 from pyromq.protocol.messages.record import (
     BLANK_MAGIC,
     BORN_HOST_V6_FLAG,
+    HEAD_SIZE,
+    MAX_HEAD_SIZE,
+    SMALLEST_RECORD,
     STORE_HOST_V6_FLAG,
+    V6_FLAGS,
     Record,
     RecordStatus,
     blank_record,
@@ -205,3 +209,8 @@ def test_the_check_raises_on_no_bytes_and_agrees_with_the_decoder(body: bytes, d
 def test_a_head_cut_short_is_malformed(length: int) -> None:
     with pytest.raises(MalformedHeader, match="cut short"):
         read_head(encoded(SAMPLE)[:length])
+
+
+def test_the_sizes_that_readers_of_the_log_count_with() -> None:
+    assert (HEAD_SIZE, MAX_HEAD_SIZE, SMALLEST_RECORD, V6_FLAGS) == (88, 112, 91, 0x30)
+    assert record_size(Record(topic="", body=b""), 0) == SMALLEST_RECORD

@@ -20,6 +20,7 @@ from pyromq.client.consume.start_from import first_offset_since, to_ms
 from pyromq.client.net.routes import read_queues
 from pyromq.errors import ClientError, GroupNotFound
 from pyromq.protocol.bodies import ConsumeType, MessageModel
+from pyromq.protocol.headers.admin import RESET_TO_END
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX, TOOLS_CONSUMER_GROUP
 
@@ -27,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 ResetTo = Literal["earliest", "latest"] | datetime | int
 """An int is an offset for all queues; one outside of a queue becomes the nearest that it has."""
-
-_END_OF_QUEUE = -1
 
 
 class OffsetMove(Struct, frozen=True, kw_only=True):
@@ -163,5 +162,5 @@ def _check_members(snapshot: GroupSnapshot, to: ResetTo) -> None:
 
 def _timestamp(to: ResetTo) -> int:
     if to == "latest":
-        return _END_OF_QUEUE
+        return RESET_TO_END
     return to_ms(to) if isinstance(to, datetime) else 0

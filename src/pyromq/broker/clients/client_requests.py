@@ -23,7 +23,7 @@ from pyromq.protocol.bodies import (
     decode,
     encode,
 )
-from pyromq.protocol.codes import LanguageCode, RequestCode
+from pyromq.protocol.codes import TOPIC_UNIT_SUBSCRIPTION_FLAG, LanguageCode, RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.clients import (
@@ -38,7 +38,6 @@ from pyromq.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 SILENCE_LIMIT = 120.0  # a client without a heartbeat for that long is gone
-UNIT_SUBSCRIPTION_FLAG = 2
 
 
 class ClientHandlers:
@@ -139,7 +138,7 @@ class ClientHandlers:
     def _register_consumer(self, data: ConsumerData, client: Client) -> None:
         try:
             config = self._groups.find_or_create(data.group_name)
-            sys_flag = UNIT_SUBSCRIPTION_FLAG if data.unit_mode else 0
+            sys_flag = TOPIC_UNIT_SUBSCRIPTION_FLAG if data.unit_mode else 0
             self._topics.ensure(retry_topic(config.group_name), config.retry_queue_nums, "for retries", sys_flag)
         except BrokerError as error:
             # RocketMQ answers every heartbeat with success; the pull will say why it cannot be served.

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pyromq.broker.config.keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT, Key
 from pyromq.broker.config.properties_file import parse_properties
 from pyromq.errors import ConfigError, LocalProtocolError
-from pyromq.protocol.names import check_broker
+from pyromq.protocol.names import DEFAULT_REGION, TRACE_TOPIC, check_broker
 from pyromq.store.config import StoreConfig
 
 __all__ = ["BrokerConfig", "broker_config", "parse_properties", "settings_of"]
@@ -77,9 +77,9 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Whether the topic named after the broker may be read and written (`brokerTopicEnable`)."""
     trace_topic_enabled: bool = False
     """Whether this broker holds the topic of message traces (`traceTopicEnable`)."""
-    trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
+    trace_topic: str = TRACE_TOPIC
     """The topic of message traces (`msgTraceTopicName`)."""
-    region: str = "DefaultRegion"
+    region: str = DEFAULT_REGION
     """Told to producers in every answer to a send (`regionId`)."""
     trace_on: bool = True
     """Whether clients may trace their sends (`traceOn`)."""

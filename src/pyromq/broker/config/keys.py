@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS, parse_delay_levels, show_delay_levels
+from pyromq.protocol.delay_levels import parse_delay_levels, show_delay_levels
+from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS
 
 _INT_MAX = 2**31 - 1
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")

@@ -38,18 +38,17 @@ from pyromq.protocol.headers.send import (
 )
 from pyromq.protocol.messages.batch import decode_batch
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
-from pyromq.protocol.messages.record import Record
-from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
+from pyromq.protocol.messages.record import TRANSACTION_PREPARED, Record
+from pyromq.protocol.names import DEFAULT_REGION, NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
 from pyromq.remoting.connection import Connection
 from pyromq.store.message_store import MessageStore
 
 BORN_HOST = "born_host"
 """The attribute of a connection that holds the peer's address as a record does."""
 
-_PREPARED_BIT = 0x4  # set in both "prepared" and "rollback": such a record would never be delivered
 _PREPARED_WITHOUT_PROPERTY = "a message whose sysFlag says prepared needs the property TRAN_MSG"
 _KINDS: dict[int, type[SendMessageRequestHeader]] = {RequestCode.SEND_MESSAGE: SendMessageRequestHeader}
-STOCK_REGION = ("DefaultRegion", True)  # what the quick form of the answer says
+STOCK_REGION = (DEFAULT_REGION, True)  # what the quick form of the answer says
 
 
 class SendHandler:
@@ -123,7 +122,7 @@ class SendHandler:
             if special is not None:
                 self._place(record, special)
                 topic = self._find_topic(record.topic) or topic  # its own topic counts it when it is delivered
-            if record.sys_flag & _PREPARED_BIT:
+            if record.sys_flag & TRANSACTION_PREPARED:  # a rollback has this bit too: it would never be delivered
                 raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
             result = self._put(record)
         except (BrokerError, StoreError) as error:
@@ -147,7 +146,7 @@ class SendHandler:
         topic: Topic,
         queue_id: int,
     ) -> None:
-        if header.sys_flag & _PREPARED_BIT:
+        if header.sys_flag & TRANSACTION_PREPARED:
             raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
         if len(request.body) > self._max_message_size:
             raise MessageIllegal(f"the batch has {len(request.body)} bytes, more than {self._max_message_size}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 
-from pyromq.broker.clients.client_requests import UNIT_SUBSCRIPTION_FLAG
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.messages.deferred_messages import DeferredMessages
@@ -19,16 +18,15 @@ from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import Topic, TopicTable
 from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.bodies import SubscriptionGroupConfig
-from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE
+from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE, TOPIC_UNIT_SUBSCRIPTION_FLAG
 from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.delay_levels import FIRST_RETRY_LEVEL
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pyromq.protocol.messages.properties import DELAY, TIMER_DELAY_MS
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import dlq_topic, retry_topic
 from pyromq.remoting.connection import Connection
 from pyromq.store.message_store import MessageStore
-
-FIRST_RETRY_LEVEL = 3
 
 
 class SendBackHandler:
@@ -78,7 +76,7 @@ class SendBackHandler:
         return None
 
     def _retry_topic(self, group: SubscriptionGroupConfig, unit_mode: bool) -> Topic:
-        flag = UNIT_SUBSCRIPTION_FLAG if unit_mode else 0
+        flag = TOPIC_UNIT_SUBSCRIPTION_FLAG if unit_mode else 0
         topic = self._topics.ensure(retry_topic(group.group_name), group.retry_queue_nums, "for retries", flag)
         if not topic.writable:
             raise NoPermission(f"topic {topic.name} may not be written to")

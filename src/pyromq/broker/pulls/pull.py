@@ -16,22 +16,18 @@ from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, NoPermission, StoreError
-from pyromq.protocol.codes import PERM_READ, ResponseCode
+from pyromq.protocol.codes import MASTER_ID, PERM_READ, PULL_COMMIT_OFFSET_FLAG, PULL_SUSPEND_FLAG, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import pull_answer_head
-from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
 from pyromq.remoting.connection import Connection
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.results import GetResult, GetStatus
 
 logger = logging.getLogger(__name__)
 
-COMMIT_OFFSET_FLAG = 1
-SUSPEND_FLAG = 2
 
-MAX_BYTES = 8 << 20  # of an answer to a client that sets its own limit
 MAX_COUNT = 65_536
-MASTER_ID = 0
 MAX_SUSPEND = 300.0  # a longer wait would only keep the memory of a client that forgot it
 
 _FOUND = GetStatus.FOUND
@@ -86,11 +82,11 @@ class PullHandler:
         wanted = self.check(header)
         result = self._read(header, wanted)
         code = _code(result, header)
-        if header.sys_flag & COMMIT_OFFSET_FLAG:
+        if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:
             self._offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer
             )
-        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_FLAG:
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND_FLAG:
             self._hold(header, wanted, request, connection)
             return None
         return self._answer(header, request, result, code)
@@ -129,7 +125,7 @@ class PullHandler:
     def _read(self, header: PullMessageRequestHeader, wanted: MessageFilter) -> GetResult:
         max_bytes = header.pyromq_max_bytes
         if max_bytes is not None:
-            max_bytes = min(max_bytes, MAX_BYTES) if max_bytes > 0 else None
+            max_bytes = min(max_bytes, MAX_PULL_BYTES) if max_bytes > 0 else None
         started = perf_counter()
         try:
             result = self._store.get(

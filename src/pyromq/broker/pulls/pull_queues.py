@@ -11,20 +11,25 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Protocol
 
-from pyromq.broker.pulls.pull import MAX_BYTES, MAX_COUNT, PullHandler
-from pyromq.broker.pulls.selection import SUBSCRIPTION_FLAG, MessageFilter
+from pyromq.broker.pulls.pull import MAX_COUNT, PullHandler
+from pyromq.broker.pulls.selection import MessageFilter
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.errors import BrokerError, MalformedHeader, StoreError
-from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.codes import PULL_SUBSCRIPTION_FLAG, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import with_body_length
-from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullQueuesRequestHeader, PullQueuesResponseHeader
+from pyromq.protocol.headers.pull import (
+    MAX_PULL_BYTES,
+    MAX_PULL_QUEUES,
+    PullMessageRequestHeader,
+    PullQueuesRequestHeader,
+    PullQueuesResponseHeader,
+)
 from pyromq.protocol.tag_filter import TAG
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import MergedResult, QueueRange
 
 _RANGE = re.compile(r"(\d{1,9}):(\d{1,18}):(\d{1,18})")
-_MOST_RANGES = 256
 
 
 class MergedStore(Protocol):
@@ -63,7 +68,7 @@ class PullQueuesHandler:
                     queue_id=part.queue_id,
                     queue_offset=part.start,
                     max_msg_nums=header.max_msg_nums,
-                    sys_flag=SUBSCRIPTION_FLAG,
+                    sys_flag=PULL_SUBSCRIPTION_FLAG,
                     commit_offset=0,
                     suspend_timeout_millis=0,
                     subscription=header.subscription,
@@ -81,7 +86,7 @@ class PullQueuesHandler:
         try:
             result = None
             if wanted.properties is None:
-                most_bytes = min(header.max_bytes, MAX_BYTES)
+                most_bytes = min(header.max_bytes, MAX_PULL_BYTES)
                 result = self._store.get_merged(header.topic, ranges, most, most_bytes, wanted.codes)
         except StoreError as error:
             raise BrokerError(f"the store cannot be read: {error}") from error
@@ -110,7 +115,7 @@ def _listed(offsets: Sequence[int]) -> str:
 
 
 def _ranges(text: str) -> list[QueueRange]:
-    found = [_RANGE.fullmatch(part) for part in text.split(",", _MOST_RANGES)]
-    if not all(found) or len(found) > _MOST_RANGES:
-        raise MalformedHeader(f"ranges: expected up to {_MOST_RANGES} of queue:start:stop, not {text[:40]!r}")
+    found = [_RANGE.fullmatch(part) for part in text.split(",", MAX_PULL_QUEUES)]
+    if not all(found) or len(found) > MAX_PULL_QUEUES:
+        raise MalformedHeader(f"ranges: expected up to {MAX_PULL_QUEUES} of queue:start:stop, not {text[:40]!r}")
     return [QueueRange(*map(int, part.groups())) for part in found if part is not None]

@@ -10,15 +10,13 @@ from pyromq.broker.pulls.property_filters import PropertyFilters, accepts_record
 from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.errors import BrokerError, LocalProtocolError, NoPermission
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
-from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.codes import PULL_SUBSCRIPTION_FLAG, ResponseCode
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
 from pyromq.protocol.messages.record import read_properties
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.tag_filter import FUNCTION, parse_tags
 from pyromq.store.read.readable import PropertyFilter
-
-SUBSCRIPTION_FLAG = 4
 
 
 class MessageFilter(NamedTuple):
@@ -41,7 +39,7 @@ class Selection:
 
     def wanted(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> MessageFilter:
         """Return what a pull wants; raise BrokerError where that is not known, not up to date or not possible."""
-        carried = header.sys_flag & SUBSCRIPTION_FLAG
+        carried = header.sys_flag & PULL_SUBSCRIPTION_FLAG
         wanted = self._carried(header) if carried else self._registered(header, group)
         if self._filter_retries and header.topic.startswith(RETRY_PREFIX):
             owner = header.topic.removeprefix(RETRY_PREFIX)

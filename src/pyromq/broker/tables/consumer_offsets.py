@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pyromq.broker.tables.saver import Saver
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.names import TOPIC_GROUP_SEPARATOR
 from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 
-_SEPARATOR = "@"  # not legal in topics and groups, so `topic@group` splits in one way only
 
 OffsetTable = dict[str, dict[int, int]]
 
@@ -119,9 +119,9 @@ def encode_offsets(table: Mapping[str, Mapping[int, int]]) -> bytes:
 
 
 def _key(topic: str, group: str) -> str:
-    return topic + _SEPARATOR + group
+    return topic + TOPIC_GROUP_SEPARATOR + group
 
 
 def _split(key: str) -> tuple[str, str]:
-    topic, _, group = key.partition(_SEPARATOR)
+    topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
     return topic, group

@@ -13,7 +13,8 @@ from pyromq.broker.tables.saver import Saver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
-from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
+from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, TOPIC_UNIT_FLAG
+from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS_MS
 from pyromq.protocol.messages.record import MULTI_TAGS_FLAG
 from pyromq.protocol.names import (
     BENCHMARK_TOPIC,
@@ -32,8 +33,6 @@ from pyromq.store.small_files.json_file import JsonFile
 logger = logging.getLogger(__name__)
 
 READ_WRITE = PERM_READ | PERM_WRITE
-UNIT_FLAG = 1
-DELAY_LEVELS = 18
 
 
 class Topic:
@@ -140,7 +139,7 @@ class TopicTable:
             read_queue_nums=count,
             write_queue_nums=count,
             perm=template.config.perm & ~PERM_INHERIT,
-            topic_sys_flag=UNIT_FLAG if unit_mode else 0,
+            topic_sys_flag=TOPIC_UNIT_FLAG if unit_mode else 0,
             order=False,
         )
         return self._create(config, "by a send")
@@ -244,7 +243,7 @@ def built_in_topics(config: BrokerConfig) -> list[TopicConfig]:
         topic_config(config.cluster, 16, cluster_perm),
         topic_config(config.name, 1, broker_perm),
         topic_config(OFFSET_MOVED_TOPIC, 1),
-        topic_config(SCHEDULE_TOPIC, DELAY_LEVELS),
+        topic_config(SCHEDULE_TOPIC, len(DEFAULT_DELAY_LEVELS_MS)),
         topic_config(reply_topic(config.cluster), 1),
     ]
     if config.auto_create_topics:

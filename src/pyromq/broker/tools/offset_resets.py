@@ -22,6 +22,7 @@ from pyromq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.admin import (
+    RESET_TO_END,
     CloneGroupOffsetRequestHeader,
     InvokeBrokerToGetConsumerStatusRequestHeader,
     InvokeBrokerToResetOffsetRequestHeader,
@@ -38,7 +39,6 @@ from pyromq.store.read.readable import ReadableStore
 logger = logging.getLogger(__name__)
 
 STATUS_TIMEOUT = 5.0
-END_OF_QUEUE = -1  # as a timestamp
 _OLDEST_CLIENT = 28  # version 3.0.7
 _BEHIND = 2**63 - 1  # in place of an offset: the compared group is not as far
 
@@ -101,7 +101,7 @@ class ResetHandlers:
         return targets
 
     def _offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        if timestamp_ms == END_OF_QUEUE:
+        if timestamp_ms == RESET_TO_END:
             return self._store.max_offset(topic, queue_id)
         return max(self._store.offset_at(topic, queue_id, timestamp_ms), 0)
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import NoRoute
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.names import TBW102
 
-MASTER_ID = 0
 DEFAULT_QUEUES = 4
 
 

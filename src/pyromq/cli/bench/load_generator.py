@@ -16,6 +16,8 @@ from typing import Protocol, cast
 
 import msgspec
 
+from pyromq.protocol.names import TBW102
+
 _LENGTH = struct.Struct(">i")
 _LENGTHS = struct.Struct(">iI")
 _FIRST_OPAQUE = 10_000_000  # eight digits, so that every frame of a slot has the same length
@@ -144,7 +146,7 @@ class SendSlot:
         properties = f"UNIQ_KEY\\u0001{seed[:16].upper():0<16}%016X\\u0002WAIT\\u0001true"
         properties += f"\\u0002TAGS\\u0001{tag}" if tag else ""
         self._fields = {
-            "a": group, "b": topic, "c": "TBW102", "d": "4", "e": str(queue_id), "f": "0", "g": "%013d", "h": "0",
+            "a": group, "b": topic, "c": TBW102, "d": "4", "e": str(queue_id), "f": "0", "g": "%013d", "h": "0",
             "i": properties, "j": "0", "k": "false", "m": "false",
         }  # fmt: skip
         self._body = body

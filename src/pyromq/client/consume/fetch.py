@@ -10,13 +10,16 @@ from msgspec import Struct
 
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.filter_support import FilterSupport
-from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION
 from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.net.routes import Routes
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import ClientError
+from pyromq.protocol.codes import (
+    MASTER_ID,
+    PULL_COMMIT_OFFSET_FLAG,
+    PULL_SUBSCRIPTION_FLAG,
+)
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
@@ -25,9 +28,6 @@ from pyromq.protocol.names import RETRY_PREFIX, without_namespace
 
 logger = logging.getLogger(__name__)
 
-PULL_COMMITS = 1
-PULL_MAY_WAIT = 2
-PULL_LITE = 16
 PULL_TIMEOUT = 30.0
 
 
@@ -111,7 +111,11 @@ class Fetcher:
         self, held: AssignedQueue, offset: int, wanted: Subscription, consumed: int
     ) -> PullMessageRequestHeader:
         carried = wanted.by_tags or self._terms.own_filters
-        flags = self._terms.flags | (PULL_WITH_SUBSCRIPTION if carried else 0) | (PULL_COMMITS if consumed else 0)
+        flags = (
+            self._terms.flags
+            | (PULL_SUBSCRIPTION_FLAG if carried else 0)
+            | (PULL_COMMIT_OFFSET_FLAG if consumed else 0)
+        )
         return PullMessageRequestHeader(
             consumer_group=self._group,
             topic=held.queue.topic,

@@ -9,6 +9,7 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.results import PullStatus
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.protocol.codes import PULL_SUBSCRIPTION_FLAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.tag_filter import EVERYTHING, TAG
@@ -17,7 +18,6 @@ StartFrom = Literal["latest", "earliest", "last", "first"] | datetime
 StartPoint = Literal["latest", "earliest"] | int
 """A checked StartFrom; a number is a time in milliseconds."""
 
-PULL_WITH_SUBSCRIPTION = 4
 _PULL_TIMEOUT = 10.0
 _ALIASES: dict[str, Literal["latest", "earliest"]] = {
     "latest": "latest",
@@ -87,7 +87,7 @@ def plain_pull(group: str, topic: str, queue_id: int, offset: int, most: int = 3
         queue_id=queue_id,
         queue_offset=offset,
         max_msg_nums=most,
-        sys_flag=PULL_WITH_SUBSCRIPTION,
+        sys_flag=PULL_SUBSCRIPTION_FLAG,
         commit_offset=0,
         suspend_timeout_millis=0,
         subscription=EVERYTHING,

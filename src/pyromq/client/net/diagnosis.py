@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import BrokerData, TopicRouteData
-from pyromq.protocol.codes import PERM_READ, PERM_WRITE
+from pyromq.protocol.codes import MASTER_ID, PERM_READ, PERM_WRITE
 from pyromq.protocol.names import DLQ_PREFIX, TBW102
 
 _STEP_TIMEOUT = 1.0
@@ -106,7 +106,7 @@ def _permissions(topic: str, route: TopicRouteData) -> list[DiagnosisStep]:
 
 async def _broker(api: BrokerApi, topic: str, broker: BrokerData) -> DiagnosisStep:
     name = f"broker {broker.broker_name}"
-    address = broker.broker_addrs.get(0)
+    address = broker.broker_addrs.get(MASTER_ID)
     if address is None:
         return DiagnosisStep(name, False, "has no master now", "start its master, or wait until it has registered")
     try:

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 
 from pyromq.errors import ClientError, InvalidMessage
 from pyromq.protocol.bodies import QueueData, TopicRouteData
-from pyromq.protocol.codes import PERM_WRITE
+from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.tag_filter import java_hash
-
-MASTER_ID = 0
 
 Select = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses one of the queues for a message."""

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID, TopicPublishInfo, write_queues
+from pyromq.client.net.publish_info import TopicPublishInfo, write_queues
 from pyromq.errors import NoRoute, PyroMQError
 from pyromq.protocol.bodies import TopicRouteData
-from pyromq.protocol.codes import PERM_READ
+from pyromq.protocol.codes import MASTER_ID, PERM_READ
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TBW102
 

@@ -12,7 +12,7 @@ from pyromq.client.background import Periodic
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.assignment import Assignment
 from pyromq.client.consume.commits import Commits
-from pyromq.client.consume.fetch import PULL_LITE, PULL_MAY_WAIT, Fetcher, PullTerms
+from pyromq.client.consume.fetch import Fetcher, PullTerms
 from pyromq.client.consume.filter_support import FilterSupport
 from pyromq.client.consume.initial_offset import InitialOffset
 from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
@@ -29,6 +29,7 @@ from pyromq.client.poll.ready_messages import ReadyMessages
 from pyromq.clock import Clock
 from pyromq.errors import AccessDenied, BrokerError
 from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
+from pyromq.protocol.codes import PULL_LITE_FLAG, PULL_SUSPEND_FLAG
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,9 @@ class PollSession:
             routes=routes,
             group=settings.group,
             subscriptions=self.subscriptions,
-            terms=PullTerms(flags=PULL_MAY_WAIT | PULL_LITE, wait_ms=_BROKER_WAIT_MS, batch=settings.pull_batch),
+            terms=PullTerms(
+                flags=PULL_SUSPEND_FLAG | PULL_LITE_FLAG, wait_ms=_BROKER_WAIT_MS, batch=settings.pull_batch
+            ),
             namespace=settings.client.namespace,
             support=self._support,
         )

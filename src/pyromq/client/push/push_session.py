@@ -14,7 +14,7 @@ from pyromq.client.background import Periodic
 from pyromq.client.consume.assignment import Assignment
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.consumer_stats import SAMPLE_INTERVAL, ConsumerStats
-from pyromq.client.consume.fetch import PULL_MAY_WAIT, Fetcher, PullTerms
+from pyromq.client.consume.fetch import Fetcher, PullTerms
 from pyromq.client.consume.filter_support import FilterSupport
 from pyromq.client.consume.initial_offset import InitialOffset
 from pyromq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, default_offsets_path
@@ -50,6 +50,7 @@ from pyromq.protocol.bodies import (
     ConsumeType,
     MessageModel,
 )
+from pyromq.protocol.codes import PULL_SUSPEND_FLAG
 from pyromq.protocol.messages.message import MessageExt, MessageQueue, reply_channel
 from pyromq.protocol.names import retry_topic
 from pyromq.protocol.tag_filter import EVERYTHING
@@ -109,7 +110,7 @@ class PushSession:
             group=group,
             subscriptions=self.subscriptions,
             terms=PullTerms(
-                flags=PULL_MAY_WAIT,
+                flags=PULL_SUSPEND_FLAG,
                 wait_ms=_BROKER_WAIT_MS,
                 batch=settings.pull_batch,
                 commits=not settings.broadcasting and settings.offset_store is None,

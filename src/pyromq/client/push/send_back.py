@@ -10,6 +10,7 @@ from pyromq.client.net.publish_info import TopicPublishInfo
 from pyromq.client.net.routes import Routes
 from pyromq.client.push.outcomes import Action, Verdict
 from pyromq.errors import PyroMQError
+from pyromq.protocol.delay_levels import BY_RECONSUME_TIMES, DEFAULT_DELAY_LEVELS_MS, FIRST_RETRY_LEVEL, TO_DEAD_LETTERS
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendMessageRequestHeaderV2
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.compression import COMPRESSED_FLAG, COMPRESSION_TYPE_MASK
@@ -20,18 +21,13 @@ from pyromq.protocol.names import CLIENT_INNER_PRODUCER_GROUP, TBW102, retry_top
 logger = logging.getLogger(__name__)
 
 SEND_BACK_TIMEOUT = 5.0
-TO_DEAD_LETTERS = -1
-BY_RECONSUME_TIMES = 0  # the broker decides: level 3 for the first time, then one more each time
-
-# The delay levels of a broker that was not told otherwise, in seconds; the first level is number 1.
-_LEVELS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 def delay_level(delay: float | None) -> int:
     """Return the level whose delay is at least so many seconds: what a broker without free delays can do."""
     if delay is None:
         return BY_RECONSUME_TIMES
-    return min(bisect_left(_LEVELS, delay) + 1, len(_LEVELS))
+    return min(bisect_left(DEFAULT_DELAY_LEVELS_MS, delay * 1000) + 1, len(DEFAULT_DELAY_LEVELS_MS))
 
 
 class SendBack:
@@ -104,7 +100,6 @@ class SendBack:
 
 
 COPY_TIMEOUT = 5.0
-FIRST_RETRY_LEVEL = 3
 AT_ONCE = 0  # of retries: none is left
 
 # What an earlier journey through a broker left behind, and what only the consumer has seen.

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Generator
 from typing import Any
 
-from pyromq.client.config import MAX_MESSAGE_SIZE
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
 from pyromq.client.send.prepare import MessagePreparer
@@ -14,7 +13,7 @@ from pyromq.clock import Clock
 from pyromq.errors import ClientError
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages import properties as names
-from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
 from pyromq.protocol.names import CLIENT_INNER_PRODUCER_GROUP, TBW102, reply_topic
 
 REPLY_TIMEOUT = 10.0  # the broker waits as long for the requester
@@ -30,7 +29,7 @@ class Replier:
         self._routes = routes
         self._loop = asyncio.get_running_loop()
         self._outbox = MessagePreparer(
-            clock, max_message_size=MAX_MESSAGE_SIZE, compress_over=_COMPRESS_OVER, namespace=None
+            clock, max_message_size=MAX_BODY_SIZE, compress_over=_COMPRESS_OVER, namespace=None
         )
 
     def __call__(self, request: MessageExt, body: bytes) -> Awaitable[None]:

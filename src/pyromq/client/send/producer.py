@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from pyromq.client.config import MAX_MESSAGE_SIZE, ClientConfig
+from pyromq.client.config import ClientConfig
 from pyromq.client.hooks import SendHook
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
@@ -29,7 +29,7 @@ from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.acl import Credentials
-from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
 
 _MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
@@ -58,7 +58,7 @@ class Producer:
         latency_fault_tolerance: bool = False,
         compress_over: int = 4096,
         topic_queues: int = 4,
-        max_message_size: int = MAX_MESSAGE_SIZE,
+        max_message_size: int = MAX_BODY_SIZE,
         max_in_flight: int = 1024,
         linger: float | None = None,
         hooks: Sequence[SendHook] = (),

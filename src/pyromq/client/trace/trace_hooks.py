@@ -11,13 +11,12 @@ from msgspec import Struct
 
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, EndContext, SendContext, SendHook
 from pyromq.client.net.address import local_address
-from pyromq.client.net.calls.broker_api import DEFAULT_REGION
 from pyromq.client.results import SendResult, SendStatus
 from pyromq.clock import Clock
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.messages.message_id import UniqueIds
-from pyromq.protocol.names import without_namespace
+from pyromq.protocol.names import DEFAULT_REGION, without_namespace
 from pyromq.protocol.trace_records import (
     TRANSACTION_STATES,
     ConsumeCode,

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyromq.pipelines.profile.survey import Survey
+from pyromq.protocol.messages.record import SMALLEST_RECORD, V6_FLAGS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,8 +56,8 @@ def body_size() -> Column:
     """Return the length of a body as it is stored: what the record has besides is known."""
     from pyspark.sql import functions as f
 
-    addresses = f.expr("12 * bit_count(sys_flag & 48)")  # those of IPv6 are 12 bytes longer
-    return f.col("store_size") - 91 - addresses - f.octet_length("topic") - f.octet_length("properties")
+    addresses = f.expr(f"12 * bit_count(sys_flag & {V6_FLAGS})")  # those of IPv6 are 12 bytes longer
+    return f.col("store_size") - SMALLEST_RECORD - addresses - f.octet_length("topic") - f.octet_length("properties")
 
 
 def figures_of(messages: DataFrame, detailed: Sequence[str]) -> DataFrame:

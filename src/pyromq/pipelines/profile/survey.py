@@ -15,10 +15,9 @@ from msgspec import Struct
 from pyromq.blocking import Portal
 from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
-from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.codes import MASTER_ID, RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC, dlq_topic, is_system_group, retry_topic

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pyromq.protocol.headers import I32, I64, Header
+
+RESET_TO_END: Final = -1
+"""The timestamp that resets a group to the end of each queue."""
 
 
 class UpdateAndCreateTopicRequestHeader(Header, frozen=True, kw_only=True, gc=False):
@@ -65,7 +68,7 @@ class GetConsumeStatsRequestHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class InvokeBrokerToResetOffsetRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """INVOKE_BROKER_TO_RESET_OFFSET (222); the timestamp -1 means the end of each queue."""
+    """INVOKE_BROKER_TO_RESET_OFFSET (222); a timestamp, or RESET_TO_END."""
 
     topic: str
     group: str

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import field
 
 from pyromq.protocol.headers import I32, I64, Header
+
+MAX_PULL_BYTES: Final = 8 << 20
+"""Bytes of an answer, at most, to a request that sets `pyromq_max_bytes`."""
+MAX_PULL_QUEUES: Final = 256
+"""Queues that PULL_QUEUES may name."""
 
 
 class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):

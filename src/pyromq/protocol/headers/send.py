@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import field
 
 from pyromq.protocol.headers import I32, I64, Header, encode_json
+from pyromq.protocol.names import DEFAULT_REGION
 
 
 class SendMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
@@ -76,7 +77,7 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
     queue_id: I32
     queue_offset: I64
     transaction_id: str | None = None
-    msg_region: str = field(default="DefaultRegion", name="MSG_REGION")
+    msg_region: str = field(default=DEFAULT_REGION, name="MSG_REGION")
     trace_on: bool = field(default=True, name="TRACE_ON")
 
 

@@ -22,8 +22,9 @@ from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, decode_host, encode
 from pyromq.protocol.messages.message import MessageExt
 
 __all__ = [
-    "BLANK_MAGIC", "BORN_HOST_V6_FLAG", "MESSAGE_MAGIC", "MULTI_TAGS_FLAG", "STORE_HOST_V6_FLAG", "TRANSACTION_COMMIT",
-    "TRANSACTION_MASK", "TRANSACTION_NONE", "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "Record", "RecordCheck",
+    "BLANK_MAGIC", "BORN_HOST_V6_FLAG", "HEAD_SIZE", "MAX_HEAD_SIZE", "MESSAGE_MAGIC", "MULTI_TAGS_FLAG",
+    "SMALLEST_RECORD", "STORE_HOST_V6_FLAG", "TRANSACTION_COMMIT", "TRANSACTION_MASK", "TRANSACTION_NONE",
+    "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "V6_FLAGS", "Record", "RecordCheck",
     "RecordHead", "RecordStatus", "blank_record", "body_crc", "body_end", "check_record", "decode_host",
     "decode_messages", "encode_host", "encode_record", "read_head", "read_properties", "read_tail", "record_parts",
     "record_size",
@@ -40,7 +41,7 @@ TRANSACTION_ROLLBACK: Final = 0xC
 TRANSACTION_MASK: Final = 0xC
 BORN_HOST_V6_FLAG: Final = 0x10
 STORE_HOST_V6_FLAG: Final = 0x20
-_V6_FLAGS: Final = BORN_HOST_V6_FLAG | STORE_HOST_V6_FLAG
+V6_FLAGS: Final = BORN_HOST_V6_FLAG | STORE_HOST_V6_FLAG
 
 _SIZE_AND_MAGIC = struct.Struct(">iI")
 _SYS_FLAG = struct.Struct(">i")
@@ -53,7 +54,11 @@ _HEADS = {
     for store_flag, store in ((0, 8), (STORE_HOST_V6_FLAG, 20))
 }
 _V4_HEAD = _HEADS[0]
-_V4_SIZE: Final = 88
+HEAD_SIZE: Final = _V4_HEAD.size
+"""Bytes of the fixed fields with IPv4 hosts, which is where the body begins."""
+MAX_HEAD_SIZE: Final = _HEADS[V6_FLAGS].size
+SMALLEST_RECORD: Final = HEAD_SIZE + 3
+"""Bytes of a record without body, topic and properties: only their lengths follow the fixed fields."""
 _SYS_FLAG_POSITION = 36
 _LENGTH_BYTES = [bytes((length,)) for length in range(128)]
 
@@ -95,11 +100,11 @@ def record_parts(
     does not fit its field.
     """
     body, properties, born_host, store_host = record.body, record.properties, record.born_host, record.store_host
-    sys_flag = record.sys_flag & ~_V6_FLAGS
+    sys_flag = record.sys_flag & ~V6_FLAGS
     layout = _V4_HEAD
     if len(born_host) != 8 or len(store_host) != 8:
         sys_flag |= _v6_flags(born_host, store_host)
-        layout = _HEADS[sys_flag & _V6_FLAGS]
+        layout = _HEADS[sys_flag & V6_FLAGS]
     try:
         head = layout.pack(
             layout.size + 3 + len(body) + len(topic) + len(properties),
@@ -173,7 +178,7 @@ def read_head(buffer: bytes | memoryview, position: int = 0) -> RecordHead:
     """
     try:
         (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + _SYS_FLAG_POSITION)
-        layout = _HEADS[sys_flag & _V6_FLAGS]
+        layout = _HEADS[sys_flag & V6_FLAGS]
         return RecordHead._make((*layout.unpack_from(buffer, position), position + layout.size))
     except struct.error:
         raise MalformedHeader("the record is cut short") from None
@@ -189,7 +194,7 @@ def body_end(buffer: bytes | memoryview) -> int:
     """Return where the body of a record ends, of which only the fixed fields need be there."""
     try:
         (sys_flag,) = _SYS_FLAG.unpack_from(buffer, _SYS_FLAG_POSITION)
-        head_size = _HEADS[sys_flag & _V6_FLAGS].size
+        head_size = _HEADS[sys_flag & V6_FLAGS].size
         (body_length,) = _BODY_LENGTH.unpack_from(buffer, head_size - _BODY_LENGTH.size)
     except struct.error:
         raise MalformedHeader("the record is cut short") from None
@@ -297,9 +302,9 @@ def decode_messages(body: bytes, broker_name: str | None = None, check_crc: bool
                 size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp_ms,
                 born_host, store_timestamp_ms, store_host, reconsume_times, prepared_offset, body_length,
             ) = _V4_HEAD.unpack_from(body, start)  # fmt: skip
-            body_start = start + _V4_SIZE
-            if sys_flag & _V6_FLAGS:
-                layout = _HEADS[sys_flag & _V6_FLAGS]
+            body_start = start + HEAD_SIZE
+            if sys_flag & V6_FLAGS:
+                layout = _HEADS[sys_flag & V6_FLAGS]
                 fields = layout.unpack_from(body, start)
                 born_host, store_timestamp_ms, store_host, reconsume_times, prepared_offset, body_length = fields[9:]
                 body_start = start + layout.size

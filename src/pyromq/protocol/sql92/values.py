@@ -8,12 +8,12 @@ from math import copysign, inf
 from typing import Final
 
 from pyromq.protocol.sql92.tree import Number, NumberKind
+from pyromq.protocol.tag_filter import JAVA_BLANKS
 
 Value = str | bool | Number
 """What an operand may be besides NULL: a property or a literal text, a condition's result, a literal number."""
 
 _LONGEST: Final = 4_000  # characters of a property that may be a number: nobody sends longer ones but to keep us busy
-_BLANKS: Final = "".join(map(chr, range(0x21)))  # what Java's trim() removes
 # Java reads any decimal digit of the basic plane in whole numbers, but only ASCII ones in doubles.
 _INTEGER: Final = re.compile(r"[+-]?[^\D\U00010000-\U0010FFFF]++")
 _DOUBLE: Final = re.compile(r"([+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?|[+-]?(?:NaN|Infinity)")
@@ -49,7 +49,7 @@ def _integer(text: str, limit: int) -> int:
 
 def read_double(text: str) -> float:
     """Read a text as Java's Double.valueOf does."""
-    trimmed = text.strip(_BLANKS)
+    trimmed = text.strip(JAVA_BLANKS)
     if len(trimmed) > _LONGEST:
         raise Incomparable
     if found := _DOUBLE.fullmatch(trimmed):

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.acl import Credentials
+from pyromq.protocol.headers.pull import MAX_PULL_BYTES
 from pyromq.protocol.names import check_topic
 from pyromq.protocol.sql92.sql_filter import compile_sql
 from pyromq.protocol.tag_filter import EVERYTHING, parse_tags
@@ -25,8 +26,6 @@ from pyromq.spark.options.store_options import STORE_PARSERS, check_way, in_stor
 from pyromq.spark.schema import DEFAULT_COLUMNS, check_columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LARGEST_PULL_BYTES = 8 << 20
-"""The most that a PyroMQ broker returns for one pull."""
 
 
 class AtTime(NamedTuple):
@@ -84,7 +83,7 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     """How long a task retries when a broker fails, in seconds, before the task fails."""
     batch_rows: int = 5_000
     """Rows of one Arrow batch. From 2,000 up its fixed cost is small; above 10,000 it leaves the processor's cache."""
-    batch_bytes: int = LARGEST_PULL_BYTES
+    batch_bytes: int = MAX_PULL_BYTES
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:

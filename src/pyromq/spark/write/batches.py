@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from pyromq.client.config import MAX_MESSAGE_SIZE
 from pyromq.errors import InvalidMessage
 from pyromq.protocol.messages.batch import element_size
-from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.message import MAX_BODY_SIZE, MessageQueue
 from pyromq.protocol.tag_filter import java_hash
 from pyromq.spark.arrow import Int64s, take
 from pyromq.spark.write.message_rows import MessageRows
@@ -94,7 +93,7 @@ def _pack_queue(
         at_once = mine[~delayed]
         sent = 0
         for body, count in _batches(_elements(rows, at_once), most_rows):
-            is_too_large = len(body) > MAX_MESSAGE_SIZE  # with its head and properties; the body alone is not
+            is_too_large = len(body) > MAX_BODY_SIZE  # with its head and properties; the body alone is not
             yield (
                 _alone(rows, int(at_once[sent]), topic, queue)
                 if is_too_large

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pyromq.client.config import MAX_MESSAGE_SIZE
 from pyromq.errors import InvalidMessage
 from pyromq.protocol.messages import properties as names
+from pyromq.protocol.messages.message import MAX_BODY_SIZE
 from pyromq.spark.arrow import Int64s
 from pyromq.spark.options.write_options import DELAYS, WriteOptions
 from pyromq.spark.write.property_text import (
@@ -127,9 +127,9 @@ class MessageRows:
         bodies = self._columns["body"].cast(BINARY)
         sizes = pc.binary_length(bodies).fill_null(0).to_numpy()
         self._refuse(sizes == 0, "the body is null or empty, which brokers reject; filter such rows out")
-        too_large = sizes > MAX_MESSAGE_SIZE
+        too_large = sizes > MAX_BODY_SIZE
         size = int(sizes[too_large.argmax()]) if len(sizes) else 0
-        self._refuse(too_large, f"the body has {size} bytes, and brokers accept at most {MAX_MESSAGE_SIZE}")
+        self._refuse(too_large, f"the body has {size} bytes, and brokers accept at most {MAX_BODY_SIZE}")
         return bodies
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -14,7 +14,13 @@ from pyromq.protocol.bodies import (
     decode,
 )
 from pyromq.protocol.messages.record import read_head
-from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
+from pyromq.protocol.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TOPIC_GROUP_SEPARATOR,
+    TRANSACTION_GROUP,
+    TRANSACTION_HALF_TOPIC,
+)
 from pyromq.store.check.table_check import CONFIG_NAME, delay_offsets
 from pyromq.store.files import OsFiles, ReadOnlyFiles
 from pyromq.store.index.pending_table import count_pending
@@ -27,8 +33,6 @@ from pyromq.store.small_files.json_file import ReadOnlyFile
 from pyromq.store.small_files.lock import is_held
 
 T = TypeVar("T")
-
-_SEPARATOR: Final = "@"
 
 
 class QueueSummary(Struct, frozen=True, kw_only=True):
@@ -119,7 +123,7 @@ class Inspection:
     def offsets(self) -> Iterator[OffsetSummary]:
         """Give what every group has committed, and how far that is behind."""
         for key, committed in sorted(self._offsets.items()):
-            topic, _, group = key.partition(_SEPARATOR)
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
             for queue_id, offset in sorted(committed.items()):
                 lag = self._reader.max_offset(topic, queue_id) - offset
                 yield OffsetSummary(group=group, topic=topic, queue_id=queue_id, committed_offset=offset, lag=lag)
@@ -168,7 +172,7 @@ class Inspection:
         )
 
     def _pending(self, topic: str, group: str) -> int:
-        committed = self._offsets.get(topic + _SEPARATOR + group, {})
+        committed = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {})
         return sum(
             max(queue.max_offset - max(queue.min_offset, committed.get(queue.queue_id, 0)), 0)
             for queue in self.queues

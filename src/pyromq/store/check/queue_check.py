@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS_MS
 from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, find_property
-from pyromq.protocol.names import SCHEDULE_TOPIC
+from pyromq.protocol.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from pyromq.store.check.findings import Finding, relative
-from pyromq.store.config import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, ConsumeQueueEntry
 from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.read.file_view import SegmentView
@@ -21,10 +21,8 @@ from pyromq.store.read.log_walk import LogWalk, WalkedRecord
 
 _MOST_GATHERED: Final = 4 << 20
 _ENTRIES_A_READ: Final = 1 << 16
-_LMQ_PREFIX: Final = "%LMQ%"
 _MULTI_DISPATCH: Final = INNER_MULTI_DISPATCH.encode()
 _LOWEST_CODE: Final = -(1 << 31)
-_LEVELS_MS: Final = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 
 QueueKey = tuple[str, int]
 
@@ -94,7 +92,7 @@ class QueueCheck:
         topic = self._names.get(name)
         if topic is None:
             topic = self._names[name] = name.decode("utf-8", "replace")
-        code = stored_tags_code(topic, properties, store_timestamp_ms, _LEVELS_MS)
+        code = stored_tags_code(topic, properties, store_timestamp_ms, DEFAULT_DELAY_LEVELS_MS)
         entry = ENTRY.pack(physical_offset, size, code)
         if not self._is_deleted(topic, physical_offset):
             self._expect((topic, queue_id), queue_offset, entry)
@@ -270,4 +268,4 @@ def _other_queues(queue_id: int, properties: bytes) -> Iterator[tuple[QueueKey, 
     offsets = (find_property(properties, INNER_MULTI_QUEUE_OFFSET) or "").split(",")
     for name, offset in zip(names, offsets, strict=False):
         if offset.isdecimal():
-            yield (name, 0 if name.startswith(_LMQ_PREFIX) else queue_id), int(offset)
+            yield (name, 0 if name.startswith(LMQ_PREFIX) else queue_id), int(offset)

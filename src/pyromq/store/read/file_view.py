@@ -13,7 +13,14 @@ from typing import Final, NamedTuple
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, StoreError
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
-from pyromq.protocol.messages.record import MESSAGE_MAGIC, RecordCheck, RecordStatus, check_record, read_head
+from pyromq.protocol.messages.record import (
+    MAX_HEAD_SIZE,
+    MESSAGE_MAGIC,
+    RecordCheck,
+    RecordStatus,
+    check_record,
+    read_head,
+)
 from pyromq.protocol.names import check_topic
 from pyromq.store.files import OsFiles
 from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
@@ -24,8 +31,7 @@ QUEUES_NAME: Final = "consumequeue"
 _NAME_LENGTH: Final = 20
 _PAGE: Final = 4096
 _PIECE: Final = 1 << 20
-_HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
-_MAX_WITHOUT_BODY: Final = _HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
+_MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
 _NO_RECORD: Final = RecordCheck(RecordStatus.DAMAGED, -1)
 
 
@@ -184,7 +190,7 @@ class LogView:
     def store_timestamp_ms(self, position: int) -> int | None:
         """Return when the record at a position was stored; None if it is no longer there."""
         try:
-            return read_head(self.pread(position, _HEAD_SIZE)).store_timestamp_ms
+            return read_head(self.pread(position, MAX_HEAD_SIZE)).store_timestamp_ms
         except MalformedHeader:
             return None
 

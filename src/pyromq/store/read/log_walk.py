@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from pyromq.protocol.messages.record import BLANK_MAGIC, MESSAGE_MAGIC, check_record, read_tail
+from pyromq.protocol.messages.record import BLANK_MAGIC, MESSAGE_MAGIC, V6_FLAGS, check_record, read_tail
 from pyromq.store.segments import SegmentedFile
 
 WalkedRecord = tuple[int, int, int, int, int, int, bytes, bytes]
 """Physical offset, size, queue id, queue offset, sys flag, store time in ms, topic, properties."""
 
 _READ: Final = 1 << 20
-_V6_FLAGS: Final = 0x30
 # total size, magic, body CRC, queue id, queue offset, physical offset, sys flag, store time, body length
 _HEAD: Final = struct.Struct(">iIii4xqqi16xq20xi")
 _BODY: Final = _HEAD.size
@@ -99,7 +98,7 @@ class LogWalk:
         while at <= last:
             size, magic, crc, queue_id, queue_offset, physical, sys_flag, stored_ms, body_length = unpack(data, at)
             end = at + size
-            if magic != MESSAGE_MAGIC or physical != base + at or end > length or sys_flag & _V6_FLAGS:
+            if magic != MESSAGE_MAGIC or physical != base + at or end > length or sys_flag & V6_FLAGS:
                 return
             body_end = at + _BODY + body_length
             if body_length < 0 or body_end + 3 > end or crc32(view[at + _BODY : body_end]) & 0x7FFFFFFF != crc:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyromq.protocol.messages.record import SMALLEST_RECORD
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.read.queue_reader import LOWEST_CODE_HIGH, ReadableQueues, ReadLimits
@@ -21,7 +22,6 @@ from pyromq.store.read.record_columns import Expected, RecordColumns
 from pyromq.store.results import MergedResult, QueueRange
 
 _ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("high", ">i4"), ("low", ">i4")])
-_SMALLEST_RECORD: Final = 91
 _LARGEST_RECORD: Final = 64 << 20
 _FILTER_SCAN: Final = 65_536  # entries looked at for one answer, of all queues together
 _FEW_RUNS: Final = 64  # more are joined: each piece handed to a socket costs as much as copying a kilobyte
@@ -110,7 +110,7 @@ class MergedReader:
         is_plain = (
             (offsets >= self._log.start)
             & (offsets + sizes <= self._log.end)
-            & (sizes >= _SMALLEST_RECORD)
+            & (sizes >= SMALLEST_RECORD)
             & (sizes <= _LARGEST_RECORD)
         )
         if not is_plain.all() or any(not count and not seen for count, seen in zip(counts, seen_all, strict=True)):

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pyromq.errors import MalformedHeader
-from pyromq.protocol.messages.record import body_end, read_properties
+from pyromq.protocol.messages.record import MAX_HEAD_SIZE, body_end, read_properties
 from pyromq.store.read.readable import PropertyFilter, ReadableLog
 
-_HEAD_SIZE: Final = 112  # the fixed fields of a record with IPv6 addresses
 _READ_WHOLE: Final = 4096  # the disk gives no less at a time
 
 
@@ -42,7 +41,7 @@ class PropertyReader:
     def _read_cold(self, position: int, size: int) -> bytes:
         if size <= _READ_WHOLE:
             return read_properties(self._log.pread(position, size))
-        tail = body_end(self._log.pread(position, _HEAD_SIZE))
+        tail = body_end(self._log.pread(position, MAX_HEAD_SIZE))
         if tail >= size:
             raise MalformedHeader("the record's body is longer than the record")
         return read_properties(self._log.pread(position + tail, size - tail), 0)

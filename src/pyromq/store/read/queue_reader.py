@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from pyromq.errors import OffsetOutOfRange
+from pyromq.protocol.messages.record import SMALLEST_RECORD
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from pyromq.store.read.property_scan import PropertyReader, wanted_entries
@@ -18,7 +19,6 @@ from pyromq.store.results import GetResult, GetStatus
 _PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
 _SCAN_ENTRIES: Final = 800
-_SMALLEST_RECORD: Final = 91
 _SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
 _COMPARE_UP_TO: Final = 8  # codes; numpy's isin costs as much as eight comparisons
 # Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
@@ -185,7 +185,7 @@ class _Answer:
             self._hot = (min(max_count, limits.memory_count), limits.memory_bytes)
             self._cold = (min(max_count, limits.disk_count), limits.disk_bytes)
         else:
-            self._hot = self._cold = (min(max_count, max_bytes // _SMALLEST_RECORD + 1), max_bytes)
+            self._hot = self._cold = (min(max_count, max_bytes // SMALLEST_RECORD + 1), max_bytes)
         self.most = max(self._hot[0], 1)
         self._runs: list[list[int]] = []
         self._count = self._size = 0
@@ -201,7 +201,7 @@ class _Answer:
             if physical_offset < skip_to:
                 continue
             end = physical_offset + size
-            if physical_offset < log_start or end > log_end or size < _SMALLEST_RECORD:
+            if physical_offset < log_start or end > log_end or size < SMALLEST_RECORD:
                 skip_to = self._next_readable(physical_offset)
                 continue
             most, most_bytes = self._cold if physical_offset < cold_before else self._hot

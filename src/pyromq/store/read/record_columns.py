@@ -13,14 +13,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from pyromq.protocol.messages.record import MESSAGE_MAGIC
+from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, V6_FLAGS
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.read.gather import Buffer, gather, is_text
 from pyromq.store.small_files.fences import Fences
 
 _MAGIC = np.uint32(MESSAGE_MAGIC).view(np.int32)
-_BODY = 88
-_V6_FLAGS = 0x30
 _MOST_RANGES = 256
 
 
@@ -68,11 +66,11 @@ class RecordColumns:
             and (gather(data, starts, "i4", 12) == expected.queue_ids).all()
             and (gather(data, starts, "i8", 20) == expected.queue_offsets).all()
             and (gather(data, starts, "i8", 28) == expected.physical_offsets).all()
-            and not (gather(data, starts, "i4", 36) & _V6_FLAGS).any()
+            and not (gather(data, starts, "i4", 36) & V6_FLAGS).any()
         )
 
     def _have_parts(self, data: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], topic: bytes) -> bool:
-        bodies = starts + _BODY
+        bodies = starts + HEAD_SIZE
         body_ends = bodies + gather(data, bodies - 4, "i4")
         topic_ends = body_ends + 1 + len(topic)
         if (body_ends < bodies).any() or (topic_ends + 2 > ends).any():

@@ -7,16 +7,21 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, find_property
-from pyromq.protocol.messages.record import MESSAGE_MAGIC, RecordStatus, check_record, read_tail
+from pyromq.protocol.messages.record import (
+    HEAD_SIZE,
+    MESSAGE_MAGIC,
+    SMALLEST_RECORD,
+    V6_FLAGS,
+    RecordStatus,
+    check_record,
+    read_tail,
+)
 from pyromq.store.consume_queue import ConsumeQueue, ConsumeQueueEntry
 
 # total size, magic, body CRC, queue id, queue offset, physical offset, sys flag
 _HEAD: Final = struct.Struct(">iIii4xqqi")
 _BODY_LENGTH: Final = struct.Struct(">i")
 _BODY_LENGTH_POSITION: Final = 84
-_BODY: Final = 88
-_SHORTEST: Final = 91
-_V6_FLAGS: Final = 0x30
 _ENOUGH_TRACES: Final = 2
 
 
@@ -33,26 +38,26 @@ class RecordSource(Protocol):
 
 def is_sound(data: bytes | memoryview, at: int, size: int, place: tuple[int, ConsumeQueue, int]) -> bool:
     """Tell whether bytes of this size are a whole record, and that of a place: physical offset, queue, queue offset."""
-    if size < _SHORTEST or at + size > len(data):
+    if size < SMALLEST_RECORD or at + size > len(data):
         return False
     physical_offset, queue, queue_offset = place
     found_size, magic, crc, queue_id, offset, physical, sys_flag = _HEAD.unpack_from(data, at)
     if (found_size, magic, physical) != (size, MESSAGE_MAGIC, physical_offset):
         return False
     topic = queue.topic_name
-    body_end = at + _BODY + _BODY_LENGTH.unpack_from(data, at + _BODY_LENGTH_POSITION)[0]  # with IPv4 hosts
+    body_end = at + HEAD_SIZE + _BODY_LENGTH.unpack_from(data, at + _BODY_LENGTH_POSITION)[0]  # with IPv4 hosts
     topic_end = body_end + 1 + len(topic)
     # The plain record of this very queue; what is not that is looked at as a whole.
     if (
-        not sys_flag & _V6_FLAGS
+        not sys_flag & V6_FLAGS
         and (queue_id, offset) == (queue.queue_id, queue_offset)
-        and at + _BODY <= body_end
+        and at + HEAD_SIZE <= body_end
         and topic_end + 2 <= at + size
         and data[body_end] == len(topic)
         and data[body_end + 1 : topic_end] == topic
         and data[topic_end] << 8 | data[topic_end + 1] == at + size - topic_end - 2
     ):
-        return bool(crc32(data[at + _BODY : body_end]) & 0x7FFFFFFF == crc)
+        return bool(crc32(data[at + HEAD_SIZE : body_end]) & 0x7FFFFFFF == crc)
     return _is_sound_otherwise(data, at, size, place)
 
 

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from pyromq.errors import StoreError
-from pyromq.protocol.messages.record import TRANSACTION_MASK
+from pyromq.protocol.messages.record import SMALLEST_RECORD, TRANSACTION_MASK
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from pyromq.store.dispatch import is_indexed, is_queued, stored_tags_code
 from pyromq.store.index.message_index import MessageIndex
@@ -18,7 +18,6 @@ from pyromq.store.small_files.fences import Fences
 logger = logging.getLogger(__name__)
 
 _MAX_BUFFERED: Final = 4 << 20
-_SMALLEST_RECORD: Final = 91
 _MAY_BE_MOVED: Final = 100_000
 
 
@@ -164,4 +163,4 @@ def _is_elsewhere(queue: ConsumeQueue, record: WalkedRecord) -> bool:
 
 def _is_plausible(queue_offset: int, physical_offset: int) -> bool:
     """Tell whether so many records of a queue can stand before a place in the log, or in one that was moved here."""
-    return 0 <= queue_offset <= physical_offset // _SMALLEST_RECORD + _MAY_BE_MOVED
+    return 0 <= queue_offset <= physical_offset // SMALLEST_RECORD + _MAY_BE_MOVED

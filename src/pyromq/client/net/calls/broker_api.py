@@ -47,11 +47,10 @@ from pyromq.protocol.headers.send import (
 )
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.protocol.names import TBW102
+from pyromq.protocol.names import DEFAULT_REGION, TBW102
 from pyromq.remoting.client import RemotingClient
 
 QUERY_TIMEOUT = 18.0
-DEFAULT_REGION = "DefaultRegion"
 _FOR_EVER_MS = 2**63 - 1
 
 

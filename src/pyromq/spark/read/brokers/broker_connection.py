@@ -12,11 +12,10 @@ import struct
 
 from pyromq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, signed
-from pyromq.protocol.command import MAX_FRAME, RemotingCommand, decode
+from pyromq.protocol.command import HEADER_LENGTH_MASK, MAX_FRAME, RemotingCommand, decode
 
 _PREFIX = struct.Struct(">II")
 _WORD = struct.Struct(">I")
-_HEADER_LENGTH_MASK = 0xFFFFFF
 _RECEIVE_BUFFER = 4 << 20
 
 _idle: dict[tuple[int, str, Credentials | None], BrokerConnection] = {}
@@ -95,7 +94,7 @@ class BrokerConnection:
         """Return the next answer and its body, which is valid until the next call; raises RemotingError."""
         try:
             length, word = _PREFIX.unpack(self._read(_PREFIX.size))
-            header_length = word & _HEADER_LENGTH_MASK
+            header_length = word & HEADER_LENGTH_MASK
             if length + 4 > MAX_FRAME or header_length + 4 > length:
                 raise RemoteProtocolError(f"{self.address} sends no answer: {length} bytes, header {header_length}")
             answer = decode(_WORD.pack(word) + self._read(header_length), typed=False)

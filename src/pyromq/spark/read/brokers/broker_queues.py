@@ -10,16 +10,15 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from pyromq.client.consume.fetch import PULL_MAY_WAIT
-from pyromq.client.consume.start_from import PULL_WITH_SUBSCRIPTION, first_offset_since
+from pyromq.client.consume.start_from import first_offset_since
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.diagnosis import diagnose, explain
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.net.routes import Routes, read_queues
 from pyromq.client.portal import Portal
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import AccessDenied, NoRoute, PyroMQError
 from pyromq.protocol.acl import Credentials
+from pyromq.protocol.codes import MASTER_ID, PULL_SUBSCRIPTION_FLAG, PULL_SUSPEND_FLAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import REPLY_SUFFIX, TOOLS_CONSUMER_GROUP
@@ -60,7 +59,7 @@ class Pull(NamedTuple):
             queue_id=self.queue.queue_id,
             queue_offset=self.offset,
             max_msg_nums=self.max_count,
-            sys_flag=PULL_WITH_SUBSCRIPTION | (PULL_MAY_WAIT if self.wait_ms else 0),
+            sys_flag=PULL_SUBSCRIPTION_FLAG | (PULL_SUSPEND_FLAG if self.wait_ms else 0),
             commit_offset=0,
             suspend_timeout_millis=self.wait_ms,
             subscription=self.expression,

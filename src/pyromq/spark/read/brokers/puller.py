@@ -6,12 +6,13 @@ import logging
 import time
 from collections.abc import Iterator
 
-from pyromq.client.net.publish_info import MASTER_ID
 from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import CorruptRecord, PyroMQError
+from pyromq.protocol.codes import MASTER_ID
+from pyromq.protocol.headers.pull import MAX_PULL_BYTES
 from pyromq.protocol.tag_filter import SQL92, TAG
 from pyromq.spark.offsets import QueueSlice, queue_name
-from pyromq.spark.options.read_options import LARGEST_PULL_BYTES, ReadOptions
+from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.brokers.broker_queues import BrokerQueues, Pull
 from pyromq.spark.read.plan.positions import cut, lost
 
@@ -92,7 +93,7 @@ class Puller:
             expression=self._options.tags if self._options.sql is None else self._options.sql,
             expression_type=TAG if self._options.sql is None else SQL92,
             max_count=min(self._options.pull_batch_size, self._stop - self._position),
-            max_bytes=min(self._options.batch_bytes, LARGEST_PULL_BYTES),
+            max_bytes=min(self._options.batch_bytes, MAX_PULL_BYTES),
             timeout=self._options.pull_timeout,
         )
 

@@ -14,11 +14,15 @@ import numpy as np
 from pyromq.errors import CorruptRecord, PyroMQError, RemotingError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
-from pyromq.protocol.headers.pull import PullQueuesRequestHeader, PullQueuesResponseHeader
+from pyromq.protocol.headers.pull import (
+    MAX_PULL_BYTES,
+    PullQueuesRequestHeader,
+    PullQueuesResponseHeader,
+)
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.offsets import QueueSlice
-from pyromq.spark.options.read_options import LARGEST_PULL_BYTES, ReadOptions
+from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.brokers.broker_connection import BrokerConnection, give_back, take_connection
 from pyromq.spark.read.brokers.broker_queues import BrokerQueues
 from pyromq.spark.read.brokers.puller import first_broker
@@ -27,8 +31,6 @@ from pyromq.spark.read.decode.records import Records
 
 logger = logging.getLogger(__name__)
 
-MOST_QUEUES = 256
-"""The most queues that a broker accepts in one pull."""
 _SIZE = np.dtype(">i4")
 
 
@@ -92,7 +94,7 @@ class QueuesReader:
             ranges=",".join(f"{part.queue.queue_id}:{part.start}:{part.stop}" for part in self.rest),
             subscription=self._options.tags,
             max_msg_nums=self._options.batch_rows,
-            max_bytes=min(self._options.batch_bytes, LARGEST_PULL_BYTES),
+            max_bytes=min(self._options.batch_bytes, MAX_PULL_BYTES),
         )
         return request(RequestCode.PULL_QUEUES, header)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyromq.errors import CorruptRecord
+from pyromq.protocol.headers.pull import MAX_PULL_QUEUES
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.arrow import Int64s
@@ -16,7 +17,7 @@ from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.brokers.broker_queues import BrokerQueues, connect
 from pyromq.spark.read.brokers.puller import Puller
-from pyromq.spark.read.brokers.queues_reader import MOST_QUEUES, QueuesReader
+from pyromq.spark.read.brokers.queues_reader import QueuesReader
 from pyromq.spark.read.decode.columns import Columns, freeze, record_batches
 from pyromq.spark.read.decode.records import Records, record_starts
 from pyromq.spark.read.plan.positions import lost
@@ -40,7 +41,7 @@ def _of_one_broker(slices: Sequence[QueueSlice]) -> list[list[QueueSlice]]:
     seen: Counter[MessageQueue] = Counter()
     for number, part in enumerate(slices):
         queue = part.queue
-        key = queue.topic, queue.broker_name, seen[queue], number // MOST_QUEUES
+        key = queue.topic, queue.broker_name, seen[queue], number // MAX_PULL_QUEUES
         groups.setdefault(key, []).append(part)
         seen[queue] += 1
     return list(groups.values())

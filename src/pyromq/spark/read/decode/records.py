@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 
 from pyromq.errors import CorruptRecord
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH
-from pyromq.protocol.messages.record import BORN_HOST_V6_FLAG, MESSAGE_MAGIC, STORE_HOST_V6_FLAG
+from pyromq.protocol.messages.record import (
+    BORN_HOST_V6_FLAG,
+    HEAD_SIZE,
+    MESSAGE_MAGIC,
+    SMALLEST_RECORD,
+    STORE_HOST_V6_FLAG,
+)
 from pyromq.spark.arrow import Int64s
 from pyromq.store.read.gather import Buffer, gather
-
-SMALLEST_RECORD = 91
-_HEAD_SIZE = 88
 
 _MAGIC = np.uint32(MESSAGE_MAGIC).view(np.int32)
 _SIZE = struct.Struct(">i")
@@ -51,7 +54,7 @@ class RecordHeaders:
 
     def __init__(self, data: Buffer, starts: Int64s) -> None:
         if len(starts):
-            heads: NDArray[np.void] = np.ndarray((len(data) - _HEAD_SIZE + 1,), f"V{_HEAD_SIZE}", data, 0, (1,))
+            heads: NDArray[np.void] = np.ndarray((len(data) - HEAD_SIZE + 1,), f"V{HEAD_SIZE}", data, 0, (1,))
             self._octets = heads[starts].view(np.uint8)
         self._count = len(starts)
 
@@ -59,7 +62,7 @@ class RecordHeaders:
         """Return the big-endian numbers (`i2`, `i4`, `i8`) at an offset from each record."""
         if not self._count:
             return np.empty(0, kind)
-        view: NDArray[Any] = np.ndarray((self._count,), ">" + kind, self._octets.data, offset, (_HEAD_SIZE,))
+        view: NDArray[Any] = np.ndarray((self._count,), ">" + kind, self._octets.data, offset, (HEAD_SIZE,))
         return view.astype(kind)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from pyromq.errors import CorruptRecord
 from pyromq.protocol.messages.compression import COMPRESSED_FLAG
+from pyromq.protocol.messages.record import SMALLEST_RECORD
 from pyromq.spark.arrow import Int64s
-from pyromq.spark.read.decode.records import SMALLEST_RECORD, RecordHeaders, Records, RowMask
+from pyromq.spark.read.decode.records import RecordHeaders, Records, RowMask
 from pyromq.spark.read.files.store_files import Entries
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.read.gather import is_text
