@@ -41,7 +41,7 @@ async def test_both_ways_put_the_same_bytes_on_the_wire(
     message = Message(topic=topic, body=b"body", **options)
     async with Producer("p", cluster.namesrv, namespace=namespace, topic_queues=3) as producer:
         await warm(producer, topic, **options)
-        delivery, outbox, express = producer._delivery, producer._outbox, producer._express
+        delivery, outbox, express = producer._delivery, producer._preparer, producer._session.fast_send
         assert express is not None
         address = cluster.brokers[0].address
         connection = delivery.instance.api.remoting.ready(address)
@@ -74,8 +74,8 @@ async def test_what_is_not_plain_goes_the_general_way(
 ) -> None:
     await warm(producer, topic)
     message = Message(**{"topic": topic, "body": b"x", **options})
-    assert producer._express is not None
-    assert producer._express.depart(message) is None, reason
+    assert producer._session.fast_send is not None
+    assert producer._session.fast_send.depart(message) is None, reason
     assert (await producer.send(message)).status is SendStatus.SEND_OK
 
 
@@ -102,7 +102,7 @@ async def test_a_broken_message_is_refused_also_where_others_of_its_kind_went(
 
 async def test_with_hooks_every_send_goes_the_general_way(cluster: LocalCluster, topic: str) -> None:
     async with Producer("p", cluster.namesrv, hooks=[SendHook()]) as producer:
-        assert producer._express is None
+        assert producer._session.fast_send is None
         await warm(producer, topic)
 
 

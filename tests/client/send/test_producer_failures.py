@@ -133,8 +133,8 @@ async def test_a_cancelled_send_frees_its_place(topic: str) -> None:
                 send = asyncio.create_task(producer.send(Message(topic=topic, body=b"x")))
                 with pytest.raises(asyncio.TimeoutError):
                     await asyncio.wait_for(send, 0.1)
-            assert producer._window.try_enter(1)
-            producer._window.leave(1)
+            assert producer._in_flight.try_enter(1)
+            producer._in_flight.leave(1)
 
 
 async def test_sends_that_fail_together_each_have_their_own_note(topic: str) -> None:

@@ -9,7 +9,7 @@ from pyromq.client.background import Periodic
 from pyromq.client.group.allocation import Allocate
 from pyromq.client.group.rebalance import Rebalance
 from pyromq.client.net.broker_requests import GroupMember
-from pyromq.client.net.instance import ClientInstance
+from pyromq.client.net.sharing import InstanceHandle
 from pyromq.errors import NoRoute
 from pyromq.protocol.messages.message import MessageQueue
 
@@ -21,14 +21,15 @@ class Membership:
 
     def __init__(
         self,
-        instance: ClientInstance,
+        handle: InstanceHandle,
         group: str,
         *,
         topics: Callable[[], Iterable[str]],
         assign: Callable[[str, list[MessageQueue]], Awaitable[bool]],
         allocate: Allocate | None,
     ) -> None:
-        self._instance = instance
+        instance = self._instance = handle.instance
+        self._handle = handle
         self._group = group
         self._topics = topics
         self._rebalance = Rebalance(
@@ -49,7 +50,7 @@ class Membership:
         self._instance.routes.on_change.append(self._route_changed)
         for topic in list(self._topics()):
             await self.look_up(topic)
-        await self._instance.add_consumer(self._group, member)
+        await self._handle.join_as_consumer(self._group, member)
         shared_out = await self._rebalance.run()
         self._rebalancing.start()
         if not shared_out:
@@ -73,10 +74,6 @@ class Membership:
         with suppress(ValueError):  # it never joined
             self._instance.routes.on_change.remove(self._route_changed)
         await self._rebalancing.stop()
-
-    async def leave(self) -> None:
-        """Tell the brokers, which tell the other members at once."""
-        await self._instance.remove_consumer(self._group)
 
     def _route_changed(self, topic: str) -> None:
         if topic in self._topics():

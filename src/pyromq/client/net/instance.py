@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import weakref
 
 from pyromq.client.background import Periodic
 from pyromq.client.config import ClientConfig
+from pyromq.client.lifecycle import ForkGuard
 from pyromq.client.net.address import new_client_id
 from pyromq.client.net.broker_requests import ClientRequests, GroupMember, TransactionCheck
 from pyromq.client.net.calls.broker_api import BrokerApi
@@ -34,9 +33,9 @@ class ClientInstance:
     def __init__(self, config: ClientConfig, clock: Clock) -> None:
         self.client_id = new_client_id(config.instance_name)
         self.clock = clock
-        self.forked = False
+        self.guard = ForkGuard()
         self.users = 0
-        """How many producers and consumers share it."""
+        """How many handles to it are open."""
         self.replies = PendingReplies()
         self.checks: dict[str, TransactionCheck] = {}
         """Who answers for the transactions of which producer group."""
@@ -60,7 +59,6 @@ class ClientInstance:
         self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
         self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
         self.routes.on_change.append(lambda topic: self._beating.wake())  # it may have named a new broker
-        _open_instances.add(self)
 
     def start(self) -> None:
         """Begin the work in the background, unless another user did."""
@@ -72,42 +70,40 @@ class ClientInstance:
                 self._discovering.start()
 
     async def close(self) -> None:
-        """Leave all groups and close all connections; brokers that cannot be told will notice by themselves."""
+        """Stop all background work and close all connections."""
         await self._discovering.stop()
         await self._refreshing.stop()
         await self._beating.stop()
-        for group in list(self._producers):
-            await self.remove_producer(group)
-        for group in list(self._consumers):
-            await self.remove_consumer(group)
         await self._remoting.close()
-        _open_instances.discard(self)
 
-    # --- groups ------------------------------------------------------------------------------------------------------
+    # --- groups: to be joined and left through an InstanceHandle -----------------------------------------------------
 
     def add_producer(self, group: str) -> None:
-        """Announce a producer group, with the next heartbeat."""
+        """Add a producer group to the heartbeats."""
         if group in self._producers:
             raise ClientError(f"this client already has a producer in the group {group!r}")
         self._producers.add(group)
 
     async def remove_producer(self, group: str) -> None:
-        """Withdraw a producer group."""
+        """Withdraw a producer group; brokers that cannot be reached forget it by themselves."""
         self._producers.discard(group)
         await self._unregister(producer_group=group)
 
-    async def add_consumer(self, group: str, member: GroupMember) -> None:
-        """Announce a consumer group and wait until the brokers known so far have heard of it; raises AccessDenied."""
+    def add_consumer(self, group: str, member: GroupMember) -> None:
+        """Add a consumer group to the heartbeats."""
         if group in self._consumers:
             raise ClientError(f"this client already has a consumer in the group {group!r}")
         self._consumers[group] = member
-        await self.heartbeats.beat()
-        self.heartbeats.check_access()
 
     async def remove_consumer(self, group: str) -> None:
         """Withdraw a consumer group; brokers tell its other members at once."""
-        if self._consumers.pop(group, None) is not None:
-            await self._unregister(consumer_group=group)
+        self._consumers.pop(group, None)
+        await self._unregister(consumer_group=group)
+
+    async def announce(self) -> None:
+        """Send a heartbeat to all known brokers and wait for it; raises AccessDenied if none of them accepts it."""
+        await self.heartbeats.beat()
+        self.heartbeats.check_access()
 
     async def _unregister(self, producer_group: str | None = None, consumer_group: str | None = None) -> None:
         told = [
@@ -162,20 +158,3 @@ class ClientInstance:
         # The broker has forgotten us with the connection: tell it again as soon as it is back.
         if self._producers or self._consumers:
             self._beating.wake()
-
-    def check_process(self) -> None:
-        """Raise ClientError in a process forked from the one that made this client: sockets cannot be shared."""
-        if self.forked:
-            raise ClientError("this client was made before the process forked; make a new one in the child process")
-
-
-_open_instances: weakref.WeakSet[ClientInstance] = weakref.WeakSet()
-
-
-def _mark_forked() -> None:
-    for instance in _open_instances:
-        instance.forked = True
-
-
-if hasattr(os, "register_at_fork"):  # Windows does not fork
-    os.register_at_fork(after_in_child=_mark_forked)

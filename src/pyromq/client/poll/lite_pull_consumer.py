@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from types import TracebackType
+from functools import partial
 from typing import Self
 
 from pyromq.client.config import ClientConfig, FlowControl
@@ -13,6 +13,7 @@ from pyromq.client.consume.offset_store import OffsetStore
 from pyromq.client.consume.start_from import StartFrom, check_start_from, first_offset_since, to_ms
 from pyromq.client.consume.subscriptions import Expression, subscribe_all
 from pyromq.client.group.allocation import Allocate, allocate_averagely
+from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.routes import read_queues
 from pyromq.client.poll.poll_session import PollSession, PollSettings
@@ -24,7 +25,7 @@ from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_name
 from pyromq.protocol.tag_filter import EVERYTHING
 
 
-class LitePullConsumer:
+class LitePullConsumer(ClientLifecycle[PollSession]):
     """Reads topics at the caller's pace; the queues are shared out among all consumers of the group.
 
     >>> async with LitePullConsumer(group="audit", namesrv="127.0.0.1:9876", subscriptions={"orders": "*"}) as consumer:
@@ -34,6 +35,10 @@ class LitePullConsumer:
     With `auto_commit` messages are committed once the caller has come back for more, so that those whose handling
     raised come again; without it, `commit()` covers what was handed out before the call. `start_from` counts only where
     the group has no committed offset. One task at a time may poll or iterate.
+
+    After `start` a consumer with subscriptions has its queues; ConnectFailed is raised if no name server answers. A
+    topic that does not exist yet is read once it does. `close` commits what was handed out (with `auto_commit`) and
+    leaves the group.
     """
 
     def __init__(
@@ -76,55 +81,12 @@ class LitePullConsumer:
         self.group = self._settings.group
         self._poll_timeout = poll_timeout
         self._clock = clock or SystemClock()
-        self._opened: PollSession | None = None
-
-    # --- life --------------------------------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Open the consumer; `async with` does it for you. With subscriptions, it has its queues on return.
-
-        Raises ConnectFailed if no name server answers. A topic that does not exist yet is read once it does.
-        """
-        if self._opened is not None:
-            raise ClientError("this consumer is open already")
-        self._opened = PollSession(self._settings, self._clock)
-        try:
-            await self._opened.start()
-        except BaseException:
-            await self._close(commit_all=False)
-            raise
-
-    async def close(self) -> None:
-        """Commit what was handed out (with `auto_commit`), leave the group and stop."""
-        await self._close(commit_all=True)
-
-    async def _close(self, *, commit_all: bool) -> None:
-        session, self._opened = self._opened, None
-        if session is not None and not session.instance.forked:
-            await session.close(commit_all=commit_all)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After an exception the last messages may not have been handled: those come again.
-        await self._close(commit_all=error is None)
+        super().__init__("consumer", partial(PollSession, self._settings, self._clock))
 
     @property
     def client_id(self) -> str:
         """The id by which brokers and the other members know this consumer."""
         return self._session.instance.client_id
-
-    @property
-    def _session(self) -> PollSession:
-        session = self._opened
-        if session is None:
-            raise ClientError("this consumer is not open: use it inside `async with`")
-        session.instance.check_process()
-        return session
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from pyromq.client.consume.start_from import StartPoint, consume_from_where
 from pyromq.client.consume.subscriptions import Expression, Subscription, subscribe
 from pyromq.client.group.allocation import Allocate
 from pyromq.client.group.membership import Membership
-from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.poll.poll_queue import PollQueue
 from pyromq.client.poll.ready_messages import ReadyMessages
 from pyromq.clock import Clock
@@ -57,7 +57,8 @@ class PollSession:
 
     def __init__(self, settings: PollSettings, clock: Clock) -> None:
         self.settings = settings
-        self.instance = borrow_instance(settings.client, clock)
+        self._handle = borrow_instance(settings.client, clock)
+        self.instance = self._handle.instance
         self._started_ms = now_ms = clock.now_ms()
         self.subscriptions = {
             topic: replace(subscription, version_ms=now_ms) for topic, subscription in settings.subscriptions.items()
@@ -82,7 +83,7 @@ class PollSession:
         self.handing_out = ReadyMessages(clock.now())
         self.assignment = Assignment(self._new_loop, self._release)
         self._membership = Membership(
-            self.instance,
+            self._handle,
             settings.group,
             topics=lambda: settings.subscriptions,
             assign=self._assign_topic,
@@ -105,18 +106,22 @@ class PollSession:
         await self._support.ensure_everywhere(self.subscriptions.values())
         await self._membership.join(self)
 
-    async def close(self, *, commit_all: bool) -> None:
-        """Stop pulling, commit, leave the group, close the connections."""
-        await self._membership.stop()
-        await self._committing.stop()
-        self.handing_out.stop()
-        await self.assignment.stop()
-        if self.settings.auto_commit:
-            if commit_all:
-                self.handing_out.mark_consumed()
-            await self._commit_consumed()
-        await self._membership.leave()
-        await return_instance(self.instance)
+    async def close(self, *, failed: bool) -> None:
+        """Stop pulling, commit, leave the group, close the connections.
+
+        After a failure the messages handed out last may not have been handled: they are not committed and come again.
+        """
+        try:
+            await self._membership.stop()
+            await self._committing.stop()
+            self.handing_out.stop()
+            await self.assignment.stop()
+            if self.settings.auto_commit:
+                if not failed:
+                    self.handing_out.mark_consumed()
+                await self._commit_consumed()
+        finally:
+            await self._handle.close()
 
     # --- as a member of the group ------------------------------------------------------------------------------------
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import Self
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -17,6 +15,7 @@ from pyromq.client.consume.start_from import StartFrom, check_start_from
 from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe_all
 from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.hooks import ConsumeHook
+from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.push.listener import Listener, takes_batches
 from pyromq.client.push.push_session import PushSession
@@ -34,7 +33,7 @@ CONSUME_TIMEOUT = timedelta(minutes=15)
 _BROADCASTING_NAME = "DEFAULT"  # the same after a restart: the offsets are kept under it, as Java's clients do
 
 
-class PushConsumer:
+class PushConsumer(ClientLifecycle[PushSession]):
     """Calls a listener with every message of some topics; the queues are shared out among all consumers of the group.
 
     >>> async def bill(message: MessageExt) -> None: ...
@@ -48,6 +47,10 @@ class PushConsumer:
     `trace` writes message traces and OpenTelemetry spans.
 
     A message may come more than once, after a failure or a crash. It consumes while it is open; `run()` waits.
+
+    `start` raises ConnectFailed if no name server answers. A topic that does not exist yet is read once it does.
+    `close` lets the listener finish what it has in hand, commits it and leaves the group; a listener that needs more
+    than 30 s for that is cancelled, and its messages come again, elsewhere.
     """
 
     def __init__(
@@ -111,59 +114,16 @@ class PushConsumer:
             hooks=(*hooks, *self._own_hooks()),
             offset_store=offset_store,
         )
-        self._opened: PushSession | None = None
-        self._closed = asyncio.Event()
+        new_session = partial(PushSession, self._settings, self._clock, self._tracing, self._spans)
+        super().__init__("consumer", new_session)
 
     def _own_hooks(self) -> list[ConsumeHook]:
         hooks = self._tracing.consume_hooks() if self._tracing else []
         return hooks if self._spans is None else [*hooks, self._spans]
 
-    # --- life --------------------------------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Open the consumer and begin to consume; `async with` does it for you.
-
-        Raises ConnectFailed if no name server answers. A topic that does not exist yet is read once it does.
-        """
-        if self._opened is not None:
-            raise ClientError("this consumer is open already")
-        self._closed.clear()
-        self._opened = PushSession(self._settings, self._clock)
-        if self._tracing is not None:
-            self._tracing.open()
-        if self._spans is not None:
-            self._spans.opened(self._opened.instance.client_id)
-        try:
-            await self._opened.start()
-        except BaseException:
-            await self.close()
-            raise
-
     async def run(self) -> None:
         """Wait until this is cancelled, or the consumer is closed."""
-        _ = self._session
-        await self._closed.wait()
-
-    async def close(self) -> None:
-        """Let the listener finish what it has in hand, commit it, leave the group and stop.
-
-        A listener that needs more than 30 s for that is cancelled; its messages come again, elsewhere.
-        """
-        session, self._opened = self._opened, None
-        self._closed.set()
-        if session is not None and not session.instance.forked:
-            await session.close()
-            if self._tracing is not None:
-                await self._tracing.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        await self._session.closing.wait()
 
     @property
     def client_id(self) -> str:
@@ -174,14 +134,6 @@ class PushConsumer:
     def trace_counts(self) -> TraceCounts:
         """What became of the trace records that this consumer wrote."""
         return self._tracing.counts if self._tracing else TraceCounts()
-
-    @property
-    def _session(self) -> PushSession:
-        session = self._opened
-        if session is None:
-            raise ClientError("this consumer is not open: use it inside `async with`")
-        session.instance.check_process()
-        return session
 
     # --- while it runs -----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextvars import copy_context
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -28,7 +29,7 @@ from pyromq.client.group.membership import Membership
 from pyromq.client.group.ownership import Ownership
 from pyromq.client.group.queue_locks import RENEWAL_INTERVAL, QueueLocks
 from pyromq.client.hooks import accepted_by
-from pyromq.client.net.sharing import borrow_instance, return_instance
+from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.push.consumption import (
     ConcurrentConsumption,
     ConsumeSettings,
@@ -42,6 +43,7 @@ from pyromq.client.push.push_settings import PushSettings
 from pyromq.client.push.send_back import SendBack
 from pyromq.client.push.workers import Job, Workers
 from pyromq.client.reply.replier import Replier
+from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock
 from pyromq.protocol.bodies import (
     ConsumeMessageDirectlyResult,
@@ -55,6 +57,9 @@ from pyromq.protocol.messages.message import MessageExt, MessageQueue, reply_cha
 from pyromq.protocol.names import retry_topic
 from pyromq.protocol.tag_filter import EVERYTHING
 
+if TYPE_CHECKING:
+    from pyromq.client.trace.spans import ConsumeSpans
+
 logger = logging.getLogger(__name__)
 
 COMMIT_INTERVAL = 5.0
@@ -66,9 +71,19 @@ _LONGEST_TIMEOUT_CHECK = 60.0
 class PushSession:
     """One stay of a PushConsumer in its group."""
 
-    def __init__(self, settings: PushSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: PushSettings,
+        clock: Clock,
+        tracing: Tracing | None = None,
+        spans: ConsumeSpans | None = None,
+    ) -> None:
         self.settings = settings
-        self.instance = borrow_instance(settings.client, clock)
+        self._handle = borrow_instance(settings.client, clock)
+        self.instance = self._handle.instance
+        self.closing = asyncio.Event()
+        self._tracing = tracing
+        self._spans = spans
         self.retry_topic = retry_topic(settings.group)
         self.paused = False
         self._started_ms = clock.now_ms()
@@ -122,7 +137,7 @@ class PushSession:
             observe=self.stats.count_pull,
         )
         self.membership = Membership(
-            instance,
+            self._handle,
             group,
             topics=lambda: self.subscriptions,
             assign=self._assign_topic,
@@ -177,14 +192,19 @@ class PushSession:
 
     async def start(self) -> None:
         """Join the group, take a first share of the queues and begin to consume."""
+        if self._tracing is not None:
+            await self._tracing.open()
+        if self._spans is not None:
+            self._spans.opened(self.instance.client_id)
         self.instance.start()
         await self.support.ensure_everywhere(self.subscriptions.values())
         await self.membership.join(self)
         for task in self._tasks:
             task.start()
 
-    async def close(self) -> None:
+    async def close(self, *, failed: bool = False) -> None:
         """Let what is in hand end, commit it, and leave the group; only then do others take over."""
+        self.closing.set()
         try:
             self.workers.stop()
             await self.membership.stop()
@@ -194,10 +214,11 @@ class PushSession:
                 await task.stop()
             await self.commits.try_commit_consumed(self.assignment)
             await self._ownership.close(self.assignment)
-            await self.membership.leave()
         finally:
             self._threads.close()
-            await return_instance(self.instance)
+            await self._handle.close()
+            if self._tracing is not None:
+                await self._tracing.close()
 
     async def subscribe(self, subscription: Subscription) -> None:
         """Consume a topic too, or by another filter."""

@@ -28,7 +28,7 @@ class Replier:
         self._api = api
         self._routes = routes
         self._loop = asyncio.get_running_loop()
-        self._outbox = MessagePreparer(
+        self._preparer = MessagePreparer(
             clock, max_message_size=MAX_BODY_SIZE, compress_over=_COMPRESS_OVER, namespace=None
         )
 
@@ -46,10 +46,10 @@ class Replier:
             raise ClientError(f"message {request.message_id} is no request: nobody waits for a reply")
         if names.CLUSTER not in known:
             raise ClientError(f"message {request.message_id} does not say which cluster it came from")
-        outgoing = self._outbox.prepare(
+        outgoing = self._preparer.prepare(
             Message(topic=reply_topic(known[names.CLUSTER]), body=body), system={names.MSG_TYPE: "reply", **copied}
         )
-        await self._outbox.compress(outgoing)
+        await self._preparer.compress(outgoing)
         # Through the broker that brought the request: that one the requester has told of itself.
         address = await self._routes.find_master(MessageQueue(request.topic, request.broker_name or "", 0))
         header = SendMessageRequestHeaderV2(

@@ -7,14 +7,16 @@ from copy import copy
 
 from msgspec import Struct
 
+from pyromq.client.config import ClientConfig
 from pyromq.client.hooks import EndContext, SendContext, SendHook, run_hooks
 from pyromq.client.net.calls.broker_api import read_region, read_sent
 from pyromq.client.net.calls.timer_calls import WaitingMessage, cancel_waiting, require_timer
-from pyromq.client.net.instance import ClientInstance
 from pyromq.client.net.publish_info import Select, TopicPublishInfo, queue_by_choice, queue_for_key
+from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.results import SendAnswer, SendResult, SendStatus
 from pyromq.client.send.fault_tolerance import LatencyFaultTolerance
 from pyromq.client.send.prepare import PreparedMessage
+from pyromq.clock import Clock
 from pyromq.errors import (
     AccessDenied,
     BrokerError,
@@ -63,10 +65,11 @@ class DeliveryRules(Struct, frozen=True, kw_only=True):
 
 
 class Delivery:
-    """Sends on behalf of one producer, while it is open."""
+    """Sends on behalf of one producer, while it is open: the session of a plain one."""
 
-    def __init__(self, instance: ClientInstance, rules: DeliveryRules) -> None:
-        self.instance = instance
+    def __init__(self, config: ClientConfig, rules: DeliveryRules, clock: Clock) -> None:
+        self.handle = borrow_instance(config, clock)
+        instance = self.instance = self.handle.instance
         self._api = instance.api
         self._routes = instance.routes
         self._clock = instance.clock
@@ -76,6 +79,15 @@ class Delivery:
         self._faults = LatencyFaultTolerance(instance.clock) if rules.avoid_slow else None
         self.is_watched = bool(rules.hooks) or rules.avoid_slow
         """Whether somebody wants to hear of every attempt."""
+
+    async def start(self) -> None:
+        """Join the producer group; no broker is asked before the first send."""
+        self.handle.join_as_producer(self.rules.group)
+        self.instance.start()
+
+    async def close(self, *, failed: bool = False) -> None:
+        """Leave the producer group."""
+        await self.handle.close()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that a topic's messages go to, as the caller knows them."""

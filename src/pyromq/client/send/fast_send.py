@@ -49,29 +49,29 @@ class FastSend:
     def __init__(
         self,
         delivery: Delivery,
-        outbox: MessagePreparer,
-        window: InFlightLimit,
+        preparer: MessagePreparer,
+        in_flight: InFlightLimit,
         clock: Clock,
         *,
         timeout: float,
         largest: int,
     ) -> None:
         self._delivery = delivery
-        self._instance = delivery.instance
-        self._outbox = outbox
-        self._window = window
+        self._guard = delivery.instance.guard
+        self._preparer = preparer
+        self._in_flight = in_flight
         self._clock = clock
         self._timeout = timeout
         self._largest = largest
-        self._routes = self._instance.routes
-        self._remoting = self._instance.api.remoting
+        self._routes = delivery.instance.routes
+        self._remoting = delivery.instance.api.remoting
         self._kinds: dict[tuple[str, str | None, bool], _Kind] = {}
 
     async def send(self, message: Message) -> SendResult:
         """Send a message to any queue of its topic."""
         size = len(message.body)
-        if not self._window.try_enter(size):
-            await self._window.enter(size)
+        if not self._in_flight.try_enter(size):
+            await self._in_flight.enter(size)
         try:
             departure = self.depart(message)
             if departure is None:
@@ -84,10 +84,10 @@ class FastSend:
                     return outcome
             except PyroMQError as error:
                 outcome = error
-            outgoing = self._outbox.prepare(message, made=(message_id, now_ms))
+            outgoing = self._preparer.prepare(message, made=(message_id, now_ms))
             return await self._delivery.send_anywhere(outgoing, self._timeout, (queue, outcome))
         finally:
-            self._window.leave(size)
+            self._in_flight.leave(size)
 
     def depart(self, message: Message) -> _Departure | None:
         """Send a message that is plain, if the way is open."""
@@ -98,8 +98,8 @@ class FastSend:
         if kind is None or message.properties or message.flag or not 0 < len(message.body) <= self._largest:
             return None
         properties = _with_keys(message.keys, kind.properties) if message.keys else kind.properties
-        if self._instance.forked:
-            self._instance.check_process()
+        if self._guard.forked:
+            self._guard.check()
         info = self._routes.publish_info(kind.topic)
         if info is None or properties is None:
             return None
@@ -109,18 +109,18 @@ class FastSend:
             info.give_back()  # the general way begins with the same queue
             return None
         now_ms = self._clock.now_ms()
-        message_id = self._outbox.new_id(now_ms)
+        message_id = self._preparer.new_id(now_ms)
         opaque, future = connection.open_request(SendFrames.code, self._timeout)
         text = properties + message_id.encode() + b'"'
         connection.send(kind.frames.frame(opaque, queue.queue_id, now_ms, text, message.body))
         return future, queue, message_id, now_ms
 
     async def _send_the_general_way(self, message: Message) -> SendResult:
-        self._instance.check_process()
-        outgoing = self._outbox.prepare(message)  # checks what all messages of this kind share
+        self._guard.check()
+        outgoing = self._preparer.prepare(message)  # checks what all messages of this kind share
         if not message.properties and len(message.tags or "") <= _LONGEST_TAGS:
             self._remember(message, outgoing.topic)
-        await self._outbox.compress(outgoing)
+        await self._preparer.compress(outgoing)
         return await self._delivery.send_anywhere(outgoing, self._timeout)
 
     def _remember(self, message: Message, topic: str) -> None:
@@ -129,7 +129,7 @@ class FastSend:
         if len(self._kinds) >= _MAX_KINDS:
             self._kinds.clear()
         bare = Message(topic=message.topic, body=b"-", tags=message.tags, wait=message.wait)
-        sample = self._outbox.prepare(bare)
+        sample = self._preparer.prepare(bare)
         self._kinds[message.topic, message.tags, message.wait] = _Kind(
             topic,
             self._frames(topic),

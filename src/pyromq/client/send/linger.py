@@ -32,12 +32,12 @@ class Linger:
     def __init__(
         self,
         seconds: float,
-        outbox: MessagePreparer,
+        preparer: MessagePreparer,
         clock: Clock,
         send: Callable[[PreparedMessage, MessageQueue | None], Awaitable[SendResult]],
     ) -> None:
         self._seconds = seconds
-        self._outbox = outbox
+        self._preparer = preparer
         self._clock = clock
         self._send = send
         self._open: dict[_Key, _OpenBatch] = {}
@@ -45,7 +45,7 @@ class Linger:
 
     async def send(self, message: Message, queue: MessageQueue | None, order_key: str | None) -> SendResult:
         """Send a message with others; if this is cancelled, the message may still go."""
-        element = self._outbox.element(message, order_key)
+        element = self._preparer.element(message, order_key)
         size = size_in_batch(element[1])
         key = (message.topic, message.wait, queue)
         batch = self._open.get(key)
@@ -77,7 +77,7 @@ class Linger:
 
     async def _deliver(self, batch: _OpenBatch, queue: MessageQueue | None) -> None:
         try:
-            result = await self._send(self._outbox.batch(batch.first, batch.elements), queue)
+            result = await self._send(self._preparer.batch(batch.first, batch.elements), queue)
         except BaseException as error:
             for future in batch.waiting:
                 if not future.done():

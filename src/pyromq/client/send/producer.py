@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
-from types import TracebackType
-from typing import Self
 
 from pyromq.client.config import ClientConfig
 from pyromq.client.hooks import SendHook
+from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
-from pyromq.client.net.sharing import borrow_instance, return_instance
 from pyromq.client.reply.requesting import ask
 from pyromq.client.results import SendResult
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
-from pyromq.client.send.fast_send import FastSend
 from pyromq.client.send.find_message import find_message
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
-from pyromq.client.send.prepare import MessagePreparer, PreparedMessage
+from pyromq.client.send.prepare import MessagePreparer
+from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
-from pyromq.clock import Clock, SystemClock, wait_for
+from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
@@ -35,7 +31,7 @@ from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_name
 _MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
 
-class Producer:
+class Producer(ClientLifecycle[ProducerSession]):
     """Sends messages to any topic; safe to use from any number of tasks of one event loop.
 
     >>> async with Producer(group="shop", namesrv="127.0.0.1:9876") as producer:
@@ -45,6 +41,8 @@ class Producer:
     under way at a time; further calls wait their turn, and that waiting does not count as time spent sending. With
     `linger` seconds small messages that are sent together travel together. `latency_fault_tolerance` keeps away, for a
     while, from brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
+
+    No broker is asked before the first send. `close` waits for the sends that are under way, and takes no more.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class Producer:
         chosen = chosen_trace(trace)
         self._tracing = Tracing(chosen, self._config, self.group, "PRODUCE", self._clock) if chosen else None
         self._spans = self._tracing.send_spans() if self._tracing else None
-        self._rules = DeliveryRules(
+        rules = DeliveryRules(
             group=self.group,
             namespace=namespace,
             topic_queues=topic_queues,
@@ -92,71 +90,28 @@ class Producer:
             hooks=(*hooks, *(self._tracing.send_hooks() if self._tracing else ())),
             avoid_slow=latency_fault_tolerance,
         )
+        self._settings = ProducerSettings(
+            client=self._config,
+            rules=rules,
+            send_timeout=send_timeout,
+            linger=linger,
+            compress_over=compress_over,
+            max_message_size=max_message_size,
+        )
         self._send_timeout = send_timeout
         self._compress_over = compress_over
-        self._max_message_size = max_message_size
-        self._outbox = MessagePreparer(
+        self._preparer = MessagePreparer(
             self._clock,
             max_message_size=max_message_size,
             compress_over=compress_over,
             namespace=namespace,
             carry=self._spans.context if self._spans else None,
         )
-        self._window = InFlightLimit(max_in_flight, _MAX_BYTES_IN_FLIGHT)
-        self._linger_time = linger
-        self._linger: Linger | None = None
-        self._express: FastSend | None = None
-        self._opened: Delivery | None = None
+        self._in_flight = InFlightLimit(max_in_flight, _MAX_BYTES_IN_FLIGHT)
+        super().__init__("producer", self._make_session)
 
-    # --- life --------------------------------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Open the producer; `async with` does it for you. Nothing is sent, and nobody asked, before the first send."""
-        if self._opened is not None:
-            raise ClientError("this producer is open already")
-        instance = borrow_instance(self._config, self._clock)
-        try:
-            instance.add_producer(self.group)
-        except ClientError:
-            await return_instance(instance)
-            raise
-        instance.start()
-        delivery = self._opened = Delivery(instance, self._rules)
-        if self._tracing is not None:
-            self._tracing.open()
-        if self._spans is not None:
-            self._spans.opened(instance.client_id, instance.routes.master)
-        if self._linger_time is not None:
-            send = partial(_send_batch, delivery, self._send_timeout)
-            self._linger = Linger(self._linger_time, self._outbox, self._clock, send)
-        elif not delivery.is_watched and self._spans is None:
-            largest = min(self._compress_over - 1, self._max_message_size)
-            self._express = FastSend(
-                delivery, self._outbox, self._window, self._clock, timeout=self._send_timeout, largest=largest
-            )
-
-    async def close(self) -> None:
-        """Wait for the sends that are under way, take no more, and leave."""
-        delivery, self._opened, self._express = self._opened, None, None
-        if delivery is None or delivery.instance.forked:
-            return
-        if self._linger is not None:
-            self._linger.flush()
-        with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
-            await wait_for(self._clock, self._window.idle(), self._send_timeout)
-        if self._tracing is not None:
-            await self._tracing.close()
-        await delivery.instance.remove_producer(self.group)
-        await return_instance(delivery.instance)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    def _make_session(self) -> ProducerSession:
+        return ProducerSession(self._settings, self._preparer, self._in_flight, self._clock, self._tracing, self._spans)
 
     @property
     def client_id(self) -> str:
@@ -170,12 +125,7 @@ class Producer:
 
     @property
     def _delivery(self) -> Delivery:
-        delivery = self._opened
-        if delivery is None:
-            raise ClientError("this producer is not open: use it inside `async with`")
-        if delivery.instance.forked:
-            delivery.instance.check_process()
-        return delivery
+        return self._session.delivery
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -206,8 +156,9 @@ class Producer:
         """
         anywhere = order_key is None and queue is None and select is None
         simply = timeout is None and delay is None and at is None and level is None
-        if self._express is not None and anywhere and simply:
-            return await self._express.send(message)
+        session = self._opened
+        if session is not None and session.fast_send is not None and anywhere and simply:
+            return await session.fast_send.send(message)
         system = delay_properties(delay, at, level)
         sending = self._send(message, order_key, queue, select, timeout, system)
         if self._spans is None:
@@ -224,26 +175,27 @@ class Producer:
         timeout: float | None,
         system: Mapping[str, str] | None,
     ) -> SendResult:
-        delivery = self._delivery
+        session = self._session
+        delivery, linger = session.delivery, session.linger
         size = len(message.body)
-        if not self._window.try_enter(size):
-            await self._window.enter(size)
+        if not self._in_flight.try_enter(size):
+            await self._in_flight.enter(size)
         try:
-            if self._linger is not None and timeout is None and size < self._compress_over and system is None:
-                return await self._send_with_others(self._linger, message, order_key, queue, select)
+            if linger is not None and timeout is None and size < self._compress_over and system is None:
+                return await self._send_with_others(linger, message, order_key, queue, select)
             timeout = self._send_timeout if timeout is None else timeout
             if system is None:
-                outgoing = self._outbox.prepare(message, order_key)
+                outgoing = self._preparer.prepare(message, order_key)
             else:
-                outgoing = self._outbox.prepare(without_times(message), order_key, system)
+                outgoing = self._preparer.prepare(without_times(message), order_key, system)
                 outgoing.delayed, outgoing.timed = bool(system), is_timed(system)
-            await self._outbox.compress(outgoing)
+            await self._preparer.compress(outgoing)
             if order_key is None and queue is None and select is None:
                 return await delivery.send_anywhere(outgoing, timeout)
             chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
             return await delivery.send_to(chosen, outgoing, timeout)
         finally:
-            self._window.leave(size)
+            self._in_flight.leave(size)
 
     async def cancel(self, result: SendResult) -> bool:
         """Cancel a message that was sent with `delay` or `at`; return whether it still waited.
@@ -284,14 +236,14 @@ class Producer:
     ) -> None:
         delivery = self._delivery
         size = len(message.body)
-        await self._window.enter(size)
+        await self._in_flight.enter(size)
         try:
-            outgoing = self._outbox.prepare(message, order_key)
-            await self._outbox.compress(outgoing)
+            outgoing = self._preparer.prepare(message, order_key)
+            await self._preparer.compress(outgoing)
             chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
             await delivery.send_oneway(chosen, outgoing)
         finally:
-            self._window.leave(size)
+            self._in_flight.leave(size)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -310,18 +262,18 @@ class Producer:
     ) -> list[SendResult]:
         delivery = self._delivery
         results: list[SendResult] = []
-        for outgoing in self._outbox.prepare_batches(messages):
+        for outgoing in self._preparer.prepare_batches(messages):
             size = len(outgoing.body)
-            await self._window.enter(size)
+            await self._in_flight.enter(size)
             try:
                 chosen = queue and await delivery.choose(messages[0], outgoing.topic, queue=queue)
-                results.append(await _send_batch(delivery, timeout, outgoing, chosen))
+                results.append(await send_batch(delivery, timeout, outgoing, chosen))
             except PyroMQError as error:
                 stored = sum(result.message_id.count(",") + 1 for result in results)
                 note = f"{stored} of {len(messages)} messages of the batch were stored before this"
                 raise with_note(error, note) from error.__cause__
             finally:
-                self._window.leave(size)
+                self._in_flight.leave(size)
         return results
 
     async def request(
@@ -351,8 +303,8 @@ class Producer:
         delivery = self._delivery
 
         async def send(asking: Mapping[str, str], left: float) -> SendResult:
-            outgoing = self._outbox.prepare(message, order_key, asking)
-            await self._outbox.compress(outgoing)
+            outgoing = self._preparer.prepare(message, order_key, asking)
+            await self._preparer.compress(outgoing)
             await delivery.be_known(outgoing.topic)
             if order_key is None and queue is None and select is None:
                 return await delivery.send_anywhere(outgoing, left)
@@ -378,11 +330,3 @@ class Producer:
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that this topic's messages go to."""
         return await self._delivery.queues(topic)
-
-
-async def _send_batch(
-    delivery: Delivery, timeout: float, outgoing: PreparedMessage, queue: MessageQueue | None
-) -> SendResult:
-    if queue is None:
-        return await delivery.send_anywhere(outgoing, timeout)
-    return await delivery.send_to(queue, outgoing, timeout)

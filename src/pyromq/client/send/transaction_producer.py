@@ -7,14 +7,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
-from typing import Final, Unpack
+from typing import Unpack
 
-from pyromq.client.background import Periodic
 from pyromq.client.config import ProducerOptions
 from pyromq.client.hooks import EndContext
 from pyromq.client.net.address import DEFAULT_NAMESRV
-from pyromq.client.net.instance import ClientInstance
 from pyromq.client.net.publish_info import Select
 from pyromq.client.push.outcomes import ROLLBACK
 from pyromq.client.results import SendResult, SendStatus, TransactionResult
@@ -22,13 +19,13 @@ from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.local_transactions import (
     LocalTransactions,
-    TransactionAnswers,
     TransactionFunction,
     TransactionOutcome,
     end_command,
 )
 from pyromq.client.send.prepare import PreparedMessage
 from pyromq.client.send.producer import Producer
+from pyromq.client.send.transaction_session import TransactionSession
 from pyromq.clock import wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader
@@ -36,11 +33,8 @@ from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED
-from pyromq.protocol.names import SELF_TEST_TOPIC, without_namespace
 
 logger = logging.getLogger(__name__)
-
-_MEETING_INTERVAL: Final = 30.0
 
 
 class TransactionProducer(Producer):
@@ -56,6 +50,9 @@ class TransactionProducer(Producer):
     Brokers ask any producer of the group, also one that was started after another died: `check` must find out from what
     the local transaction left behind, and say UNKNOWN only while that may still be under way. Both functions may be
     async or plain; plain ones run on threads. It takes the options of a Producer too.
+
+    `close` waits for the transactions that are under way; one that takes longer than `send_timeout` from then on is
+    left to `check`.
     """
 
     def __init__(
@@ -70,49 +67,25 @@ class TransactionProducer(Producer):
             raise ClientError("check= must be a function that says how a transaction ended")
         super().__init__(group, namesrv, **options)
         self._check = check
-        self._local: LocalTransactions | None = None
-        self._answers: TransactionAnswers | None = None
-        self._meeting: Periodic | None = None
-        self._under_way = InFlightLimit(
-            sys.maxsize, sys.maxsize
-        )  # unbounded: local transactions may send messages themselves
+        self._under_way = InFlightLimit(sys.maxsize, sys.maxsize)  # unbounded: local transactions may send messages
 
-    # --- life --------------------------------------------------------------------------------------------------------
+    def _make_session(self) -> TransactionSession:
+        return TransactionSession(
+            self._settings, self._preparer, self._in_flight, self._clock, self._tracing, self._spans, self._check
+        )
 
-    async def start(self) -> None:
-        """Open the producer; `async with` does it for you. Brokers may ask it about transactions from now on."""
-        await super().start()
-        local = self._local = LocalTransactions()
-        self._answers = TransactionAnswers(self.group, partial(self._judge, local), self._delivery.tell_end)
-        instance = self._delivery.instance
-        instance.checks[self.group] = self._answers.ask
-        self._meeting = Periodic("meeting brokers", self._clock, _MEETING_INTERVAL, partial(_meet_brokers, instance))
-        self._meeting.start()
+    @property
+    def _transactions(self) -> TransactionSession:
+        session = self._session
+        assert isinstance(session, TransactionSession)
+        return session
+
+    async def _close(self, *, failed: bool) -> None:
         try:
-            await _meet_brokers(instance)
-        except PyroMQError as error:
-            logger.warning("no broker can ask about transactions yet: %s", error)
-            self._meeting.wake()
-
-    async def close(self) -> None:
-        """Wait for the transactions that are under way, answer no more questions, and leave.
-
-        One that takes longer than `send_timeout` from now on is left to `check`.
-        """
-        with suppress(TimeoutError):
-            await wait_for(self._clock, self._under_way.idle(), self._send_timeout)
-        if self._opened is not None:
-            self._opened.instance.checks.pop(self.group, None)
-        if self._answers is not None and self._meeting is not None:
-            await self._meeting.stop()
-            await self._answers.close()
-        await super().close()
-        if self._local is not None:
-            self._local.close()
-
-    async def _judge(self, local: LocalTransactions, message: MessageExt) -> TransactionOutcome:
-        message.topic = without_namespace(message.topic, self._config.namespace)
-        return await local.judge(self._check, message)
+            with suppress(TimeoutError):  # they may still send
+                await wait_for(self._clock, self._under_way.idle(), self._send_timeout)
+        finally:
+            await super()._close(failed=failed)
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -148,14 +121,15 @@ class TransactionProducer(Producer):
         immunity: timedelta | float | None,
         timeout: float | None,
     ) -> TransactionResult:
-        delivery = self._delivery
-        outgoing = self._outbox.prepare(message, order_key, self._system_properties(immunity))
+        session = self._transactions
+        delivery = session.delivery
+        outgoing = self._preparer.prepare(message, order_key, self._system_properties(immunity))
         outgoing.sys_flag |= TRANSACTION_PREPARED
         await self._under_way.enter(0)
         try:
             chosen = await self._prepare(delivery, message, outgoing, order_key, queue, select)
             stored = await self._send_half(delivery, outgoing, chosen, timeout)
-            judgement = await self._carry_out(execute, message, outgoing, stored)
+            judgement = await _carry_out(session.local, execute, message, outgoing, stored)
             await self._end(delivery, outgoing, stored, judgement)
         finally:
             self._under_way.leave(0)
@@ -166,20 +140,13 @@ class TransactionProducer(Producer):
     ) -> SendResult:
         timeout = self._send_timeout if timeout is None else timeout
         size = len(outgoing.body)
-        await self._window.enter(size)
+        await self._in_flight.enter(size)
         try:
             if queue is None:
                 return await delivery.send_anywhere(outgoing, timeout)
             return await delivery.send_to(queue, outgoing, timeout)
         finally:
-            self._window.leave(size)
-
-    async def _carry_out(
-        self, execute: TransactionFunction, message: Message, outgoing: PreparedMessage, stored: SendResult
-    ) -> TransactionOutcome:
-        if stored.status is SendStatus.SEND_OK and self._local is not None:
-            return await self._local.judge(execute, _half(message, outgoing, stored))
-        return TransactionOutcome(ROLLBACK, f"the half message was stored with {stored.status}")
+            self._in_flight.leave(size)
 
     def _system_properties(self, immunity: timedelta | float | None) -> dict[str, str]:
         properties = {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
@@ -198,7 +165,7 @@ class TransactionProducer(Producer):
         select: Select | None,
     ) -> MessageQueue | None:
         """Make a half message ready; return the queue it has to go to, None if any will do."""
-        await self._outbox.compress(outgoing)
+        await self._preparer.compress(outgoing)
         await delivery.be_known(outgoing.topic)  # or the broker could not ask
         if order_key is None and queue is None and select is None:
             return None
@@ -233,6 +200,18 @@ class TransactionProducer(Producer):
             logger.warning("the broker will ask about message=%s, it could not be told: %s", stored.message_id, error)
 
 
+async def _carry_out(
+    local: LocalTransactions,
+    execute: TransactionFunction,
+    message: Message,
+    outgoing: PreparedMessage,
+    stored: SendResult,
+) -> TransactionOutcome:
+    if stored.status is SendStatus.SEND_OK:
+        return await local.judge(execute, _half(message, outgoing, stored))
+    return TransactionOutcome(ROLLBACK, f"the half message was stored with {stored.status}")
+
+
 def _result(stored: SendResult, judgement: TransactionOutcome) -> TransactionResult:
     return TransactionResult(
         stored.status,
@@ -243,12 +222,6 @@ def _result(stored: SendResult, judgement: TransactionOutcome) -> TransactionRes
         judgement.state,
         judgement.error,
     )
-
-
-async def _meet_brokers(instance: ClientInstance) -> bool:
-    """Tell every broker of this client: any may hold transactions of its groups, from the time before it started."""
-    await instance.routes.refresh(SELF_TEST_TOPIC)  # which all brokers have
-    return await instance.heartbeats.beat()
 
 
 def _half(message: Message, outgoing: PreparedMessage, stored: SendResult) -> MessageExt:

@@ -33,16 +33,18 @@ class Tracing:
         """What became of the trace records so far."""
         return self._dispatcher.counts
 
-    def open(self) -> None:
-        """Begin; nobody is asked before the first trace message."""
+    async def open(self) -> None:
+        """Start; no broker is asked before the first trace message."""
         if self._trace.messages:
-            self._sender.open()
+            await self._sender.start()
 
     async def close(self) -> None:
         """Send the trace messages that wait, and write no more."""
-        if self._trace.messages and not self._sender.forked:
-            await self._dispatcher.close()
-            await self._sender.close()
+        if self._trace.messages:
+            try:
+                await self._dispatcher.close()
+            finally:
+                await self._sender.close()
 
     # --- what a client hangs in ----------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from pyromq.client.config import ClientConfig
-from pyromq.client.net.sharing import borrow_instance, return_instance
 from pyromq.client.rate_limit import RateLimit
 from pyromq.client.results import SendResult, SendStatus
 from pyromq.client.send.delivery import Delivery, DeliveryRules
@@ -48,9 +47,6 @@ class BatchSender:
 
     async def __aenter__(self) -> Self:
         config = ClientConfig(namesrv=self._options.namesrv, credentials=self._options.credentials)
-        self._instance = borrow_instance(config, self._clock)
-        self._instance.add_producer(self._options.producer_group)
-        self._instance.start()
         rules = DeliveryRules(
             group=self._options.producer_group,
             namespace=None,
@@ -58,7 +54,8 @@ class BatchSender:
             retries=2,
             retry_not_stored=False,
         )
-        self._delivery = Delivery(self._instance, rules)
+        self._delivery = Delivery(config, rules, self._clock)
+        await self._delivery.start()
         return self
 
     async def __aexit__(
@@ -67,7 +64,7 @@ class BatchSender:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await return_instance(self._instance)
+        await self._delivery.close()
 
     async def queues(self, topic: str) -> Sequence[MessageQueue]:
         """Return the queues that messages of a topic go to."""
