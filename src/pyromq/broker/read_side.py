@@ -31,10 +31,13 @@ from pyromq.broker.pulls.selection import Selection
 from pyromq.broker.registration import Registration
 from pyromq.broker.requests import REQUESTS
 from pyromq.broker.stats.broker_stats import SAMPLE_PERIOD, BrokerStats
+from pyromq.broker.stats.runtime_info import BrokerRun
+from pyromq.broker.stats.store_figures import disk_figures, log_figures
 from pyromq.broker.tables.all_tables import Tables
 from pyromq.broker.tools.administration import Administration
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
+from pyromq.figures import BoundFigures, Figure, Figures, Kind
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
@@ -85,35 +88,39 @@ class ReadSide:
         return ""
 
     def http_info(self) -> dict[str, Any]:
-        """Return facts about this broker, for people with curl."""
-        totals = self.stats.totals()
-        return {
-            "name": self.name,
-            "cluster": self.config.cluster,
-            "address": self.address,
-            "registered_at": sorted(self._registration.registered),
-            "connections": len(self._main.connections) + len(self._fast.connections),
-            "topics": len(self.topics.by_name),
-            "groups": len(self.groups.by_name),
-            "consumer_groups_online": len(self.clients.consumers),
-            "held_pulls": len(self._pulls.waiting),
-            "messages_put": totals.puts,
-            "bytes_put": totals.put_bytes,
-            "messages_got": totals.gets,
-            "bytes_got": totals.get_bytes,
-            "pulls_found": totals.found,
-            "pulls_missed": totals.missed,
-            "longest_get_ms": round(self.stats.longest_get_ms, 1),
-            "replies_taken": self.stats.replies_taken,
-            "replies_not_taken": self.stats.replies_not_taken,
-            "backward_commits": self.offsets.backward_commits,
-            "filter_function_errors": self._tables.expressions.functions.errors,
-            "groups_subscribing_differently": self._client_handlers.agreement.disagreeing,
-            "commit_log_min_offset": self.store.min_physical_offset,
-            "commit_log_max_offset": self.store.max_physical_offset,
-            "commit_log_flushed_offset": self.store.flushed_offset,
-            "writable": self.store.writable,
-        }
+        """Return what /varz shows of this broker."""
+        return self.figures().varz()
+
+    @property
+    def registered_at(self) -> list[str]:
+        """The name servers that know this broker."""
+        return sorted(self._registration.registered)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, at both ports."""
+        return len(self._main.connections) + len(self._fast.connections)
+
+    def figures(self) -> Figures:
+        """Return all figures of this broker."""
+        return Figures(*self._figure_parts())
+
+    def _figure_parts(self) -> list[BoundFigures[Any]]:
+        # In the order of RocketMQ's runtime information; /varz has the same.
+        return [
+            BoundFigures(_FIGURES, lambda: self),
+            self._run.figures(),
+            self.topics.figures(),
+            self.groups.figures(),
+            self.clients.figures(),
+            self._pulls.waiting.figures(),
+            log_figures(self.store),
+            disk_figures(self.store, self.config.store),
+            self.stats.figures(),
+            self.offsets.figures(),
+            self._tables.expressions.functions.figures(),
+            self._client_handlers.agreement.figures(),
+        ]
 
     async def __aenter__(self) -> Self:
         """Open the store, listen, register; raise ConfigError, StoreError or RemotingError where that fails."""
@@ -160,6 +167,7 @@ class ReadSide:
     def _build_handlers(self) -> None:
         config, clock = self.config, self._clock
         self._round = Round(asyncio.get_running_loop())
+        self._run = BrokerRun(config, clock)
         self.clients = ClientRegistry()
         self.stats = BrokerStats(self.topics, clock.now(), asyncio.get_running_loop().call_soon)
         self._pulls = PullHandler(
@@ -205,6 +213,7 @@ class ReadSide:
             tables=self._tables,
             clients=self.clients,
             stats=self.stats,
+            figures=self.figures,
             address=lambda: self.address,
             register=lambda: self._registration.register_everywhere(),
         )
@@ -261,6 +270,15 @@ class ReadSide:
     def _disconnected(self, connection: Connection) -> None:
         self._pulls.waiting.drop(connection)
         self._client_handlers.connection_closed(connection)
+
+
+_FIGURES: tuple[Figure[ReadSide], ...] = (
+    Figure("name", "The broker's name.", Kind.TEXT, lambda broker: broker.name),
+    Figure("cluster", "The cluster that it belongs to.", Kind.TEXT, lambda broker: broker.config.cluster),
+    Figure("address", "Where clients reach it.", Kind.TEXT, lambda broker: broker.address),
+    Figure("registered_at", "The name servers that know it.", Kind.TEXT, lambda broker: broker.registered_at),
+    Figure("connections", "Open connections, at both ports.", Kind.GAUGE, lambda broker: broker.connections),
+)
 
 
 def _connected(connection: Connection) -> None:

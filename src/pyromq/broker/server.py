@@ -17,7 +17,7 @@ from pyromq.broker.durability import Durability, loss_window
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.messages.deferred_messages import DeferredMessages
-from pyromq.broker.messages.flow_control import Cause, SendFlowControl
+from pyromq.broker.messages.flow_control import SendFlowControl
 from pyromq.broker.messages.reply import ReplyHandler
 from pyromq.broker.messages.send import SendHandler
 from pyromq.broker.messages.send_back import SendBackHandler
@@ -27,9 +27,11 @@ from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.read_side import ReadSide
 from pyromq.broker.requests import REQUESTS
 from pyromq.broker.signals import StoreSignals
+from pyromq.broker.stats.store_figures import writing_figures
 from pyromq.broker.tables.all_tables import restore_tables
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.errors import ServiceNotAvailable
+from pyromq.figures import BoundFigures
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.hosts import encode_host
 from pyromq.remoting.connection import Connection
@@ -48,26 +50,15 @@ class Broker(ReadSide):
         """Return why this broker is not well; empty if it is."""
         return super().problem() if self.store.writable else f"the store takes no messages: {self.store.refusal()}"
 
-    def http_info(self) -> dict[str, Any]:
-        """Return facts about this broker, for people with curl."""
-        return super().http_info() | {
-            "flush_disk_type": self.config.store.flush_disk_type,
-            "unflushed_bytes": self.store.max_physical_offset - self.store.flushed_offset,
-            "unflushed_ms": round(self.store.unflushed_ms, 1),
-            "max_unflushed_ms": round(self.store.max_unflushed_ms, 1),
-            "damaged_ranges": len(self.store.fences),
-            "damaged_messages_left_out": self.store.fences.skipped,
-            "disk_used_percent": self.store.cleaner.retention.disk_percent,
-            **self._transactions.info(),
-            **self._timer.info(),
-            "sends_refused_for_waiting": self._flow.refused[Cause.WAIT],
-            "sends_refused_for_slow_writes": self._flow.refused[Cause.WRITE],
-            "longest_round_ms": round(self._flow.longest_round * 1000, 1),
-            "longest_slow_write_ms": round(self._flow.longest_write * 1000, 1),
-            "delayed_messages_waiting": self._schedule.waiting,
-            "delayed_messages_delivered": self._schedule.delivered,
-            "delayed_messages_max_late_ms": self._schedule.max_late_ms,
-        }
+    def _figure_parts(self) -> list[BoundFigures[Any]]:
+        return [
+            *super()._figure_parts(),
+            writing_figures(self.store),
+            self._transactions.figures(),
+            self._timer.figures(),
+            self._flow.figures(),
+            self._schedule.figures(),
+        ]
 
     def _load_settings(self) -> None:
         path = self.config.store.root / "config" / "changedSettings.json"
@@ -222,7 +213,6 @@ class Broker(ReadSide):
         )
         watch.start()
         stack.callback(watch.stop)
-        self._administration.broker.more_figures += [self._schedule.figures, self._flow.figures]
         self._schedule.start()
         stack.callback(self._schedule.stop)
         self._timer.start()

@@ -62,7 +62,7 @@ class RouteCounts(NamedTuple):
     brokers: int
 
 
-FIGURES: Final[tuple[Figure[RouteCounts], ...]] = (
+_FIGURES: Final[tuple[Figure[RouteCounts], ...]] = (
     Figure("topics", "Topics with a route.", Kind.GAUGE, lambda counts: counts.topics),
     Figure("clusters", "Clusters with a broker.", Kind.GAUGE, lambda counts: counts.clusters),
     Figure("brokers", "Brokers that are alive, masters and slaves.", Kind.GAUGE, lambda counts: counts.brokers),
@@ -176,7 +176,7 @@ class RouteTable:
 
     def figures(self) -> BoundFigures[RouteCounts]:
         """Return what can be read of this table while the server runs."""
-        return BoundFigures(FIGURES, self.counts)
+        return BoundFigures(_FIGURES, self.counts)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Stop routing a topic, to the brokers of one cluster only if given, until a broker changes its topics."""

@@ -23,11 +23,6 @@ DEFAULT_CONFIG = NameServerConfig()
 KV_FILE = "kvConfig.json"
 SETTINGS_FILE = "namesrv.properties"
 
-FIGURES: tuple[Figure[NameServer], ...] = (
-    Figure("address", "Where clients reach this name server.", Kind.TEXT, lambda server: server.address),
-    Figure("connections", "Open connections.", Kind.GAUGE, lambda server: server.connections),
-)
-
 
 class NameServer:
     """A name server on one port; an async context manager that serves while it is open.
@@ -68,7 +63,7 @@ class NameServer:
 
     def figures(self) -> Figures:
         """Return all figures of this server."""
-        return Figures(BoundFigures(FIGURES, lambda: self), self.routes.figures())
+        return Figures(BoundFigures(_FIGURES, lambda: self), self.routes.figures())
 
     def http_info(self) -> dict[str, object]:
         """Return what /varz shows of this server."""
@@ -116,3 +111,9 @@ class NameServer:
             if isinstance(connection, Connection):
                 connection.abort(f"its broker did not register for {self._config.broker_silence:g} s")
         return True
+
+
+_FIGURES: tuple[Figure[NameServer], ...] = (
+    Figure("address", "Where clients reach this name server.", Kind.TEXT, lambda server: server.address),
+    Figure("connections", "Open connections.", Kind.GAUGE, lambda server: server.connections),
+)

@@ -13,7 +13,9 @@ import pytest
 from pyromq.broker.config.broker_config import broker_config, settings_of
 from pyromq.broker.messages.flow_control import Cause, SendFlowControl
 from pyromq.broker.server import Broker
+from pyromq.broker.stats.runtime_info import runtime_table
 from pyromq.errors import SystemBusy
+from pyromq.figures import Figures
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
 from pyromq.remoting.round import Round
@@ -51,6 +53,11 @@ class Loop:
         return ""
 
 
+def shown_wait(flow: SendFlowControl) -> str:
+    """Return how long requests waited, as RocketMQ's tools show it."""
+    return runtime_table(Figures(flow.figures()))["sendThreadPoolQueueHeadWaitTimeMills"]
+
+
 def test_one_long_round_refuses_nobody() -> None:
     loop = Loop()
     loop.go_round(5)
@@ -66,9 +73,9 @@ def test_long_rounds_for_a_second_refuse_with_the_measured_wait() -> None:
     loop.go_round(0.35)
     assert loop.refusal() == "[TIMEOUT_CLEAN_QUEUE]requests wait 350 ms, more than 200 ms, since 1.2 s; try again later"
     assert loop.flow.refused == {Cause.WAIT: 1, Cause.WRITE: 0}
-    assert loop.flow.figures() == {"sendThreadPoolQueueHeadWaitTimeMills": "350"}
+    assert shown_wait(loop.flow) == "350"
     loop.now += 2
-    assert loop.flow.figures() == {"sendThreadPoolQueueHeadWaitTimeMills": "0"}
+    assert shown_wait(loop.flow) == "0"
 
 
 def test_a_refusal_ends_by_itself_and_comes_again_with_the_next_long_round() -> None:

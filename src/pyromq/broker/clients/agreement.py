@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pyromq.broker.clients.client_registry import TAG_TYPES, Client, ConsumerGroup, group_subscription
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import SubscriptionData
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.tag_filter import TAG
@@ -33,6 +35,10 @@ class SubscriptionAgreement:
     def disagreeing(self) -> list[str]:
         """The groups whose members subscribe differently now."""
         return sorted(self._told)
+
+    def figures(self) -> BoundFigures[SubscriptionAgreement]:
+        """Return the figures of disagreement."""
+        return BoundFigures(_FIGURES, lambda: self)
 
     def heard(self, group: ConsumerGroup, client: Client, wanted: Iterable[SubscriptionData]) -> None:
         """Take note of what a member subscribes to; warn if others of its group subscribe differently."""
@@ -64,6 +70,16 @@ class SubscriptionAgreement:
         else:
             del self._told[group.name]
             logger.info("the members of the group subscribe alike again group=%s", group.name)
+
+
+_FIGURES: Final[tuple[Figure[SubscriptionAgreement], ...]] = (
+    Figure(
+        "groups_subscribing_differently",
+        "Consumer groups whose members subscribe differently.",
+        Kind.TEXT,
+        lambda agreement: agreement.disagreeing,
+    ),
+)
 
 
 def _opinion(wanted: Iterable[SubscriptionData]) -> tuple[Wants, str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from msgspec import Struct
 
 from pyromq.errors import LocalProtocolError
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import ConsumerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.messages.message import MessageQueue
@@ -178,11 +180,25 @@ class ClientRegistry:
         known = self.consumers.get(group)
         return [] if known is None else list(known.members)
 
+    def figures(self) -> BoundFigures[ClientRegistry]:
+        """Return the figures of the connected clients."""
+        return BoundFigures(_FIGURES, lambda: self)
+
     def _clients(self) -> Iterator[Client]:
         for members in self.producers.values():
             yield from members.values()
         for group in self.consumers.values():
             yield from group.members.values()
+
+
+_FIGURES: Final[tuple[Figure[ClientRegistry], ...]] = (
+    Figure(
+        "consumer_groups_online",
+        "Consumer groups with a member online.",
+        Kind.GAUGE,
+        lambda clients: len(clients.consumers),
+    ),
+)
 
 
 def _leave(index: dict[Connection, set[str]], connection: Connection, group: str) -> None:

@@ -47,8 +47,7 @@ class Deliveries:
         self.count += 1
         topic = self._topics.get(name)
         if topic is not None:
-            topic.puts += 1
-            topic.put_bytes += size
+            topic.count_put(size)
         elif name not in self._unknown and len(self._unknown) < _MOST_REMEMBERED:
             self._unknown.add(name)
             logger.warning(

@@ -22,6 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from pyromq.errors import SystemBusy
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.remoting.round import Round
 from pyromq.store.message_store import MessageStore
 
@@ -82,10 +83,15 @@ class SendFlowControl:
         self.refused[refusal.cause] += 1
         raise SystemBusy(refusal.remark)
 
-    def figures(self) -> dict[str, str]:
-        """Return how long requests waited lately, as RocketMQ's tools show it."""
+    @property
+    def recent_wait_ms(self) -> int:
+        """How long requests waited in the latest slow round; 0 if that is long ago."""
         is_recent = self._timer() < self._slow_until + _PATIENCE
-        return {"sendThreadPoolQueueHeadWaitTimeMills": str(round(self._waited * 1000)) if is_recent else "0"}
+        return round(self._waited * 1000) if is_recent else 0
+
+    def figures(self) -> BoundFigures[SendFlowControl]:
+        """Return the figures of waiting and refusing."""
+        return BoundFigures(_FIGURES, lambda: self)
 
     def end_round(self) -> None:
         """Look at the round that ends; the round itself calls this, after the group was written."""
@@ -118,6 +124,42 @@ class SendFlowControl:
         logger.info("sends are taken again, refused so far: %d", sum(self.refused.values()))
         self._refusal = None
         self.refuses = False
+
+
+_FIGURES: Final[tuple[Figure[SendFlowControl], ...]] = (
+    Figure(
+        "sends_refused_for_waiting",
+        "Sends refused because requests waited too long.",
+        Kind.COUNTER,
+        lambda flow: flow.refused[Cause.WAIT],
+    ),
+    Figure(
+        "sends_refused_for_slow_writes",
+        "Sends refused because a write of the log took too long.",
+        Kind.COUNTER,
+        lambda flow: flow.refused[Cause.WRITE],
+    ),
+    Figure(
+        "longest_round_ms",
+        "The longest round of the event loop.",
+        Kind.GAUGE,
+        lambda flow: flow.longest_round * 1000,
+    ),
+    Figure(
+        "longest_slow_write_ms",
+        "The longest of the writes that were too slow.",
+        Kind.GAUGE,
+        lambda flow: flow.longest_write * 1000,
+    ),
+    Figure(
+        "send_wait_ms",
+        "How long requests waited in the latest slow round; 0 if that is long ago.",
+        Kind.GAUGE,
+        lambda flow: flow.recent_wait_ms,
+        runtime="sendThreadPoolQueueHeadWaitTimeMills",
+        in_varz=False,
+    ),
+)
 
 
 def _compared(measured: float, limit: float) -> str:

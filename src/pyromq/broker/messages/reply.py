@@ -80,10 +80,7 @@ class ReplyHandler:
         except BrokerError as error:
             return self._sends.failure(request, error)
         problem = await self._push(header, request, connection)
-        if problem:
-            self._stats.replies_not_taken += 1
-        else:
-            self._stats.replies_taken += 1
+        self._stats.count_reply(taken=not problem)
         stored = self._put(header, request, connection, topic, queue_id) if self._stores_replies else None
         answer = self._answer(request, problem, queue_id, stored)
         if stored is None:
@@ -151,8 +148,7 @@ class ReplyHandler:
             stored = self._store.put(record)
         except StoreError:
             return None
-        topic.puts += 1
-        topic.put_bytes += stored.size
+        topic.count_put(stored.size)
         return stored
 
     def _answer(

@@ -127,8 +127,7 @@ class SendHandler:
             result = self._put(record)
         except (BrokerError, StoreError) as error:
             return self.failure(request, error)
-        topic.puts += 1
-        topic.put_bytes += result.size
+        topic.count_put(result.size)
         if request.flag & ONEWAY_FLAG:
             self._expect_group()
         else:
@@ -157,8 +156,7 @@ class SendHandler:
             properties, tags_code = stored_in_batch(sent, suffix)
             records.append(replace(shared, body=body, flag=flag, properties=properties, tags_code=tags_code))
         results = self._put_batch(records)
-        topic.puts += len(results)
-        topic.put_bytes += sum(result.size for result in results)
+        topic.count_put(sum(result.size for result in results), len(results))
         if request.flag & ONEWAY_FLAG:
             self._expect_group()
             return

@@ -115,8 +115,7 @@ class SendBackHandler:
             size = self._store.put(record).size
         except StoreError as error:
             raise BrokerError(f"not stored: {public_reason(error)}") from error
-        topic.puts += 1
-        topic.put_bytes += size
+        topic.count_put(size)
 
     def _answer(self, request: RemotingCommand, connection: Connection) -> None:
         if request.flag & ONEWAY_FLAG:

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Final
 
 from pyromq.errors import ConfigError, PyroMQError
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import decode_messages
 
@@ -82,6 +83,21 @@ class FilterFunctions:
     def errors(self) -> dict[str, int]:
         """How often each function raised, of those that did."""
         return {name: scan.errors for name, scan in self.by_name.items() if scan.errors}
+
+    def figures(self) -> BoundFigures[FilterFunctions]:
+        """Return the figures of all functions."""
+        return BoundFigures(_FIGURES, lambda: self)
+
+
+_FIGURES: Final[tuple[Figure[FilterFunctions], ...]] = (
+    Figure(
+        "filter_function_errors",
+        "How often a filter function raised.",
+        Kind.COUNTER,
+        lambda functions: functions.errors,
+        label="function",
+    ),
+)
 
 
 def load_functions(places: Mapping[str, str]) -> FilterFunctions:

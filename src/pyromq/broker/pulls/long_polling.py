@@ -7,11 +7,13 @@ for all sweeps what has waited long enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from msgspec import Struct
 
 from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import ServiceNotAvailable, SystemBusy
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import Arrival
@@ -56,6 +58,10 @@ class LongPolling:
 
     def __len__(self) -> int:
         return self._count
+
+    def figures(self) -> BoundFigures[LongPolling]:
+        """Return the figures of the held pulls."""
+        return BoundFigures(_FIGURES, lambda: self)
 
     def hold(self, pull: HeldPull) -> None:
         """Park a pull; raise SystemBusy when too many wait already, ServiceNotAvailable once this is closed."""
@@ -132,3 +138,8 @@ class LongPolling:
         if not waiting:
             del self._by_queue[pull.key]
         self._count -= 1
+
+
+_FIGURES: Final[tuple[Figure[LongPolling], ...]] = (
+    Figure("held_pulls", "Pulls that wait for a message.", Kind.GAUGE, lambda held: len(held)),
+)

@@ -94,6 +94,5 @@ class OffsetMovedEvents:
         except StoreError as error:
             logger.debug("the event was not stored: %s", error)
             return
-        topic.puts += 1
-        topic.put_bytes += stored.size
+        topic.count_put(stored.size)
         self._acknowledgements.expect_group()

@@ -143,7 +143,7 @@ class PullHandler:
             read_ms = (perf_counter() - started) * 1000
             self._stats.count_get(header.topic, header.consumer_group, result.count, result.size, read_ms)
         else:
-            self._stats.missed += 1
+            self._stats.count_miss()
         return result
 
     def _hold(

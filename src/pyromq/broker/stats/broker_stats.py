@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyromq.broker.stats.time_series import LONG_PERIOD, TICK, Column, CountSample, CountSeries
 from pyromq.broker.tables.topic_table import Topic, TopicTable
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import BrokerStatsData
 
 SAMPLE_PERIOD = TICK
 MINUTE = 6  # samples
-RATE_SPANS = (1, MINUTE, 10 * MINUTE)  # samples: rates over 10, 60 and 600 s, as RocketMQ shows them
+RATE_SPANS = {"10": 1, "60": MINUTE, "600": 10 * MINUTE}  # seconds: samples; the rates that RocketMQ shows
 
 AT_A_TIME = 200  # counts sampled in one go, about 1 ms
 
@@ -73,7 +74,7 @@ class Rates:
     """Totals as they were at times, and at midnight."""
 
     def __init__(self, now: float) -> None:
-        self._samples: deque[Sample] = deque(maxlen=max(RATE_SPANS) + 1)
+        self._samples: deque[Sample] = deque(maxlen=max(RATE_SPANS.values()) + 1)
         self._day = _day(now)
         self.this_morning = Totals(0, 0, 0, 0)
         self.yesterday_morning = Totals(0, 0, 0, 0)
@@ -85,9 +86,11 @@ class Rates:
             self.yesterday_morning, self.this_morning = self.this_morning, totals
         self._samples.append(Sample(now, totals))
 
-    def text(self, *fields: str) -> str:
-        """Return the rates of totals, added up, over 10, 60 and 600 s: three numbers and blanks, as in RocketMQ."""
-        return " ".join(str(round(sum(self._rate(field, span) for field in fields), 3)) for span in RATE_SPANS)
+    def by_span(self, *fields: str) -> dict[str, float]:
+        """Return the rates of totals, added up, over the last 10, 60 and 600 s."""
+        return {
+            seconds: round(sum(self._rate(field, span) for field in fields), 3) for seconds, span in RATE_SPANS.items()
+        }
 
     def _rate(self, field: str, span: int) -> float:
         """Return the rate over so many samples, or over those that there are."""
@@ -96,6 +99,22 @@ class Rates:
         old, new = self._samples[max(0, len(self._samples) - 1 - span)], self._samples[-1]
         change: int = getattr(new.totals, field) - getattr(old.totals, field)
         return change / max(new.now - old.now, 1e-3)
+
+
+class StatsReading(NamedTuple):
+    """What the figures are read from: the totals are added up once for all of them."""
+
+    stats: BrokerStats
+    totals: Totals
+
+    def by_day(self, field: str) -> dict[str, int]:
+        """Return one of the totals as it was at the last two midnights and is now, by RocketMQ's words."""
+        moments = {
+            "YesterdayMorning": self.stats.rates.yesterday_morning,
+            "TodayMorning": self.stats.rates.this_morning,
+            "TodayNow": self.totals,
+        }
+        return {moment: getattr(totals, field) for moment, totals in moments.items()}
 
 
 class BrokerStats:
@@ -141,6 +160,21 @@ class BrokerStats:
         """Return how many messages a second the group was given of the topic, over the last minute."""
         count = self.gets.get((topic, group))
         return count.series.rate if count else 0.0
+
+    def count_miss(self) -> None:
+        """Count a pull that found nothing."""
+        self.missed += 1
+
+    def count_reply(self, *, taken: bool) -> None:
+        """Count a reply; `taken` says whether the client that waited for it took it."""
+        if taken:
+            self.replies_taken += 1
+        else:
+            self.replies_not_taken += 1
+
+    def figures(self) -> BoundFigures[StatsReading]:
+        """Return the figures of what was counted."""
+        return BoundFigures(_FIGURES, lambda: StatsReading(self, self.totals()))
 
     def totals(self) -> Totals:
         """Return what has been put and got since the start."""
@@ -227,3 +261,85 @@ def _topic_and_group(key: str) -> tuple[str, str]:
 
 def _day(now: float) -> int:
     return datetime.fromtimestamp(now).toordinal()
+
+
+def spaced(rates: Mapping[str, float]) -> str:
+    """Return rates as RocketMQ writes them: numbers with blanks between them."""
+    return " ".join(map(str, rates.values()))
+
+
+def _rate(name: str, help: str, runtime: str, *fields: str) -> Figure[StatsReading]:
+    """Make the row of a rate over 10, 60 and 600 s."""
+    return Figure(
+        name,
+        help,
+        Kind.GAUGE,
+        lambda now: now.stats.rates.by_span(*fields),
+        label="seconds",
+        runtime=runtime,
+        runtime_text=spaced,
+        in_varz=False,
+    )
+
+
+_FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
+    Figure(
+        "messages_put",
+        "Messages stored, all topics.",
+        Kind.COUNTER,
+        lambda now: now.totals.puts,
+        runtime="putMessageTimesTotal",
+    ),
+    Figure(
+        "bytes_put",
+        "Bytes stored, all topics.",
+        Kind.COUNTER,
+        lambda now: now.totals.put_bytes,
+        runtime="putMessageSizeTotal",
+    ),
+    Figure(
+        "average_put_bytes",
+        "Bytes of a stored message, on average.",
+        Kind.GAUGE,
+        lambda now: now.totals.put_bytes / now.totals.puts if now.totals.puts else 0.0,
+        runtime="putMessageAverageSize",
+        in_varz=False,
+    ),
+    _rate("put_rate", "Messages stored a second.", "putTps", "puts"),
+    _rate("get_rate", "Messages delivered a second.", "getTransferedTps", "gets"),
+    _rate("found_pull_rate", "Pulls a second that found messages.", "getFoundTps", "found"),
+    _rate("missed_pull_rate", "Pulls a second that found nothing.", "getMissTps", "missed"),
+    _rate("pull_rate", "Pulls a second.", "getTotalTps", "found", "missed"),
+    Figure(
+        "longest_get_ms",
+        "The longest read for a pull.",
+        Kind.GAUGE,
+        lambda now: now.stats.longest_get_ms,
+        runtime="getMessageEntireTimeMax",
+        runtime_text=lambda value: str(round(value)),
+    ),
+    Figure(
+        "messages_put_by_day",
+        "Messages stored, up to midnight and now.",
+        Kind.COUNTER,
+        lambda now: now.by_day("puts"),
+        label="moment",
+        runtime="msgPutTotal{}",
+        in_varz=False,
+    ),
+    Figure(
+        "messages_got_by_day",
+        "Messages delivered, up to midnight and now.",
+        Kind.COUNTER,
+        lambda now: now.by_day("gets"),
+        label="moment",
+        runtime="msgGetTotal{}",
+        in_varz=False,
+    ),
+    Figure("messages_got", "Messages delivered to consumers.", Kind.COUNTER, lambda now: now.totals.gets),
+    Figure("bytes_got", "Bytes delivered to consumers.", Kind.COUNTER, lambda now: now.totals.get_bytes),
+    Figure("pulls_found", "Pulls that found messages.", Kind.COUNTER, lambda now: now.totals.found),
+    Figure("pulls_missed", "Pulls that found nothing.", Kind.COUNTER, lambda now: now.totals.missed),
+    Figure("replies_taken", "Replies that the waiting client took.", Kind.COUNTER, lambda now: now.stats.replies_taken),
+    Figure("replies_not_taken", "Replies that no client took.", Kind.COUNTER, lambda now: now.stats.replies_not_taken),
+)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from pyromq.broker.tables.saver import Saver
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.names import TOPIC_GROUP_SEPARATOR
@@ -108,9 +110,23 @@ class ConsumerOffsets:
             self._changed = False
             self.saver.request()
 
+    def figures(self) -> BoundFigures[ConsumerOffsets]:
+        """Return the figures of this table."""
+        return BoundFigures(_FIGURES, lambda: self)
+
     def snapshot(self) -> OffsetTable:
         """Return a copy that no later commit changes, in the form of RocketMQ's file."""
         return {key: dict(offsets) for key, offsets in self._table.items()}
+
+
+_FIGURES: Final[tuple[Figure[ConsumerOffsets], ...]] = (
+    Figure(
+        "backward_commits",
+        "Commits of an offset below the one committed before.",
+        Kind.COUNTER,
+        lambda offsets: offsets.backward_commits,
+    ),
+)
 
 
 def encode_offsets(table: Mapping[str, Mapping[int, int]]) -> bytes:

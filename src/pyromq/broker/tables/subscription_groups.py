@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.tables.saver import Saver
 from pyromq.errors import GroupNotFound, LocalProtocolError
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
@@ -63,6 +65,10 @@ class SubscriptionGroups:
             logger.info("group deleted group=%s", name)
             self._changed()
 
+    def figures(self) -> BoundFigures[SubscriptionGroups]:
+        """Return the figures of this table."""
+        return BoundFigures(_FIGURES, lambda: self)
+
     def snapshot(self) -> SubscriptionGroupWrapper:
         """Return the whole table as it is now."""
         return SubscriptionGroupWrapper(data_version=self.version, subscription_group_table=dict(self.by_name))
@@ -81,6 +87,11 @@ class SubscriptionGroups:
     def _changed(self) -> None:
         self.version = self.version.next(self._now_ms())
         self.saver.request()
+
+
+_FIGURES: Final[tuple[Figure[SubscriptionGroups], ...]] = (
+    Figure("groups", "Consumer groups, online or not.", Kind.GAUGE, lambda groups: len(groups.by_name)),
+)
 
 
 def encode_groups(table: SubscriptionGroupWrapper) -> bytes:

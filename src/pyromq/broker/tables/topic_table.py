@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.stats.time_series import CountSeries
 from pyromq.broker.tables.saver import Saver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, TOPIC_UNIT_FLAG
@@ -52,6 +54,11 @@ class Topic:
         self.sampled_puts = 0
         """What `puts` was when there was nothing more to note of this minute; -1 while there is."""
         self.configure(config)
+
+    def count_put(self, size: int, messages: int = 1) -> None:
+        """Count messages that were stored in this topic; every one is counted here and nowhere else."""
+        self.puts += messages
+        self.put_bytes += size
 
     def configure(self, config: TopicConfig) -> None:
         """Take over a changed configuration."""
@@ -182,6 +189,10 @@ class TopicTable:
         """Return the topics that this broker made by itself."""
         return sorted(self._built_in)
 
+    def figures(self) -> BoundFigures[TopicTable]:
+        """Return the figures of this table."""
+        return BoundFigures(_FIGURES, lambda: self)
+
     def snapshot(self) -> TopicConfigSerializeWrapper:
         """Return the whole table as it is now."""
         table = {name: topic.config for name, topic in self.by_name.items()}
@@ -214,6 +225,11 @@ class TopicTable:
         self.version = self.version.next(self._now_ms())
         self.saver.request()
         self.on_change()
+
+
+_FIGURES: Final[tuple[Figure[TopicTable], ...]] = (
+    Figure("topics", "Topics, those of the broker itself included.", Kind.GAUGE, lambda table: len(table.by_name)),
+)
 
 
 def topic_config(name: str, queues: int, perm: int = READ_WRITE, topic_sys_flag: int = 0) -> TopicConfig:

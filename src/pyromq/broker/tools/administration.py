@@ -16,11 +16,12 @@ from pyromq.broker.tools.offset_resets import ResetHandlers
 from pyromq.broker.tools.queue_entries import QueueHandlers
 from pyromq.broker.tools.topic_admin import TopicHandlers
 from pyromq.clock import Clock
+from pyromq.figures import Figures
 from pyromq.store.read.readable import ReadableStore
 
 
 class Administration:
-    """Builds the handlers; `address` and `register` are asked when they are needed, once the broker listens."""
+    """Builds the handlers; `figures`, `address` and `register` are called when needed, once the broker listens."""
 
     def __init__(
         self,
@@ -31,14 +32,14 @@ class Administration:
         tables: Tables,
         clients: ClientRegistry,
         stats: BrokerStats,
+        figures: Callable[[], Figures],
         address: Callable[[], str],
         register: Callable[[], Awaitable[None]],
     ) -> None:
         name, cluster = settings.current.name, settings.current.cluster
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
-        self.broker = BrokerHandlers(settings, clock, store=store, topics=topics, stats=stats, register=register)
         self.parts = (
-            self.broker,
+            BrokerHandlers(settings, topics=topics, figures=figures, register=register),
             TopicHandlers(name, store=store, topics=topics, offsets=offsets, clients=clients, register=register),
             GroupHandlers(groups=groups, offsets=offsets, clients=clients),
             ProgressHandlers(

@@ -154,8 +154,7 @@ class OpenTransactions:
         self.commits += 1
         topic = self._topics.get(topic_name)
         if topic is not None:
-            topic.puts += 1
-            topic.put_bytes += size
+            topic.count_put(size)
 
     def settle(self, half: StoredHalf) -> None:
         """Write the op record: the half message needs nothing more."""

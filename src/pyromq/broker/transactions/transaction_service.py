@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
@@ -19,6 +19,7 @@ from pyromq.broker.transactions.transaction_ledger import load_ledger
 from pyromq.broker.transactions.transaction_progress import TransactionProgress
 from pyromq.broker.transactions.transaction_requests import TransactionHandlers
 from pyromq.clock import Clock
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.store.message_store import MessageStore
 
 
@@ -44,8 +45,8 @@ class TransactionService:
         )
         placing.prepare = self.transactions.prepare
         history = TransactionHistory(store)
-        self._late = LateEnds(self.transactions, history)
-        self._checks = TransactionChecks(
+        self.late_ends = LateEnds(self.transactions, history)
+        self.checks = TransactionChecks(
             config,
             clock,
             store=store,
@@ -55,31 +56,64 @@ class TransactionService:
             acknowledgements=acknowledgements,
         )
         self._progress = TransactionProgress(store, offsets, ledger, durability, acknowledgements, clock)
-        self.requests = TransactionHandlers(store, self.transactions, self._late, history, acknowledgements)
+        self.requests = TransactionHandlers(store, self.transactions, self.late_ends, history, acknowledgements)
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings that changed; the interval of the checks stays what it was at the start."""
         self.transactions.rejects = config.reject_transactions
-        self._checks.configure(config)
+        self.checks.configure(config)
 
     def start(self) -> None:
         """Ask producers, and save how far things are, from now on."""
-        self._checks.start()
+        self.checks.start()
         self._progress.start()
 
     async def stop(self) -> None:
         """Do nothing more; what is open stays open."""
-        await self._checks.stop()
-        await self._late.stop()
+        await self.checks.stop()
+        await self.late_ends.stop()
         self._progress.stop()
 
-    def info(self) -> dict[str, Any]:
-        """Return figures for people with curl."""
-        return {
-            "transactions_open": self.transactions.open_count(),
-            "transactions_committed": self.transactions.commits,
-            "transactions_rolled_back": self.transactions.rollbacks,
-            "transactions_ended_again": self._late.repeated,
-            "transaction_checks": self._checks.checks,
-            "transactions_given_up": self._checks.given_up,
-        }
+    def figures(self) -> BoundFigures[TransactionService]:
+        """Return the figures of all transactions."""
+        return BoundFigures(_FIGURES, lambda: self)
+
+
+_FIGURES: Final[tuple[Figure[TransactionService], ...]] = (
+    Figure(
+        "transactions_open",
+        "Half messages that are neither committed nor rolled back.",
+        Kind.GAUGE,
+        lambda service: service.transactions.open_count(),
+    ),
+    Figure(
+        "transactions_committed",
+        "Transactions that were committed.",
+        Kind.COUNTER,
+        lambda service: service.transactions.commits,
+    ),
+    Figure(
+        "transactions_rolled_back",
+        "Transactions that were rolled back.",
+        Kind.COUNTER,
+        lambda service: service.transactions.rollbacks,
+    ),
+    Figure(
+        "transactions_ended_again",
+        "Commits and rollbacks of a transaction that had ended before.",
+        Kind.COUNTER,
+        lambda service: service.late_ends.repeated,
+    ),
+    Figure(
+        "transaction_checks",
+        "Questions to producers about open transactions.",
+        Kind.COUNTER,
+        lambda service: service.checks.checks,
+    ),
+    Figure(
+        "transactions_given_up",
+        "Transactions that were checked too often, or are too old.",
+        Kind.COUNTER,
+        lambda service: service.checks.given_up,
+    ),
+)

@@ -22,6 +22,7 @@ from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, StoreError
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.messages.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, encode_properties
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import SCHEDULE_TOPIC
@@ -136,12 +137,17 @@ class Schedule:
         """The most that one of them was late."""
         return max(level.max_late_ms for level in self._levels.values())
 
-    def figures(self) -> dict[str, str]:
-        """Return how far each level is, as RocketMQ's tools show it: next entry to deliver, end of the queue."""
+    @property
+    def progress_by_level(self) -> dict[str, str]:
+        """How far each level is, as RocketMQ writes it: next entry to deliver, end of the queue."""
         return {
-            f"scheduleMessageOffset_{number}": f"{level.offset},{level.offset + level.waiting}"
+            str(number): f"{level.offset},{level.offset + level.waiting}"
             for number, level in sorted(self._levels.items())
         }
+
+    def figures(self) -> BoundFigures[Schedule]:
+        """Return the figures of all levels."""
+        return BoundFigures(_FIGURES, lambda: self)
 
     def _note(self) -> _NotedDelays:
         end = self._store.max_physical_offset
@@ -159,6 +165,37 @@ class Schedule:
         self._offsets.saver.retry()
         self._noted = self._note()
         return self.waiting > 0 or self._noted.progress.offsets != self._offsets.saved.offsets
+
+
+_FIGURES: Final[tuple[Figure[Schedule], ...]] = (
+    Figure(
+        "delayed_messages_waiting",
+        "Messages with a delay level that are not due yet.",
+        Kind.GAUGE,
+        lambda schedule: schedule.waiting,
+    ),
+    Figure(
+        "delayed_messages_delivered",
+        "Messages with a delay level that were delivered.",
+        Kind.COUNTER,
+        lambda schedule: schedule.delivered,
+    ),
+    Figure(
+        "delayed_messages_max_late_ms",
+        "The most that a message with a delay level was late.",
+        Kind.GAUGE,
+        lambda schedule: schedule.max_late_ms,
+    ),
+    Figure(
+        "delay_level_progress",
+        "Next entry to deliver and end of the queue.",
+        Kind.TEXT,
+        lambda schedule: schedule.progress_by_level,
+        label="level",
+        runtime="scheduleMessageOffset_{}",
+        in_varz=False,
+    ),
+)
 
 
 def _level_of(properties: dict[str, str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 from pyromq.broker.delay.timer.message_mover import MessageMover
 from pyromq.broker.delay.timer.message_timer import MessageTimer
@@ -12,6 +12,7 @@ from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import DeferredMessages
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.store.files import OsFiles
 from pyromq.store.index.pending_table import PendingTable
 from pyromq.store.message_store import MessageStore
@@ -47,10 +48,23 @@ class TimerService:
         await self._moving.stop()
         await self.timer.stop()
 
-    def info(self) -> dict[str, Any]:
-        """Return figures for people with curl."""
-        return {
-            "timed_messages_waiting": self.timer.count,
-            "timed_messages_delivered": self.timer.delivered,
-            "timed_messages_max_late_ms": self.timer.max_late_ms,
-        }
+    def figures(self) -> BoundFigures[MessageTimer]:
+        """Return the figures of the timer."""
+        return BoundFigures(_FIGURES, lambda: self.timer)
+
+
+_FIGURES: Final[tuple[Figure[MessageTimer], ...]] = (
+    Figure("timed_messages_waiting", "Timed messages that are not due yet.", Kind.GAUGE, lambda timer: timer.count),
+    Figure(
+        "timed_messages_delivered",
+        "Timed messages that were delivered.",
+        Kind.COUNTER,
+        lambda timer: timer.delivered,
+    ),
+    Figure(
+        "timed_messages_max_late_ms",
+        "The most that a timed message was late.",
+        Kind.GAUGE,
+        lambda timer: timer.max_late_ms,
+    ),
+)
