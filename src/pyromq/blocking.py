@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
 from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.subscriptions import Expression
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.poll import lite_pull_consumer as pull_consumer_module
-from pyromq.client.portal import Portal, on_the_loop, waits
+from pyromq.client.portal import BlockingClient, Portal, on_the_loop, waits
 from pyromq.client.push import push_consumer as push_consumer_module
 from pyromq.client.push.listener import Listener
 from pyromq.client.send import producer as producer_module
@@ -42,32 +41,10 @@ def __getattr__(name: str) -> object:
     return value
 
 
-class _Client:
-    """What the clients here share: a portal, a wrapped client, and opening and closing it."""
+class _MessagingClient(BlockingClient):
+    """A producer or consumer: a client that brokers know by an id."""
 
     _client: producer_module.Producer | pull_consumer_module.LitePullConsumer | push_consumer_module.PushConsumer
-
-    def __init__(self) -> None:
-        self._portal = Portal.shared()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._portal.foreign:
-            self._portal.call(self._client.__aexit__(kind, error, trace))
-
-    def start(self) -> None:
-        """Open the client; `with` does it for you."""
-        self._portal.call(self._client.start())
-
-    def close(self) -> None:
-        """Close the client; `with` does it for you. In a forked child do nothing."""
-        if not self._portal.foreign:
-            self._portal.call(self._client.close())
 
     @property
     def client_id(self) -> str:
@@ -75,7 +52,7 @@ class _Client:
         return self._portal.call(on_the_loop(lambda: self._client.client_id))
 
 
-class Producer(_Client):
+class Producer(_MessagingClient):
     """Sends messages; `pyromq.Producer` without `await`, safe to use from any number of threads."""
 
     _client: producer_module.Producer
@@ -83,8 +60,7 @@ class Producer(_Client):
     def __init__(
         self, group: str, namesrv: str | Sequence[str] = DEFAULT_NAMESRV, **options: Unpack[ProducerOptions]
     ) -> None:
-        super().__init__()
-        self._client = producer_module.Producer(group, namesrv, **options)
+        super().__init__(producer_module.Producer(group, namesrv, **options))
         self.group = self._client.group
 
     send = waits(producer_module.Producer.send)
@@ -121,14 +97,14 @@ class TransactionProducer(Producer):
         check: TransactionFunction,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        _Client.__init__(self)
-        self._client = transaction_module.TransactionProducer(group, namesrv, check=check, **options)
+        client = transaction_module.TransactionProducer(group, namesrv, check=check, **options)
+        BlockingClient.__init__(self, client)
         self.group = self._client.group
 
     send_in_transaction = waits(transaction_module.TransactionProducer.send_in_transaction)
 
 
-class PushConsumer(_Client):
+class PushConsumer(_MessagingClient):
     """Calls a listener with every message; `pyromq.PushConsumer` without `await`.
 
     >>> def bill(message: MessageExt) -> None: ...
@@ -149,8 +125,7 @@ class PushConsumer(_Client):
         listener: Listener | None = None,
         **options: Unpack[PushConsumerOptions],
     ) -> None:
-        super().__init__()
-        self._client = push_consumer_module.PushConsumer(group, namesrv, subscriptions, listener, **options)
+        super().__init__(push_consumer_module.PushConsumer(group, namesrv, subscriptions, listener, **options))
         self.group = self._client.group
 
     run = waits(push_consumer_module.PushConsumer.run)
@@ -182,7 +157,7 @@ class PushConsumer(_Client):
         self._portal.call(on_the_loop(self._client.resume))
 
 
-class LitePullConsumer(_Client):
+class LitePullConsumer(_MessagingClient):
     """Reads topics at the caller's pace; `pyromq.LitePullConsumer` without `await`.
 
     >>> with LitePullConsumer(group="audit", namesrv="127.0.0.1:9876", subscriptions={"orders": "*"}) as consumer:
@@ -201,8 +176,7 @@ class LitePullConsumer(_Client):
         subscriptions: Mapping[str, Expression] | None = None,
         **options: Unpack[LitePullConsumerOptions],
     ) -> None:
-        super().__init__()
-        self._client = pull_consumer_module.LitePullConsumer(group, namesrv, subscriptions, **options)
+        super().__init__(pull_consumer_module.LitePullConsumer(group, namesrv, subscriptions, **options))
         self.group = self._client.group
 
     poll = waits(pull_consumer_module.LitePullConsumer.poll)

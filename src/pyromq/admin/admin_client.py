@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from types import TracebackType
-from typing import Self
+from contextlib import AsyncExitStack
+from functools import partial
 
 from pyromq.admin.dead_letters import DeadLetters
 from pyromq.admin.groups.groups import Groups
@@ -14,18 +14,46 @@ from pyromq.admin.topic_reader import TopicReader
 from pyromq.admin.topics import Topics
 from pyromq.admin.traces import Traces
 from pyromq.admin.transactions import Transactions
+from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.send.producer import Producer
 from pyromq.clock import Clock, SystemClock
-from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MessageExt
 
 ADMIN_GROUP = "pyromq-admin"
 
 
-class AdminClient:
+class AdminSession:
+    """What an AdminClient has while it is open: connections, and a producer once one is needed."""
+
+    def __init__(self, namesrv: str | Sequence[str], credentials: Credentials | None, clock: Clock) -> None:
+        self._namesrv = namesrv
+        self._credentials = credentials
+        self._clock = clock
+        self._stack = AsyncExitStack()
+        self._producer: Producer | None = None
+        self.api: BrokerApi
+
+    async def start(self) -> None:
+        """Prepare the connections; the first call connects."""
+        api = await BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
+        self.api = await self._stack.enter_async_context(api)
+
+    async def close(self, *, failed: bool) -> None:
+        """Close all connections."""
+        await self._stack.aclose()
+
+    async def producer(self) -> Producer:
+        """Return the producer, opened on first use."""
+        if self._producer is None:
+            producer = Producer(ADMIN_GROUP, self._namesrv, credentials=self._credentials, clock=self._clock)
+            self._producer = await self._stack.enter_async_context(producer)
+        return self._producer
+
+
+class AdminClient(ClientLifecycle[AdminSession]):
     """Looks at a cluster and changes it. Each theme is an attribute: `groups`, `topics`, `dead_letters` …
 
     >>> async with AdminClient("127.0.0.1:9876") as admin:
@@ -40,58 +68,28 @@ class AdminClient:
         credentials: Credentials | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._namesrv = namesrv
-        self._credentials = credentials
         self._clock = clock or SystemClock()
-        self._api: BrokerApi | None = None
-        self._producer: Producer | None = None
-
-    # --- life --------------------------------------------------------------------------------------------------------
+        super().__init__("client", partial(AdminSession, namesrv, credentials, self._clock))
 
     async def start(self) -> None:
         """Open the client; `async with` does it for you. The first call connects."""
-        if self._api is not None:
-            raise ClientError("this client is open already")
-        self._api = await BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
-        self.dead_letters = DeadLetters(self._api, self.producer, self._clock)
-        self.timed_messages = TimedMessages(self._api, self.masters, ADMIN_GROUP)
-        self.transactions = Transactions(self._api, self.masters)
-        self.traces = Traces(self._api)
-        self.groups = Groups(self._api, self._clock)
-        self.topics = Topics(self._api)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        api, self._api = self._api, None
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.close()
-        if api is not None:
-            await api.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        await super().start()
+        api = self.api
+        self.dead_letters = DeadLetters(api, self.producer, self._clock)
+        self.timed_messages = TimedMessages(api, self.masters, ADMIN_GROUP)
+        self.transactions = Transactions(api, self.masters)
+        self.traces = Traces(api)
+        self.groups = Groups(api, self._clock)
+        self.topics = Topics(api)
 
     @property
     def api(self) -> BrokerApi:
         """Single calls to brokers and name servers."""
-        if self._api is None:
-            raise ClientError("this client is not open: use it inside `async with`")
-        return self._api
+        return self._session.api
 
     async def producer(self) -> Producer:
         """Return the producer for messages that operators send; it is opened on first use."""
-        if self._producer is None:
-            producer = Producer(ADMIN_GROUP, self._namesrv, credentials=self._credentials, clock=self._clock)
-            await producer.start()
-            self._producer = producer
-        return self._producer
+        return await self._session.producer()
 
     # --- the cluster -------------------------------------------------------------------------------------------------
 

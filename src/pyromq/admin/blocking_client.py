@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pyromq.admin import admin_client, dead_letters, timed_messages, topics, traces, transactions
 from pyromq.admin.groups import groups
 from pyromq.client.net.address import DEFAULT_NAMESRV
-from pyromq.client.portal import Portal, iterates, waits
+from pyromq.client.portal import BlockingClient, Portal, iterates, waits
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 
@@ -77,13 +76,15 @@ class Topics(_Theme):
     describe = waits(topics.Topics.describe)
 
 
-class AdminClient:
+class AdminClient(BlockingClient):
     """Looks at a cluster and changes it; `pyromq.admin.AdminClient` without `await`.
 
     >>> with AdminClient("127.0.0.1:9876") as admin:
     ...     for finding in admin.groups.describe("billing").findings:
     ...         print(finding)
     """
+
+    _client: admin_client.AdminClient
 
     def __init__(
         self,
@@ -92,32 +93,17 @@ class AdminClient:
         credentials: Credentials | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._portal = Portal.shared()
-        self._client = admin_client.AdminClient(namesrv, credentials=credentials, clock=clock)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().__init__(admin_client.AdminClient(namesrv, credentials=credentials, clock=clock))
 
     def start(self) -> None:
         """Open the client; `with` does it for you."""
-        self._portal.call(self._client.start())
+        super().start()
         self.dead_letters = DeadLetters(self._portal, self._client.dead_letters)
         self.timed_messages = TimedMessages(self._portal, self._client.timed_messages)
         self.traces = Traces(self._portal, self._client.traces)
         self.transactions = Transactions(self._portal, self._client.transactions)
         self.groups = Groups(self._portal, self._client.groups)
         self.topics = Topics(self._portal, self._client.topics)
-
-    def close(self) -> None:
-        """Close the client; `with` does it for you. In a forked child do nothing."""
-        if not self._portal.foreign:
-            self._portal.call(self._client.close())
 
     masters = waits(admin_client.AdminClient.masters)
     read = iterates(admin_client.AdminClient.read)

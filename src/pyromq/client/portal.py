@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import atexit
 import functools
-import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from pyromq.client.lifecycle import ClientLifecycle, ForkGuard
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
@@ -30,7 +31,7 @@ class Portal:
     _shared: Portal | None = None
 
     def __init__(self) -> None:
-        self._process = os.getpid()
+        self._guard = ForkGuard()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event
         self._started = threading.Event()
@@ -51,7 +52,7 @@ class Portal:
     @property
     def foreign(self) -> bool:
         """Whether this process was forked from the one that made the portal, whose thread it does not have."""
-        return os.getpid() != self._process
+        return self._guard.forked
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the portal's loop and wait for it; an interrupt of the wait cancels it."""
@@ -76,8 +77,7 @@ class Portal:
         self._thread.join(_EXIT_TIMEOUT)
 
     def _usable_loop(self) -> asyncio.AbstractEventLoop:
-        if self.foreign:
-            raise ClientError("this client was made before the process forked; make a new one in the child process")
+        self._guard.check()
         if self._loop is None:
             raise ClientError("the background thread of this client was closed")
         if threading.current_thread() is self._thread:
@@ -92,6 +92,33 @@ class Portal:
             await self._stop.wait()
         finally:
             self._loop = None
+
+
+class BlockingClient:
+    """A client without `async`: the client it wraps lives on the portal's loop."""
+
+    def __init__(self, client: ClientLifecycle[Any]) -> None:
+        self._portal = Portal.shared()
+        self._client = client
+
+    def start(self) -> None:
+        """Open the client; `with` does it for you."""
+        self._portal.call(self._client.start())
+
+    def close(self) -> None:
+        """Close the client; `with` does it for you. In a forked child do nothing."""
+        if not self._portal.foreign:
+            self._portal.call(self._client.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._portal.foreign:
+            self._portal.call(self._client.__aexit__(kind, error, trace))
 
 
 async def on_the_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
