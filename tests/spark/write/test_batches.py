@@ -18,11 +18,11 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import decode_properties
 from pyromq.protocol.tag_filter import java_hash
 from pyromq.spark.options.write_options import write_options
-from pyromq.spark.write.batches import MessageBatch, java_hashes, pack
-from pyromq.spark.write.message_rows import MessageRows, slices
+from pyromq.spark.write.batches import MessageBatch, java_hashes, make_batches
+from pyromq.spark.write.message_rows import MessageRows, split_batch
 from pyromq.spark.write.sink_task import SinkTask
 
-MARK = SinkTask("query-7-3", 3)
+TASK = SinkTask("query-7-3", 3)
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
 TYPES = {
     "body": pa.binary(),
@@ -44,24 +44,26 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, pa.schema([(name, TYPES.get(name, pa.string())) for name in names]))
 
 
-def _parcels(rows: list[Row], first: int = 0, topic: str | None = "orders", **more: str) -> list[MessageBatch]:
+def _batches(rows: list[Row], first: int = 0, topic: str | None = "orders", **more: str) -> list[MessageBatch]:
     batch = _batch([rows[0], *rows]).slice(1)  # as a slice, whose arrays do not begin at 0
     options = write_options(
         {"namesrv": "a:1", **({"topic": topic} if topic else {}), **more}, from_arrow_schema(batch.schema)
     )
-    return list(pack(MessageRows(batch, options, MARK, first), lambda topic: [q._replace(topic=topic) for q in QUEUES]))
+    return list(
+        make_batches(MessageRows(batch, options, TASK, first), lambda topic: [q._replace(topic=topic) for q in QUEUES])
+    )
 
 
 def _sent(rows: list[Row], first: int = 0, topic: str | None = "orders", **more: str) -> Sent:
-    """Return each message with its parcel, as a broker would read it."""
+    """Return each message with its batch, as a broker would read it."""
     sent: Sent = []
-    for parcel in _parcels(rows, first, topic, **more):
-        if parcel.properties is not None:
-            sent.append((parcel, parcel.body, decode_properties(parcel.properties)))
+    for batch in _batches(rows, first, topic, **more):
+        if batch.properties is not None:
+            sent.append((batch, batch.body, decode_properties(batch.properties)))
         else:
-            elements = decode_batch(parcel.body)
-            assert parcel.count == len(elements)
-            sent += [(parcel, element.body, decode_properties(element.properties)) for element in elements]
+            elements = decode_batch(batch.body)
+            assert batch.count == len(elements)
+            sent += [(batch, element.body, decode_properties(element.properties)) for element in elements]
     return sent
 
 
@@ -81,9 +83,9 @@ def test_a_row_is_a_message_with_marks_that_a_replay_repeats() -> None:
         },
         {"body": b"two", "tags": "", "keys": [], "properties": None, "flag": None},
     ]
-    (parcel, body, properties), (_, second, bare) = _sent(rows, first=65_536)
-    assert (parcel.topic, parcel.queue, body, second) == ("orders", None, b"one", b"two")
-    assert [element.flag for element in decode_batch(parcel.body)] == [9, 0]
+    (batch, body, properties), (_, second, bare) = _sent(rows, first=65_536)
+    assert (batch.topic, batch.queue, body, second) == ("orders", None, b"one", b"two")
+    assert [element.flag for element in decode_batch(batch.body)] == [9, 0]
     ours = {"PYROMQ_BATCH": "query-7-3", "PYROMQ_ROW": "65536"}
     unique = properties.pop("UNIQ_KEY")
     assert properties == {"region": "north", "KEYS": "k1 k2", "TAGS": "paid", **ours}
@@ -106,11 +108,11 @@ def test_a_key_goes_to_the_queue_that_java_picks_and_its_rows_stay_in_order() ->
     rows = [{"body": b"%d" % number, "order_key": f"größe-{number % 5}"} for number in range(1000)]
     sent = _sent([*rows, {"body": b"any", "order_key": None}])
     assert len(sent) == 1001
-    for parcel, body, properties in sent:
+    for batch, body, properties in sent:
         key = properties.get("__SHARDINGKEY")
-        assert parcel.queue == (None if key is None else queue_for_key(QUEUES, key)), body
+        assert batch.queue == (None if key is None else queue_for_key(QUEUES, key)), body
     for queue in QUEUES:
-        numbers = [int(body) for parcel, body, _ in sent if parcel.queue == queue]
+        numbers = [int(body) for batch, body, _ in sent if batch.queue == queue]
         assert numbers == sorted(numbers)
 
 
@@ -124,10 +126,8 @@ def test_a_copied_message_keeps_its_key_and_loses_what_is_the_systems() -> None:
         "own": "y",
     }
     row = {"body": b"a", "topic": "other", "broker_name": "broker-z", "queue_id": 9, "properties": properties}
-    ((parcel, _, sent),) = _sent([row])
-    assert (parcel.topic, parcel.queue) == ("orders", queue_for_key(QUEUES, "k")), (
-        "the other topic's queue is no matter"
-    )
+    ((batch, _, sent),) = _sent([row])
+    assert (batch.topic, batch.queue) == ("orders", queue_for_key(QUEUES, "k")), "the other topic's queue is no matter"
     assert {"TRAN_MSG", "DELAY"}.isdisjoint(sent)
     assert (sent["own"], sent["PYROMQ_ROW"], sent["PYROMQ_BATCH"]) == ("y", "0", "query-7-3")
 
@@ -138,9 +138,7 @@ def test_rows_choose_topics_and_queues() -> None:
         {"body": b"2", "topic": "b", "broker_name": None, "queue_id": None},
         {"body": b"3", "topic": "a", "broker_name": "broker-a", "queue_id": 1},
     ]
-    places = {
-        body: (parcel.topic, parcel.queue and parcel.queue.queue_id) for parcel, body, _ in _sent(rows, topic=None)
-    }
+    places = {body: (batch.topic, batch.queue and batch.queue.queue_id) for batch, body, _ in _sent(rows, topic=None)}
     assert places == {b"1": ("a", 3), b"2": ("b", None), b"3": ("a", 1)}
 
 
@@ -151,7 +149,7 @@ def test_delayed_rows_travel_alone() -> None:
         {"body": b"time", "delay_ms": None, "deliver_at": datetime(2026, 1, 1, 0, 0, 0, 1, UTC), "delay_level": None},
         {"body": b"level", "delay_ms": None, "deliver_at": None, "delay_level": 3},
     ]
-    sent = {body: (parcel, properties) for parcel, body, properties in _sent(rows)}
+    sent = {body: (batch, properties) for batch, body, properties in _sent(rows)}
     assert sent[b"now"][0].properties is None
     assert (sent[b"delay"][0].timed, sent[b"delay"][1]["TIMER_DELAY_MS"]) == (True, "1500")
     assert (sent[b"time"][0].timed, sent[b"time"][1]["TIMER_DELIVER_MS"]) == (True, "1767225600001"), "never early"
@@ -159,22 +157,22 @@ def test_delayed_rows_travel_alone() -> None:
 
 
 def test_batches_are_cut_by_rows_and_by_bytes() -> None:
-    assert [parcel.count for parcel in _parcels([{"body": b"x"}] * 600)] == [250, 250, 100]
-    assert [parcel.count for parcel in _parcels([{"body": bytes(600_000)}] * 3)] == [1, 1, 1]
+    assert [batch.count for batch in _batches([{"body": b"x"}] * 600)] == [250, 250, 100]
+    assert [batch.count for batch in _batches([{"body": bytes(600_000)}] * 3)] == [1, 1, 1]
 
 
 def test_a_body_of_the_full_size_travels_alone_in_its_place() -> None:
     bodies = [b"a", bytes(4 << 20), b"b"]
     sent = _sent([{"body": body, "order_key": "k", "flag": 7} for body in bodies])
     assert [body for _, body, _ in sent] == bodies
-    assert [parcel.properties is None for parcel, _, _ in sent] == [True, False, True]
+    assert [batch.properties is None for batch, _, _ in sent] == [True, False, True]
     assert [properties["PYROMQ_ROW"] for _, _, properties in sent] == ["0", "1", "2"]
     assert sent[1][0].flag == 7
 
 
 def test_a_batch_of_large_bodies_is_cut_before_it_is_copied() -> None:
     batch = _batch([{"body": bytes(4 << 20)}] * 20 + [{"body": b"x"}])
-    parts = list(slices(batch, write_options({"namesrv": "a:1", "topic": "t"}, from_arrow_schema(batch.schema))))
+    parts = list(split_batch(batch, write_options({"namesrv": "a:1", "topic": "t"}, from_arrow_schema(batch.schema))))
     assert sum(part.num_rows for part in parts) == 21
     assert max(part.num_rows for part in parts) <= 8
 
@@ -183,8 +181,8 @@ def test_a_batch_of_large_bodies_is_cut_before_it_is_copied() -> None:
 def test_columns_with_long_offsets_are_read(large: pa.DataType) -> None:
     batch = pa.record_batch([pa.array(["a"]).cast(pa.string()).cast(large)], names=["body"])
     options = write_options({"namesrv": "a:1", "topic": "t"}, from_arrow_schema(_batch([{"body": b"a"}]).schema))
-    (parcel,) = pack(MessageRows(batch, options, MARK, 0), lambda topic: QUEUES)
-    assert decode_batch(parcel.body)[0].body == b"a"
+    (sent,) = make_batches(MessageRows(batch, options, TASK, 0), lambda topic: QUEUES)
+    assert decode_batch(sent.body)[0].body == b"a"
 
 
 @pytest.mark.parametrize(
@@ -206,11 +204,11 @@ def test_columns_with_long_offsets_are_read(large: pa.DataType) -> None:
 )
 def test_a_row_that_is_no_message_is_named_in_one_line(row: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidMessage) as caught:
-        _parcels([{"body": b"fine"}, row], first=7)
+        _batches([{"body": b"fine"}, row], first=7)
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_row_without_a_topic_is_named() -> None:
     with pytest.raises(InvalidMessage, match="row 1 of partition 3 cannot be sent: the column topic is null"):
-        _parcels([{"body": b"x", "topic": "a"}, {"body": b"x", "topic": None}], topic=None)
+        _batches([{"body": b"x", "topic": "a"}, {"body": b"x", "topic": None}], topic=None)

@@ -24,7 +24,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.plan.partitions import Slices, plan
-from pyromq.spark.read.plan.positions import cut, lost, resolve
+from pyromq.spark.read.plan.positions import report_cut, report_lost, resolve
 from pyromq.spark.read.plan.queue_source import QueueSource
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, finish = from_json(start), from_json(end)
         # New queues begin at their first message. So do queues that end before they begin: their topic was recreated,
         # and they get here only with failOnDataLoss=false.
-        anew = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
-        begin |= self._source.min_offsets(anew)
+        restarted = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
+        begin |= self._source.min_offsets(restarted)
         return list(self._plan(slices(begin, finish)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -180,9 +180,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = known | self._source.reachable_min_offsets(news)
         for queue in first.keys() & begin.keys():
             if end[queue] < begin[queue]:
-                cut(self._options, queue, begin[queue], end[queue])
+                report_cut(self._options, queue, begin[queue], end[queue])
             elif begin[queue] < first[queue]:
-                lost(self._options, queue, begin[queue], first[queue])
+                report_lost(self._options, queue, begin[queue], first[queue])
             first[queue] = max(first[queue], begin[queue])
         return first
 

@@ -71,20 +71,20 @@ class BatchSender:
         patience = min(_PATIENCE_FOR_ROUTES, self._options.retry_timeout)
         return await self._persist(lambda: self._delivery.queues(topic), patience, f"topic {topic}")
 
-    async def put(self, parcels: Sequence[MessageBatch]) -> None:
+    async def put(self, batches: Sequence[MessageBatch]) -> None:
         """Start sending batches as there is room; raises the error of an earlier batch."""
-        for parcel in parcels:
-            await self._put(parcel)
+        for batch in batches:
+            await self._put(batch)
 
-    async def _put(self, parcel: MessageBatch) -> None:
+    async def _put(self, batch: MessageBatch) -> None:
         if self._pace is not None:
             await self._pace.turn()
-            self._pace.passed(parcel.count)
-        await self._window.enter(len(parcel.body))
+            self._pace.passed(batch.count)
+        await self._window.enter(len(batch.body))
         if self._failure is not None:
-            self._window.leave(len(parcel.body))
+            self._window.leave(len(batch.body))
             raise self._failure
-        task = asyncio.create_task(self._send(parcel))
+        task = asyncio.create_task(self._send(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -94,31 +94,31 @@ class BatchSender:
         if self._failure is not None:
             raise self._failure
 
-    async def _send(self, parcel: MessageBatch) -> None:
+    async def _send(self, batch: MessageBatch) -> None:
         try:
-            if parcel.queue is None:
-                await self._deliver(parcel)
+            if batch.queue is None:
+                await self._deliver(batch)
             else:
                 # One after another: a later batch must not overtake one that is being retried.
-                async with self._lanes.setdefault(parcel.queue, asyncio.Lock()):
-                    await self._deliver(parcel)
+                async with self._lanes.setdefault(batch.queue, asyncio.Lock()):
+                    await self._deliver(batch)
         except PyroMQError as error:
             self._failure = self._failure or error
         finally:
-            self._window.leave(len(parcel.body))
+            self._window.leave(len(batch.body))
 
-    async def _deliver(self, parcel: MessageBatch) -> None:
+    async def _deliver(self, batch: MessageBatch) -> None:
         if self._failure is not None:
             return
-        outgoing = self._outgoing(parcel)
+        outgoing = self._outgoing(batch)
 
         def attempt() -> Awaitable[SendResult]:
             timeout = self._options.send_timeout
-            if parcel.queue is None:
+            if batch.queue is None:
                 return self._delivery.send_anywhere(outgoing, timeout)
-            return self._delivery.send_to(parcel.queue, outgoing, timeout)
+            return self._delivery.send_to(batch.queue, outgoing, timeout)
 
-        name = f"{parcel.count} messages to topic {parcel.topic}"
+        name = f"{batch.count} messages to topic {batch.topic}"
         self._note(await self._persist(attempt, self._options.retry_timeout, name))
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], patience: float, name: str) -> T:
@@ -135,17 +135,17 @@ class BatchSender:
             await self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _outgoing(self, parcel: MessageBatch) -> PreparedMessage:
+    def _outgoing(self, batch: MessageBatch) -> PreparedMessage:
         return PreparedMessage(
-            source=Message(topic=parcel.topic, body=parcel.body),
-            topic=parcel.topic,
-            body=parcel.body,
-            properties=_BATCH_PROPERTIES if parcel.properties is None else parcel.properties,
+            source=Message(topic=batch.topic, body=batch.body),
+            topic=batch.topic,
+            body=batch.body,
+            properties=_BATCH_PROPERTIES if batch.properties is None else batch.properties,
             message_id="",
             born_timestamp_ms=self._clock.now_ms(),
-            flag=parcel.flag,
-            batch=parcel.properties is None,
-            timed=parcel.timed,
+            flag=batch.flag,
+            batch=batch.properties is None,
+            timed=batch.timed,
         )
 
     def _note(self, result: SendResult) -> None:

@@ -44,7 +44,7 @@ class MessageBatch(Struct, frozen=True):
     timed: bool = False
 
 
-def pack(rows: MessageRows, find_queues: FindQueues, most_rows: int = MOST_ROWS) -> Iterator[MessageBatch]:
+def make_batches(rows: MessageRows, find_queues: FindQueues, most_rows: int = MOST_ROWS) -> Iterator[MessageBatch]:
     """Yield the rows as batches; those for one queue stay in order."""
     topics, numbers = rows.topics
     for number, topic in enumerate(topics):
@@ -53,7 +53,7 @@ def pack(rows: MessageRows, find_queues: FindQueues, most_rows: int = MOST_ROWS)
         places = _places(rows, mine, queues)
         for place in np.unique(places):
             queue = None if place == _ANYWHERE else queues[place]
-            yield from _pack_queue(rows, mine[places == place], topic, queue, most_rows)
+            yield from _batches_for_queue(rows, mine[places == place], topic, queue, most_rows)
 
 
 def _places(rows: MessageRows, mine: Int64s, queues: Sequence[MessageQueue]) -> Int64s:
@@ -83,7 +83,7 @@ def _named_places(rows: MessageRows, mine: Int64s, queues: Sequence[MessageQueue
     return found
 
 
-def _pack_queue(
+def _batches_for_queue(
     rows: MessageRows, mine: Int64s, topic: str, queue: MessageQueue | None, most_rows: int
 ) -> Iterator[MessageBatch]:
     delayed = rows.is_delayed[mine]

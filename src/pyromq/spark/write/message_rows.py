@@ -50,7 +50,7 @@ _NOT_COPIED = (
 )
 
 
-def slices(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[pa.RecordBatch]:
+def split_batch(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[pa.RecordBatch]:
     """Split a batch whose bodies would take too much memory; they are copied twice."""
     sizes = pc.binary_length(batch.column(options.columns["body"])).fill_null(0).to_numpy()
     numbers = np.cumsum(sizes, dtype=np.int64) // _MOST_BODY_BYTES
@@ -65,9 +65,9 @@ class MessageRows:
     Properties are in the order of `Outbox`: the row's own, then the system's.
     """
 
-    def __init__(self, batch: pa.RecordBatch, options: WriteOptions, mark: SinkTask, first: int) -> None:
+    def __init__(self, batch: pa.RecordBatch, options: WriteOptions, task: SinkTask, first: int) -> None:
         self._columns = {name: plain(batch.column(column)) for name, column in options.columns.items()}
-        self._mark = mark
+        self._task = task
         self._first = first
         self._topic = options.topic
         self._count: int = batch.num_rows
@@ -149,7 +149,7 @@ class MessageRows:
             piece(names.TAGS, self._text("tags")),
             piece(names.SHARDING_KEY, self._text("order_key")),
             *self._delay_pieces,
-            self._marks(),
+            self._task_properties(),
             piece(names.UNIQ_KEY, self._ids()),
         ]
         given = [piece for piece in pieces if piece is not None]
@@ -227,9 +227,9 @@ class MessageRows:
         levels = self._columns.get("delay_level")
         return None if levels is None else pc.if_else(pc.greater(levels, 0), levels, None)
 
-    def _marks(self) -> pa.Array:
+    def _task_properties(self) -> pa.Array:
         rows = pa.array(self._numbers).cast(pa.string()).cast(BINARY)
-        prefix = f"{names.SINK_BATCH}\x01{self._mark.batch}\x02{names.SINK_ROW}".encode()
+        prefix = f"{names.SINK_BATCH}\x01{self._task.batch}\x02{names.SINK_ROW}".encode()
         return pc.binary_join_element_wise(pa.scalar(prefix, BINARY), rows, NAME_END)
 
     def _ids(self) -> pa.Array:
@@ -240,7 +240,7 @@ class MessageRows:
         given = self._text("message_id")
         if given is not None and not given.null_count:
             return given
-        ids = row_ids(self._mark, self._numbers)
+        ids = row_ids(self._task, self._numbers)
         return ids if given is None else pc.coalesce(given, ids)
 
     @property
@@ -257,4 +257,4 @@ class MessageRows:
     def _refuse(self, wrong: NDArray[np.bool_], why: str) -> None:
         if wrong.any():
             row = self._first + int(wrong.argmax())
-            raise InvalidMessage(f"row {row} of partition {self._mark.partition} cannot be sent: {why}")
+            raise InvalidMessage(f"row {row} of partition {self._task.partition} cannot be sent: {why}")

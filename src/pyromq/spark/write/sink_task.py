@@ -53,12 +53,12 @@ def current_task(job: str | None) -> SinkTask:
     return SinkTask(f"{job or new_job()}-0-{partition}", partition, attempt)
 
 
-def row_ids(mark: SinkTask, rows: Int64s) -> pa.Array:
+def row_ids(task: SinkTask, rows: Int64s) -> pa.Array:
     """Return the message id of each row of a task."""
     if len(rows) and rows[-1] >= _MOST_ROWS:
         raise InvalidMessage(f"a partition has more than {_MOST_ROWS} rows: repartition the frame")
     octets = np.zeros((len(rows), _ID_LENGTH), np.uint8)
-    octets[:, :8] = _digest(mark.batch.encode(), 8)
+    octets[:, :8] = _digest(task.batch.encode(), 8)
     numbers = rows.astype(">u4").view(np.uint8).reshape(-1, 4)
     octets[:, 8:10], octets[:, 14:16] = numbers[:, :2], numbers[:, 2:]
     return hex_text(octets)

@@ -21,8 +21,8 @@ from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic
 from pyromq.spark.options.write_options import WriteOptions
 from pyromq.spark.read.decode.columns import freeze
 from pyromq.spark.write.batch_sender import BatchSender
-from pyromq.spark.write.batches import MOST_ROWS, pack
-from pyromq.spark.write.message_rows import MessageRows, slices
+from pyromq.spark.write.batches import MOST_ROWS, make_batches
+from pyromq.spark.write.message_rows import MessageRows, split_batch
 from pyromq.spark.write.sink_task import SinkTask, current_task, new_job
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PARCELS_A_SECOND = 10
+_BATCHES_A_SECOND = 10
 _HANDED_OVER = 16  # batches at a time: waking the other thread takes longer than sending a message
 
 
@@ -87,19 +87,19 @@ def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
     )
 
 
-def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, mark: SinkTask) -> TaskCommit:
+def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, task: SinkTask) -> TaskCommit:
     """Send the rows of one task; return when all of them are acknowledged."""
-    if mark.attempt and not options.send_again:
-        raise TaskRepeated(f"partition {mark.partition} was started before and failed: see the log of its executor")
+    if task.attempt and not options.send_again:
+        raise TaskRepeated(f"partition {task.partition} was started before and failed: see the log of its executor")
     freeze()
     portal = Portal.shared()
     sender = portal.call(BatchSender(options).__aenter__())
     try:
-        task = TaskWriter(portal, sender, options, mark)
+        writer = TaskWriter(portal, sender, options, task)
         for batch in batches:
-            task.send(batch)
+            writer.send(batch)
         portal.call(sender.finish())
-        return TaskCommit(mark.batch, task.rows)
+        return TaskCommit(task.batch, writer.rows)
     finally:
         portal.call(sender.__aexit__(None, None, None))
 
@@ -107,22 +107,22 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, mark: S
 class TaskWriter:
     """Sends the rows of one partition."""
 
-    def __init__(self, portal: Portal, sender: BatchSender, options: WriteOptions, mark: SinkTask) -> None:
+    def __init__(self, portal: Portal, sender: BatchSender, options: WriteOptions, task: SinkTask) -> None:
         self.rows = 0
         self._portal = portal
         self._sender = sender
         self._options = options
-        self._mark = mark
+        self._task = task
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         rate = options.rate_per_second
-        self._most_rows = MOST_ROWS if rate is None else max(1, min(MOST_ROWS, rate // _PARCELS_A_SECOND))
+        self._most_rows = MOST_ROWS if rate is None else max(1, min(MOST_ROWS, rate // _BATCHES_A_SECOND))
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send an Arrow batch; returns when there is room for the next one."""
-        for part in slices(batch, self._options):
-            rows = MessageRows(part, self._options, self._mark, self.rows)
-            parcels = pack(rows, self._find_queues, self._most_rows)
-            while some := list(islice(parcels, _HANDED_OVER)):
+        for part in split_batch(batch, self._options):
+            rows = MessageRows(part, self._options, self._task, self.rows)
+            batches = make_batches(rows, self._find_queues, self._most_rows)
+            while some := list(islice(batches, _HANDED_OVER)):
                 self._portal.call(self._sender.put(some))
             self.rows += len(rows)
 

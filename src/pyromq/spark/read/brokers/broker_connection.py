@@ -23,19 +23,19 @@ _idle: dict[tuple[int, str, Credentials | None], BrokerConnection] = {}
 
 def take_connection(address: str, timeout: float, credentials: Credentials | None = None) -> BrokerConnection:
     """Return an idle connection to a broker, or a new one; the caller returns it with `give_back`."""
-    line = _idle.pop((os.getpid(), address, credentials), None)  # a forked process must not use its parent's connection
-    if line is None or not line.is_usable():
-        line = BrokerConnection(address, timeout, credentials)
-    line.set_timeout(timeout)
-    return line
+    connection = _idle.pop((os.getpid(), address, credentials), None)  # never a parent process's
+    if connection is None or not connection.is_usable():
+        connection = BrokerConnection(address, timeout, credentials)
+    connection.set_timeout(timeout)
+    return connection
 
 
-def give_back(line: BrokerConnection) -> None:
+def give_back(connection: BrokerConnection) -> None:
     """Keep a connection for this process's next task, or close it if an answer is still due."""
-    if line.is_idle:
-        _idle[os.getpid(), line.address, line.credentials] = line
+    if connection.is_idle:
+        _idle[os.getpid(), connection.address, connection.credentials] = connection
     else:
-        line.close()
+        connection.close()
 
 
 class BrokerConnection:

@@ -14,7 +14,7 @@ from pyromq.protocol.tag_filter import SQL92, TAG
 from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.brokers.broker_queues import BrokerQueues, Pull
-from pyromq.spark.read.plan.positions import cut, lost
+from pyromq.spark.read.plan.positions import report_cut, report_lost
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Puller:
         while self._position < self._stop:
             answer = self._answer()
             if answer.max_offset <= self._position:
-                cut(self._options, self._queue, self._position, answer.max_offset)
+                report_cut(self._options, self._queue, self._position, answer.max_offset)
                 return
             self._move(answer)
             if answer.body:
@@ -56,7 +56,7 @@ class Puller:
 
     def _move(self, answer: PullAnswer) -> None:
         if answer.status is PullStatus.OFFSET_MOVED:
-            lost(self._options, self._queue, self._position, answer.next_offset)
+            report_lost(self._options, self._queue, self._position, answer.next_offset)
         if answer.next_offset <= self._position:
             raise CorruptRecord(f"a pull at offset {self._position} leads back to {answer.next_offset}")
         self._position = answer.next_offset

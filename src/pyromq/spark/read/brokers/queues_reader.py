@@ -56,32 +56,32 @@ class QueuesReader:
             return
         try:
             address = self._brokers.address(self.rest[0].queue, self._broker_id)
-            line = take_connection(address, self._options.pull_timeout, self._options.credentials)
+            connection = take_connection(address, self._options.pull_timeout, self._options.credentials)
         except PyroMQError as error:
             logger.debug("cannot read queues together: %s", error)
             return
         try:
-            yield from self._pull_all(line)
+            yield from self._pull_all(connection)
         except RemotingError as error:
             logger.warning("topic %s, continuing queue by queue: %s", self._parts[0].queue.topic, error)
         finally:
-            give_back(line)
+            give_back(connection)
 
-    def _pull_all(self, line: BrokerConnection) -> Iterator[Records]:
-        line.send(self._request())
+    def _pull_all(self, connection: BrokerConnection) -> Iterator[Records]:
+        connection.send(self._request())
         goes_on = True
         while goes_on:
             asked = self.rest
-            records = self._take(*line.receive())
+            records = self._take(*connection.receive())
             if records is None:
                 return
-            goes_on = self._may_go_on and self.rest not in ([], asked) and self._ask_on(line)
+            goes_on = self._may_go_on and self.rest not in ([], asked) and self._ask_on(connection)
             yield records
 
-    def _ask_on(self, line: BrokerConnection) -> bool:
+    def _ask_on(self, connection: BrokerConnection) -> bool:
         """Request more, so that the broker works while this answer is decoded; a broken connection must not lose it."""
         try:
-            line.send(self._request())
+            connection.send(self._request())
         except RemotingError as error:
             logger.warning("topic %s, continuing queue by queue: %s", self._parts[0].queue.topic, error)
             return False

@@ -20,7 +20,7 @@ from pyromq.spark.read.brokers.puller import Puller
 from pyromq.spark.read.brokers.queues_reader import QueuesReader
 from pyromq.spark.read.decode.columns import Columns, freeze, record_batches
 from pyromq.spark.read.decode.records import Records, record_starts
-from pyromq.spark.read.plan.positions import lost
+from pyromq.spark.read.plan.positions import report_lost
 
 
 def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -102,9 +102,9 @@ class SliceReader:
             raise CorruptRecord(f"offset {offsets[int((steps < 1).argmax())]} came after a later offset")
         if not self._is_filtered and (steps > 1).any():
             row = int((steps > 1).argmax())
-            lost(self._options, self._part.queue, int(offsets[row] - steps[row] + 1), int(offsets[row]))
+            report_lost(self._options, self._part.queue, int(offsets[row] - steps[row] + 1), int(offsets[row]))
         self._reached = int(offsets[-1]) + 1
 
     def _check_end(self) -> None:
         if not self._is_filtered and self._reached < self._part.stop:
-            lost(self._options, self._part.queue, self._reached, self._part.stop)
+            report_lost(self._options, self._part.queue, self._reached, self._part.stop)

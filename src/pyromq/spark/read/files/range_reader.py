@@ -27,7 +27,7 @@ from pyromq.spark.read.decode.records import Records, RowMask
 from pyromq.spark.read.files.record_matcher import RecordMatcher
 from pyromq.spark.read.files.store_files import Entries, StoreFiles, joined
 from pyromq.spark.read.plan.partitions import divided
-from pyromq.spark.read.plan.positions import lost
+from pyromq.spark.read.plan.positions import report_lost
 from pyromq.store.read.file_view import Segment
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class RangeReader:
                     tell(part._replace(start=int(run[0]), stop=int(run[-1]) + 1))
 
     def _lost(self, part: QueueSlice) -> None:
-        lost(self._options, part.queue, part.start, part.stop)
+        report_lost(self._options, part.queue, part.start, part.stop)
 
     def _damaged(self, part: QueueSlice) -> None:
         place = self._files.place(part.queue, part.start)

@@ -62,10 +62,10 @@ def bounds(source: QueueSource, options: ReadOptions, narrowing: Narrowing | Non
     last = source.max_offsets(queues)
     for queue in queues:
         if start[queue] < first[queue]:
-            lost(options, queue, start[queue], first[queue])
+            report_lost(options, queue, start[queue], first[queue])
         for wanted in (start[queue], end[queue]):
             if wanted > last[queue]:
-                cut(options, queue, wanted, last[queue])
+                report_cut(options, queue, wanted, last[queue])
         start[queue], end[queue] = max(start[queue], first[queue]), min(end[queue], last[queue])
     return slices(start, end) if narrowing is None else _narrowed(source, slices(start, end), narrowing, options)
 
@@ -92,13 +92,13 @@ def _is_in(wanted: frozenset[Any] | None, value: object) -> bool:
     return wanted is None or value in wanted
 
 
-def lost(options: ReadOptions, queue: MessageQueue, wanted: int, available: int) -> None:
+def report_lost(options: ReadOptions, queue: MessageQueue, wanted: int, available: int) -> None:
     """Raise OffsetOutOfRange, or log a warning if the options allow it: the first messages of a range are gone."""
     text = f"queue {queue_name(queue)}: wanted offset {wanted}, first available {available}"
     _report(options, f"{text}, {available - wanted} messages lost to retention")
 
 
-def cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int) -> None:
+def report_cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int) -> None:
     """Raise OffsetOutOfRange, or log a warning if the options allow it: a queue ends before an offset it had."""
     text = f"queue {queue_name(queue)}: wanted offset {wanted}, but it ends at {end}"
     _report(options, f"{text}; its topic was deleted or recreated, or its broker lost messages")
