@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +28,25 @@ _HERE = Path(__file__).parent
 _LONG = ("spark", "pipelines", "faults")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long: workers that run side by side are then done at about the same time."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--shuffle SEED`, which shows whether a test depends on those that ran before it."""
+    parser.addoption("--shuffle", metavar="SEED", help="run files, and the tests of each file, in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle if asked to; then begin with what takes long, so that parallel workers end at about the same time."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        items[:] = _shuffled(items, random.Random(seed))
     items.sort(key=lambda item: item.path.relative_to(_HERE).parts[0] not in _LONG)
+
+
+def _shuffled(items: list[pytest.Item], chance: random.Random) -> list[pytest.Item]:
+    """Return the tests in another order, those of one file together: they share its fixtures."""
+    files = sorted({item.path for item in items})
+    chance.shuffle(files)
+    place = {path: number for number, path in enumerate(files)}
+    return sorted(chance.sample(items, len(items)), key=lambda item: place[item.path])
 
 
 @pytest.fixture(scope="session")
