@@ -18,8 +18,7 @@ from pyromq.pipelines.demo.shop import Shop, fates
 from pyromq.pipelines.demo.shop_day import Claim
 from pyromq.pipelines.orders import REASONS
 from pyromq.pipelines.outcome import Outcome
-
-from .pages import Html
+from tests.pipelines.html_page import Html
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,9 +24,9 @@ from pyromq.pipelines.profile.profile import Profile, Timing, TopicProfile
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.testing import LocalCluster
+from tests.pipelines.html_page import Html
 
 from .conftest import make_topic
-from .pages import Html
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,17 @@ from typing import Final
 from msgspec import Struct
 
 from pyromq.errors import LocalProtocolError, RemoteProtocolError
-from pyromq.protocol.binary_header import BinaryHeader, read_binary, write_binary
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, LanguageCode, ResponseCode
 from pyromq.protocol.headers import H, Header, encode_json, from_ext, to_ext
-from pyromq.protocol.json_header import UNREADABLE, HotHeader, TextHeader, read_hot_json, read_plain_json, write_json
+from pyromq.protocol.headers.binary_header import BinaryHeader, read_binary, write_binary
+from pyromq.protocol.headers.json_header import (
+    UNREADABLE,
+    HotHeader,
+    TextHeader,
+    read_hot_json,
+    read_plain_json,
+    write_json,
+)
 
 MAX_FRAME: Final = 16 * 1024 * 1024  # with its first four bytes, as in RocketMQ
 MAX_HEADER: Final = 256 * 1024  # room for all properties; 16 MiB of hostile JSON would cost 400 MB and a second

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import re
-import shutil
-from collections import Counter
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,54 +12,14 @@ from pyromq.broker.tables.topic_table import topic_config
 from pyromq.errors import DiskFull
 from pyromq.protocol.bodies import KVTable, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.messages.message import MessageExt
-from pyromq.protocol.messages.properties import encode_properties
-from pyromq.protocol.messages.record import Record, decode_messages
+from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.message_store import MessageStore
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
+from tests.broker.delay.levels.schedules import bodies, delayed, expect, progress, send, stored
 from tests.broker.helpers import Peer
-
-SMALL = {
-    "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20_000, "maxHashSlotNum": 100, "maxIndexNum": 1000
-}  # fmt: skip
-"""Settings of a store that is quickly copied."""
-
-
-def stored(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[MessageExt]:
-    """Return all messages of a queue."""
-    found: list[MessageExt] = []
-    while page := store.get(topic, queue_id, len(found), 1000, max_bytes=1 << 20).views:
-        found += decode_messages(b"".join(page))
-    return found
-
-
-def bodies(broker: Broker, topic: str = "orders") -> list[bytes]:
-    return [message.body for message in stored(broker.store, topic)]
-
-
-async def expect(broker: Broker, *expected: bytes, topic: str = "orders") -> None:
-    """Wait for these messages; no others may be there."""
-    await eventually(lambda: len(bodies(broker, topic)) >= len(expected))
-    assert bodies(broker, topic) == list(expected)
-
-
-def delayed(level: object, **others: str) -> str:
-    return encode_properties({"DELAY": str(level), **others})
-
-
-async def send(peer: Peer, body: bytes, level: object = 1, **fields: Any) -> None:
-    """Send a delayed message with a unique key, made of its body."""
-    await peer.send(body=body, properties=delayed(level, UNIQ_KEY=body.decode()), **fields)
-
-
-def progress(root: Path) -> dict[str, Any]:
-    text = (root / "config" / "delayOffset.json").read_text()
-    table: dict[str, Any] = json.loads(re.sub(r"([{,])(\d+):", r'\1"\2":', text))
-    return table
-
 
 # --- what is stored
 
@@ -221,7 +174,7 @@ async def test_a_large_backlog_is_delivered_in_small_batches(
     assert max(groups) <= BATCH
 
 
-# --- progress, restarts, kills
+# --- progress
 
 
 async def test_progress_is_saved_in_rocketmqs_form(peer: Peer, broker: Broker, clock: TestClock) -> None:
@@ -254,167 +207,7 @@ async def test_a_delivery_counts_as_progress_only_when_it_is_flushed(
     assert progress(broker.config.store.root)["offsetTable"] == {"1": 1}
 
 
-async def test_what_is_overdue_after_a_stop_is_delivered_at_once(
-    start_broker: StartBroker, connect: Connect, clock: TestClock
-) -> None:
-    broker = await start_broker()
-    peer = await connect(broker)
-    await send(peer, b"first")
-    await clock.advance_async(seconds=2)
-    for number in range(200):
-        await send(peer, b"%d" % number, 2)
-    await broker.__aexit__(None, None, None)
-    assert progress(broker.config.store.root)["offsetTable"] == {"1": 1}
-    await clock.advance_async(minutes=5)
-    again = await start_broker()
-    await expect(again, b"first", *(b"%d" % number for number in range(200)))
-
-
-def image(broker: Broker, path: Path) -> Path:
-    """Return a copy of a running broker's directory: what is left of it after kill -9."""
-
-    def copy(source: str, target: str) -> None:
-        with suppress(FileNotFoundError):  # the temporary file of a table that is being saved
-            shutil.copy(source, target)
-
-    shutil.copytree(broker.config.store.root, path, copy_function=copy)
-    return path
-
-
-async def settle(broker: Broker, clock: TestClock) -> None:
-    """Let everything become due that these tests send, and be delivered."""
-    await clock.advance_async(seconds=6)
-    await eventually(lambda: broker.http_info()["delayed_messages_waiting"] == 0)
-
-
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-async def test_after_a_kill_at_any_moment_each_message_is_delivered_once(
-    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path, flush: str
-) -> None:
-    broker = await start_broker(flushDiskType=flush, **SMALL)
-    peer = await connect(broker)
-    images: list[Path] = []
-    sent: list[list[bytes]] = []
-    names: list[bytes] = []
-    for number in range(8):
-        for level in (1, 1, 2):
-            names.append(b"%d-%d-%d" % (number, level, len(names)))
-            await send(peer, names[-1], level)
-        await clock.advance_async(seconds=0.7)
-        images.append(image(broker, tmp_path / f"image-{number}"))
-        sent.append(list(names))
-    await broker.__aexit__(None, None, None)
-    for path, expected in zip(images, sent, strict=True):
-        after = await start_broker(storePathRootDir=path, **SMALL)
-        await settle(after, clock)
-        assert sorted(bodies(after)) == sorted(expected)
-        await after.__aexit__(None, None, None)
-
-
-async def test_retries_that_share_a_key_are_told_apart_after_a_kill(
-    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path
-) -> None:
-    broker = await start_broker(**SMALL)
-    peer = await connect(broker)
-    retries: list[dict[str, Any]] = [
-        {"reconsume_times": 1},
-        {"reconsume_times": 2},
-        {"reconsume_times": 1, "born_timestamp": 5},
-    ]
-    for number, fields in enumerate(retries):
-        await peer.send(body=b"%d" % number, properties=delayed(1, UNIQ_KEY="same"), **fields)
-        await clock.advance_async(seconds=0.4)
-    await expect(broker, b"0")
-    path = image(broker, tmp_path / "image")
-    (path / "config" / "delayOffset.json").write_text('{"offsetTable":{1:1}}')  # without a mark of ours
-    after = await start_broker(storePathRootDir=path, **SMALL)
-    await settle(after, clock)
-    await expect(after, b"0", b"1", b"2")
-
-
-async def test_a_message_that_was_scheduled_twice_is_delivered_twice(
-    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path
-) -> None:
-    broker = await start_broker(**SMALL)
-    peer = await connect(broker)
-    await send(peer, b"same")
-    await clock.advance_async(seconds=0.6)
-    await send(peer, b"same")
-    await clock.advance_async(seconds=0.6)
-    await expect(broker, b"same")
-    after = await start_broker(storePathRootDir=image(broker, tmp_path / "image"), **SMALL)
-    await settle(after, clock)
-    await expect(after, b"same", b"same")
-
-
-async def test_a_message_without_a_key_is_delivered_again_after_a_kill(
-    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path
-) -> None:
-    broker = await start_broker(**SMALL)
-    peer = await connect(broker)
-    await peer.send(body=b"no key", properties=delayed(1))
-    await send(peer, b"key")
-    await clock.advance_async(seconds=1.1)
-    await expect(broker, b"no key", b"key")
-    path = image(broker, tmp_path / "image")
-    shutil.rmtree(path / "config")  # even if no progress was ever saved
-    after = await start_broker(storePathRootDir=path, **SMALL)
-    await settle(after, clock)
-    assert Counter(bodies(after)) == {b"no key": 2, b"key": 1}
-
-
-async def test_only_the_log_behind_the_saved_position_is_looked_at(
-    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    broker = await start_broker(**SMALL)
-    peer = await connect(broker)
-    await send(peer, b"two hours", 18)
-    for number in range(20):
-        await send(peer, b"%d" % number)
-    await clock.advance_async(seconds=2)
-    root = broker.config.store.root
-    await eventually(lambda: (root / "config" / "delayOffset.json").exists())
-    await clock.advance_async(seconds=3)
-    await eventually(lambda: progress(root)["offsetTable"] == {"1": 20})
-    end = broker.store.max_physical_offset
-    await send(peer, b"last")
-    await clock.advance_async(seconds=1.05)
-    path = image(broker, tmp_path / "image")
-    caplog.clear()
-    with caplog.at_level(logging.INFO):
-        await start_broker(storePathRootDir=path, **SMALL)
-    (line,) = [text for text in caplog.messages if "deliveries that were not noted" in text]
-    start = int(re.findall(r"from=(\d+)", line)[0])
-    assert 0 < start <= end
-    assert progress(path)["pyromqLogOffset"] == start
-
-
 # --- what goes wrong
-
-
-async def test_a_progress_outside_its_queue_is_corrected(
-    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = tmp_path / "store" / "config"
-    config.mkdir(parents=True)
-    (config / "delayOffset.json").write_text('{\n\t"offsetTable":{1:99,2:1\n\t}\n}')  # as RocketMQ writes it
-    broker = await start_broker()
-    await send(await connect(broker), b"later")
-    await clock.advance_async(seconds=2)
-    await expect(broker, b"later")
-    assert sum("delay progress corrected" in text for text in caplog.messages) == 2
-
-
-async def test_what_was_removed_with_its_file_is_passed_over(
-    peer: Peer, broker: Broker, clock: TestClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(4):
-        await send(peer, b"%d" % number)
-    monkeypatch.setattr(
-        broker.store, "min_offset", lambda topic, queue_id: 2 if (topic, queue_id) == (SCHEDULE_TOPIC, 0) else 0
-    )
-    await clock.advance_async(seconds=2)
-    await expect(broker, b"2", b"3")
 
 
 async def test_a_full_disk_delays_delivery_and_loses_nothing(

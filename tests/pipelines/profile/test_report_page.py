@@ -24,8 +24,7 @@ from pyromq.pipelines.profile.report_page import render
 from pyromq.pipelines.profile.survey import GroupProgress
 from pyromq.pipelines.profile.topic_section import merged
 from pyromq.protocol.messages.message import MessageQueue
-
-from .pages import Html
+from tests.pipelines.html_page import Html
 
 FIRST = 1_000_000  # steps since 1970
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
