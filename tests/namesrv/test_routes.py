@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyromq.namesrv.routes import BrokerRegistration, MasterAddress, RouteTable
+from pyromq.namesrv.broker_registration import BrokerRegistration
+from pyromq.namesrv.routes import MasterAddress, RouteTable
 from pyromq.protocol.bodies import DataVersion, TopicConfig
 
 A = "10.0.0.1:10911"

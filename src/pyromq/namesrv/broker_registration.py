@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from pyromq.errors import BrokerError
-from pyromq.namesrv.routes import BrokerRegistration
 from pyromq.protocol import bodies
-from pyromq.protocol.bodies import RegisterBrokerBody, TopicConfigSerializeWrapper
+from pyromq.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
 from pyromq.protocol.messages.record import body_crc
 
 WHOLE_BODY_VERSION: Final = 37  # 3.0.11; brokers before it sent their topic table alone
+
+
+class BrokerRegistration(Struct, frozen=True, kw_only=True):
+    """What a broker says of itself; `filter_servers` None leaves those known before."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    data_version: DataVersion
+    topics: Mapping[str, TopicConfig]
+    filter_servers: list[str] | None = None
 
 
 def read_registration(request: RemotingCommand) -> BrokerRegistration:

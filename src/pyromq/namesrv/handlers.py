@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from pyromq.errors import QueryNotFound, TopicNotFound
@@ -12,10 +12,10 @@ from pyromq.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
 from pyromq.namesrv.routes import RouteTable
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import DataVersion, KVTable, TopicList
-from pyromq.protocol.codes import TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG, RequestCode
+from pyromq.protocol.codes import TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers import routes as headers
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 
 STANDARD_JSON_VERSION: Final = 401  # 4.9.4: clients from then on read routes with quoted keys
 
@@ -30,31 +30,6 @@ class NameServerHandlers:
         self._kv = kv
         self._settings = settings
         self._now = now
-
-    def table(self) -> Mapping[int, Handler]:
-        """Return the handler of every request code."""
-        return {
-            RequestCode.REGISTER_BROKER: self.register_broker,
-            RequestCode.UNREGISTER_BROKER: self.unregister_broker,
-            RequestCode.QUERY_DATA_VERSION: self.query_data_version,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.get_route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self.get_cluster_info,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topic_list(lambda flag: True),
-            RequestCode.GET_UNIT_TOPIC_LIST: self._topic_list(_is_unit),
-            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topic_list(_has_unit_subscription),
-            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._topic_list(_has_unit_subscription_only),
-            RequestCode.GET_TOPICS_BY_CLUSTER: self.get_topics_by_cluster,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.get_system_topics,
-            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
-            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_permission,
-            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_permission,
-            RequestCode.PUT_KV_CONFIG: self.put_kv,
-            RequestCode.GET_KV_CONFIG: self.get_kv,
-            RequestCode.DELETE_KV_CONFIG: self.delete_kv,
-            RequestCode.GET_KVLIST_BY_NAMESPACE: self.get_kv_list,
-            RequestCode.UPDATE_NAMESRV_CONFIG: self.update_config,
-            RequestCode.GET_NAMESRV_CONFIG: self.get_config,
-        }
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
@@ -111,6 +86,10 @@ class NameServerHandlers:
         """Tell which brokers there are."""
         return response(request, body=bodies.encode(self._routes.cluster_info()))
 
+    def get_all_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """List all topics."""
+        return response(request, body=_topic_list(self._routes.topics()))
+
     def get_topics_by_cluster(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """List the topics of one cluster; an unknown cluster has none."""
         header = request.header(headers.GetTopicsByClusterRequestHeader)
@@ -126,11 +105,19 @@ class NameServerHandlers:
         self._routes.delete_topic(header.topic, header.cluster_name or None)
         return response(request)
 
-    def _topic_list(self, having: Callable[[int], bool]) -> Handler:
-        def get_topics(request: RemotingCommand, connection: Connection) -> RemotingCommand:
-            return response(request, body=_topic_list(self._routes.topics(having)))
+    def get_unit_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """List the topics that belong to a unit."""
+        return response(request, body=_topic_list(self._routes.topics(_is_unit)))
 
-        return get_topics
+    def get_topics_with_unit_subscription(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """List the topics to which a unit subscribes."""
+        return response(request, body=_topic_list(self._routes.topics(_has_unit_subscription)))
+
+    def get_plain_topics_with_unit_subscription(
+        self, request: RemotingCommand, connection: Connection
+    ) -> RemotingCommand:
+        """List the topics to which a unit subscribes and that belong to none."""
+        return response(request, body=_topic_list(self._routes.topics(_has_unit_subscription_only)))
 
     # --- settings ----------------------------------------------------------------------------------------------------
 

@@ -7,30 +7,18 @@ it registers; what it registered goes when it says so, when its connection close
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pyromq.figures import BoundFigures, Figure, Kind
+from pyromq.namesrv.broker_registration import BrokerRegistration
 from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
 
 logger = logging.getLogger(__name__)
-
-
-class BrokerRegistration(Struct, frozen=True, kw_only=True):
-    """What a broker says of itself; `filter_servers` None leaves those known before."""
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    ha_address: str
-    data_version: DataVersion
-    topics: Mapping[str, TopicConfig]
-    filter_servers: list[str] | None = None
 
 
 class MasterAddress(NamedTuple):

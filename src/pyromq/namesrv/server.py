@@ -12,6 +12,7 @@ from pyromq.figures import BoundFigures, Figure, Figures, Kind
 from pyromq.namesrv.config import NameServerConfig, NameServerSettings
 from pyromq.namesrv.handlers import NameServerHandlers
 from pyromq.namesrv.kv import KVConfig
+from pyromq.namesrv.requests import REQUESTS
 from pyromq.namesrv.routes import RouteTable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.server import RemotingServer
@@ -43,7 +44,7 @@ class NameServer:
         self._settings = NameServerSettings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
         handlers = NameServerHandlers(self.routes, self._kv, self._settings, self._now)
         self._server = RemotingServer(
-            handlers.table(), host=host, port=port, clock=clock, on_disconnect=self.routes.connection_lost
+            REQUESTS.handlers(handlers), host=host, port=port, clock=clock, on_disconnect=self.routes.connection_lost
         )
 
     @property
