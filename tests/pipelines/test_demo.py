@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from pyromq.pipelines.common.streams import LATE, REPEATED
-from pyromq.pipelines.demo.books import Books, WindowSum, scenes
+from pyromq.pipelines.demo.books import Books, WindowSum, claims
 from pyromq.pipelines.demo.departments import Stock
-from pyromq.pipelines.demo.main import Demo, run, tell
+from pyromq.pipelines.demo.main import Demo, claims_table, run
 from pyromq.pipelines.demo.shop import Shop, fates
 from pyromq.pipelines.demo.shop_day import Claim
 from pyromq.pipelines.orders import REASONS
@@ -27,10 +27,10 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_a_line_that_differs_in_number_or_in_money_is_seen() -> None:
-    assert tell({"all": [Claim("a", 2, 2), Claim("b", 0, 0, 5, 5)]})[1]
-    assert not tell({"all": [Claim("a", 2, 2)], "more": [Claim("b", 1, 0)]})[1]
-    assert not tell({"all": [Claim("a", 2, 3)]})[1]
-    assert not tell({"all": [Claim("a", 2, 2, 30, 29)]})[1]
+    assert claims_table({"all": [Claim("a", 2, 2), Claim("b", 0, 0, 5, 5)]})[1]
+    assert not claims_table({"all": [Claim("a", 2, 2)], "more": [Claim("b", 1, 0)]})[1]
+    assert not claims_table({"all": [Claim("a", 2, 3)]})[1]
+    assert not claims_table({"all": [Claim("a", 2, 2, 30, 29)]})[1]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def books(shop: Shop) -> Books:
 
 
 def test_true_books_agree(shop: Shop, books: Books) -> None:
-    assert [scene for scene in scenes(shop, books) if not scene.is_true] == []
+    assert [claim for claim in claims(shop, books) if not claim.is_true] == []
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_true_books_agree(shop: Shop, books: Books) -> None:
     ],
 )
 def test_wrong_books_are_seen(shop: Shop, books: Books, wrong: dict[str, Any]) -> None:
-    assert not all(scene.is_true for scene in scenes(shop, books._replace(**wrong)))
+    assert not all(claim.is_true for claim in claims(shop, books._replace(**wrong)))
 
 
 def test_a_state_that_nobody_sent_is_seen(shop: Shop, books: Books) -> None:
     books.kept["dreamt of"] = (1, 5)
-    assert not all(scene.is_true for scene in scenes(shop, books))
+    assert not all(claim.is_true for claim in claims(shop, books))
 
 
 @pytest.mark.spark
@@ -82,8 +82,8 @@ def test_a_state_that_nobody_sent_is_seen(shop: Shop, books: Books) -> None:
 def test_a_day_in_the_shop_ends_with_books_that_agree_and_a_page(spark: SparkSession, tmp_path: Path) -> None:
     demo = Demo(orders=60, seed=0, patience=timedelta(seconds=1), out=tmp_path / "kept")
     parts = run(demo, lambda: spark, Console(file=io.StringIO()))
-    assert [scene for part in parts.values() for scene in part if not scene.is_true] == []
-    nothing = {scene.name for part in parts.values() for scene in part if not scene.expected}
+    assert [claim for part in parts.values() for claim in part if not claim.is_true] == []
+    nothing = {claim.name for part in parts.values() for claim in part if not claim.expected}
     assert len(nothing) == 4, f"everything else has happened: {nothing}"
     page = Html(demo.page.read_text())
     assert f"all {sum(map(len, parts.values()))} lines agree" in page.text

@@ -23,5 +23,5 @@ def test_the_example_archives_all_and_replays_the_large_ones_once(
 ) -> None:
     runpy.run_path(str(EXAMPLE))["main"](cluster.namesrv, str(tmp_path), spark)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["archived 20", "replayed 5 of 20, dropped {'not what --where asks for': 15}"]
+    assert lines[:2] == ["archived 20", "replayed 5 of 20, dropped {'does not match --where': 15}"]
     assert lines[2].startswith("replayed 0 of 20")

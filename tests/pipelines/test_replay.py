@@ -81,7 +81,7 @@ def test_the_same_command_again_sends_only_what_is_missing(
     replay.run(spark, msgspec.structs.replace(options, name="cut", where="flag <= 25"), Silent())  # a run that was cut
     outcome = replay.run(spark, msgspec.structs.replace(options, name="cut"), Silent())
     assert outcome.written == 35
-    assert outcome.dropped == {"not what --where asks for": 1, "sent by an earlier run": 25}
+    assert outcome.dropped == {"does not match --where": 1, "sent by an earlier run": 25}
     rows = _stored(spark, cluster, "again-cut")
     assert sorted(row.flag for row in rows) == list(range(1, 61))
     assert len({row.message_id for row in rows}) == 60
@@ -100,7 +100,7 @@ def test_fields_of_the_body_choose_and_the_rest_is_counted_by_reason(
     make_topic(cluster, "again-some", 1)
     options = msgspec.structs.replace(archived, to="again-some", where="body.cents > 400 and tags = 'even'")
     outcome = replay.run(spark, options, Silent())
-    assert outcome.dropped == {"the body is no JSON": 1, "not what --where asks for": 50}
+    assert outcome.dropped == {"the body is not JSON": 1, "does not match --where": 50}
     assert sorted(row.flag for row in _stored(spark, cluster, "again-some")) == list(range(42, 61, 2))
     typed = msgspec.structs.replace(options, body_schema="cents string", where="body.cents = '420'", name="typed")
     assert replay.run(spark, typed, Silent()).written == 1
@@ -119,7 +119,7 @@ def test_a_time_range_chooses(spark: SparkSession, cluster: LocalCluster, archiv
     make_topic(cluster, "again-late", 1)
     options = msgspec.structs.replace(archived, to="again-late", since="2999-01-01")
     assert replay.run(spark, options, Silent()).read == 0
-    with pytest.raises(ConfigError, match="--until is a time such as"):
+    with pytest.raises(ConfigError, match="--until must be a time such as"):
         replay.run(spark, msgspec.structs.replace(archived, until="yesterday"), Silent())
 
 

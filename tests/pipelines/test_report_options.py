@@ -15,11 +15,11 @@ SOMEWHERE = "127.0.0.1:9876"
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (report.Options(), "say what to profile: a cluster, by its name server"),
+        (report.Options(), "set what to profile: a cluster by its name server"),
         (report.Options(store="/data", namesrv=SOMEWHERE), "not both"),
-        (report.Options(namesrv=SOMEWHERE, sample=0), "--sample wants a share above 0 and up to 1, not 0"),
-        (report.Options(namesrv=SOMEWHERE, since="yesterday"), "--since is a time such as .*, not 'yesterday'"),
-        (report.Options(namesrv=SOMEWHERE, until="2026-13-01"), "--until is a time such as .*, not '2026-13-01'"),
+        (report.Options(namesrv=SOMEWHERE, sample=0), "--sample must be above 0 and at most 1, not 0"),
+        (report.Options(namesrv=SOMEWHERE, since="yesterday"), "--since must be a time such as .*, not 'yesterday'"),
+        (report.Options(namesrv=SOMEWHERE, until="2026-13-01"), "--until must be a time such as .*, not '2026-13-01'"),
         (
             report.Options(namesrv=SOMEWHERE, since="2026-02-01", until="2026-01-31T08:00:00Z"),
             "--since 2026-02-01 is not before --until 2026-01-31T08:00:00Z",

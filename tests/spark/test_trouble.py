@@ -89,7 +89,7 @@ def test_a_topic_that_is_deleted_under_a_stream(cluster: LocalCluster, producer:
     Portal.shared().call(_delete(cluster, "short-lived"))
     text = _text(lambda: readers[0].latestOffset(end, EVERYTHING))
     assert "its topic was deleted or recreated" in text
-    assert text.endswith("set failOnDataLoss=false to go on")
+    assert text.endswith("set failOnDataLoss=false to continue")
     assert readers[1].latestOffset(end, EVERYTHING)
 
 

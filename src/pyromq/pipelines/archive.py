@@ -1,10 +1,10 @@
-"""Topics to Parquet files, by topic and day, each message exactly once: history past a broker's retention.
+"""Archives topics as Parquet files, by topic and day, each message exactly once: history past a broker's retention.
 
     pyromq pipeline run archive --topics orders,%DLQ%billing --to /data/archive
 
-A stream with a checkpoint: every run goes on where the last one ended, also one that was killed. What a batch has
-written counts from the moment on at which Spark lists it in `_spark_metadata`; read the archive with Spark, or read
-those files only, and every message is there once.
+A stream with a checkpoint: every run continues where the last one ended, even if that one was killed. The files of a
+batch count once Spark has listed them in `_spark_metadata`. Read the archive with Spark, or read only the listed files,
+and every message is there once.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What to keep, and where."""
+    """Which topics to archive, and where."""
 
     to: str
     """Directory (or URI) of the archive."""
     topics: str = ""
-    """Topics, separated by commas; the dead letters of a group are %DLQ%group."""
+    """Topics, separated by commas; a group's dead letters are in %DLQ%group."""
     pattern: str = ""
-    """Instead of topics: a regular expression that their whole names match; one for dead letters begins with %."""
+    """Instead of topics: a regular expression for whole topic names; start it with % to match dead letters."""
     namesrv: str = ""
     """Name servers, host:port;host:port."""
     store: str = ""
-    """Read the files of this store directory instead of asking brokers."""
+    """Read the files of this store directory instead of pulling from brokers."""
     broker_name: str = ""
-    """Whose store it is: with it, a later run may go on through the broker."""
+    """The broker that wrote the store; with it, a later run can continue through the broker."""
     start: str = "earliest"
-    """Where the first run begins: earliest, latest, committed, a time (2026-01-31T08:00:00Z), or offsets as JSON."""
+    """Where the first run starts: earliest, latest, committed, a time (2026-01-31T08:00:00Z), or offsets as JSON."""
     group: str = ""
-    """A consumer group whose offsets at the brokers show how far the archive is."""
+    """A consumer group whose offsets at the brokers show the archive's progress."""
     checkpoint: str = ""
-    """Where the progress is kept; by default in the archive, as _checkpoint."""
+    """Directory of the checkpoint; by default _checkpoint in the archive."""
     batch: int = 500_000
-    """Messages of one batch at most."""
+    """The most messages in one batch."""
     follow: bool = False
-    """Keep running, instead of ending when all there is has been archived."""
+    """Keep running instead of ending when everything has been archived."""
     every: str = "60 seconds"
-    """With --follow, how long messages are gathered for one batch: short times make many small files."""
+    """With --follow, how long to collect messages for one batch; short times give many small files."""
     fail_on_data_loss: bool = True
-    """Stop where retention took messages before they were archived, or say so in the log and go on."""
+    """Stop if retention has deleted messages before they were archived, or log a warning and continue."""
 
     @property
     def progress(self) -> str:
@@ -62,9 +62,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def check(options: Options) -> None:
-    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    """Raise ConfigError for invalid options; the command calls this before it starts Spark."""
     if not options.to:
-        raise ConfigError("--to is empty: the archive needs a directory")
+        raise ConfigError("--to is missing: the archive needs a directory")
     origin(options.namesrv, options.store, options.broker_name)
     subscription(options.topics, options.pattern)
     start(options.start)
@@ -73,7 +73,7 @@ def check(options: Options) -> None:
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
-    """Return the topics as a stream of all that makes a message, with the day on which each was stored (UTC)."""
+    """Return the topics as a stream with all columns of a message and the day it was stored (UTC)."""
     from pyspark.sql.functions import to_date
 
     messages = (
@@ -91,7 +91,7 @@ def build(spark: SparkSession, options: Options) -> DataFrame:
 
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
-    """Archive what there is, or follow; returns when that is done, or after the batch in hand when stopped."""
+    """Archive everything there is, or follow; return when done, or after the current batch when stopped."""
     check(options)
     messages = build(spark, options)
     broker = (options.broker_name or STORE) if options.store else None
@@ -108,7 +108,7 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     )
     follow = writer.trigger(processingTime=options.every) if options.follow else writer.trigger(availableNow=True)
     watched, stopped = start_and_watch(follow.start, progress, "archiving")
-    remarks = [f"The archive is {options.to}, by topic and day; the next run with the same options goes on from here."]
+    remarks = [f"The archive is {options.to}, by topic and day. Another run with the same options continues from here."]
     if options.pattern and not watched.reached:
         remarks.insert(0, f"No topic matches {options.pattern} yet.")
     if stopped:

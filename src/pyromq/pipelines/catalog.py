@@ -1,4 +1,4 @@
-"""The shipped pipelines: their names, what each does, and where it is."""
+"""The catalog of pipelines: their names, descriptions, modules and options."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CATALOG = {
 
 
 class Pipeline(Protocol):
-    """What a module of a pipeline has, besides `build`."""
+    """What a pipeline's module has besides `build`."""
 
     Options: type[msgspec.Struct]
 
     def run(self, spark: SparkSession, options: Any, progress: Progress) -> Outcome:
-        """Start it, wait, and count."""
+        """Run the pipeline to its end and return the counts."""
 
 
 class Field(NamedTuple):
@@ -41,12 +41,12 @@ class Field(NamedTuple):
     name: str
     type: Any
     default: Any
-    """`msgspec.NODEFAULT` for one that must be given."""
+    """`msgspec.NODEFAULT` for a required option."""
     help: str
 
     @property
     def flag(self) -> str:
-        """The option as it is written: `--dead-letters`."""
+        """The option on the command line: `--dead-letters`."""
         return "--" + self.name.replace("_", "-")
 
 
@@ -59,18 +59,18 @@ def load(name: str) -> Pipeline:
 
 
 def check(pipeline: Pipeline, options: msgspec.Struct) -> None:
-    """Have a pipeline look at its options, if it wants to; raises what it thinks of them."""
+    """Call a pipeline's own check of its options, if it has one; raises what that raises."""
     getattr(pipeline, "check", lambda options: None)(options)
 
 
 def settings(pipeline: Pipeline) -> dict[str, str]:
-    """Return the settings of a session that a pipeline wants, where the user says nothing else."""
+    """Return the session settings that a pipeline needs; the user's take precedence."""
     found: dict[str, str] = getattr(pipeline, "SETTINGS", {})
     return found
 
 
 def fields(options: type[msgspec.Struct]) -> list[Field]:
-    """Return a pipeline's options; the line under a field is its help."""
+    """Return a pipeline's options; the docstring under a field is its help."""
     texts = {name: text for base in reversed(options.__mro__) for name, text in _helps(base)}
     types = get_type_hints(options)
     return [

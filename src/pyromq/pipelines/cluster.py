@@ -1,4 +1,4 @@
-"""The cluster that a pipeline works on: its name servers, and the account that the environment names, if any."""
+"""The cluster that a pipeline uses: its name servers, and the account from the environment, if any."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pyromq.spark.read.brokers.broker_queues import BrokerQueues, connect
 
 
 def cluster(namesrv: str) -> dict[str, str]:
-    """Return the options by which format "pyromq" reaches a cluster.
+    """Return the options with which format "pyromq" reaches a cluster.
 
-    Called where the user is: what is done for each batch may run on another machine, which has another environment.
+    Call this on the user's machine: functions for batches may run on another one, with another environment.
     """
     account = environment_credentials()
     if account is None:
@@ -21,6 +21,6 @@ def cluster(namesrv: str) -> dict[str, str]:
 
 
 def brokers_of(options: Mapping[str, str]) -> BrokerQueues:
-    """Return the brokers of a cluster, by such options."""
+    """Return the queues of a cluster, given such options."""
     account = Credentials(options["accessKey"], options["secretKey"]) if "accessKey" in options else None
     return connect(options["namesrv"], account)

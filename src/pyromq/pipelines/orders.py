@@ -1,4 +1,4 @@
-"""`orders`: decode, validate, deduplicate and sum up by window; the demo's pipeline, and a pattern for others.
+"""The pipeline `orders`: decode, validate, deduplicate and sum by window. Used by the demo, and a model for others.
 
 topic ──► decode ──► is it an order? ──yes──► seen before? ──no──┬──► Parquet, each state of an order once
                             │ no                                 └──► sums by window and state ──► topic
@@ -31,43 +31,43 @@ _COLUMNS = "topic,queue_id,queue_offset,keys,tags,body,store_timestamp"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, and where the results go."""
+    """Which topic to read, and where the results go."""
 
     namesrv: str = ""
     """Name servers, host:port;host:port."""
     topic: str = "orders"
     """Orders as JSON: order_id, state, cents."""
     rejects: str = "orders-rejected"
-    """The topic for what is no order; the property `reason` says why."""
+    """The topic for messages that are not orders; their property `reason` says why."""
     totals: str = "order-totals"
-    """The topic for sums; of the messages with one key, the last one counts."""
+    """The topic for sums; the last message of each key counts."""
     out: str = "pyromq-orders"
     """Directory for the orders as Parquet, and for the checkpoints."""
     window: str = "10 seconds"
-    """How long a window is, by the time at which the broker stored an order."""
+    """The length of a window, by the time when the broker stored an order."""
     lateness: str = "1 minute"
-    """How much later than others an order, or its second copy, may come."""
+    """How late an order, or its second copy, may arrive."""
     parts: int = 4
-    """Parts that the state is kept in; fixed by the first run."""
+    """Number of state partitions; fixed by the first run."""
     follow: bool = False
-    """Go on with what arrives, instead of ending with what is there."""
+    """Keep running instead of ending when everything there is has been read."""
     fail_on_data_loss: bool = True
-    """Stop where retention took messages before they were read, or say so in the log and go on."""
+    """Stop if retention has deleted messages before they were read, or log a warning and continue."""
 
 
 class Orders(NamedTuple):
-    """Three streams out of one."""
+    """The three streams of the pipeline."""
 
     orders: DataFrame
     """Each state of each order, once."""
     rejects: DataFrame
-    """What is no order, as messages."""
+    """Messages that are not orders."""
     totals: DataFrame
     """Messages and cents by window and state, as messages."""
 
 
 def check(options: Options) -> None:
-    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    """Raise ConfigError for invalid options; the command calls this before it starts Spark."""
     at_least(1, parts=options.parts)
     are_times(window=options.window, lateness=options.lateness)
     for name in (options.topic, options.rejects, options.totals):
@@ -75,7 +75,7 @@ def check(options: Options) -> None:
 
 
 def build(spark: SparkSession, options: Options) -> Orders:
-    """Return the three streams, ready to be written."""
+    """Return the three streams, ready to write."""
     from pyspark.sql import functions as f
 
     source = (
@@ -104,7 +104,7 @@ def build(spark: SparkSession, options: Options) -> Orders:
 
 
 def reason_to_reject() -> Column:
-    """Return why a decoded message is no order, null if it is one."""
+    """Return why a decoded message is not an order, null if it is one."""
     from pyspark.sql import functions as f
 
     order = f.col("order")
@@ -121,7 +121,7 @@ def reason_to_reject() -> Column:
 
 
 def as_rejects(checked: DataFrame) -> DataFrame:
-    """Return what is no order as it came, with the reason and the place it came from."""
+    """Return rejected messages unchanged, with the reason and their origin as properties."""
     from pyspark.sql import functions as f
 
     place = f.concat_ws("/", "topic", "queue_id", "queue_offset")
@@ -130,7 +130,7 @@ def as_rejects(checked: DataFrame) -> DataFrame:
 
 
 def as_totals(sums: DataFrame) -> DataFrame:
-    """Return sums as messages: one key and one queue for each window and state, so that the last one is the sum."""
+    """Return sums as messages: one key and queue per window and state, so that the last message is the final sum."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("/", f.unix_millis("window.start"), "state")
@@ -142,7 +142,7 @@ def as_totals(sums: DataFrame) -> DataFrame:
 
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
-    """Write the three streams, and say what became of the messages."""
+    """Write the three streams and return what became of the messages."""
     out = options.out.rstrip("/")
     first = f"{out}/checkpoints/{Orders._fields[0]}"
     check_same_stream(last_offsets(spark, first), first, options.topic, "", None, "--out")
@@ -159,18 +159,18 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
             "rejects": rejects.format("pyromq").options(**cluster(options.namesrv), topic=options.rejects).start,
             "totals": totals.outputMode("update").foreachBatch(send_totals).start,
         }
-        tally, stopped = run_all(starts, progress, at_once=options.follow)
-    dropped = {reason: tally.rows[reason] for reason in (*REASONS, REPEATED, LATE) if tally.rows[reason]}
-    read = tally.rows["read"]
+        counts, stopped = run_all(starts, progress, at_once=options.follow)
+    dropped = {reason: counts.rows[reason] for reason in (*REASONS, REPEATED, LATE) if counts.rows[reason]}
+    read = counts.rows["read"]
     remarks = [f"Orders are in {out}/orders, sums in the topic {options.totals}, the rest in {options.rejects}."]
     return Outcome(
         read=read,
         written=read - sum(dropped.values()),
         dropped=dropped,
-        remarks=["Stopped; the next run goes on from here.", *remarks] if stopped else remarks,
+        remarks=["Stopped; the next run continues from here.", *remarks] if stopped else remarks,
     )
 
 
 def send(sums: DataFrame, target: Mapping[str, str]) -> None:
-    """Send the sums that a batch has changed."""
-    sums.write.format("pyromq").options(**target).mode("append").save()  # a batch again: the same bodies, the same ids
+    """Send the sums that changed in a batch."""
+    sums.write.format("pyromq").options(**target).mode("append").save()  # repeated: same bodies, same ids

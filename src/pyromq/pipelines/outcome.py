@@ -1,4 +1,4 @@
-"""What a pipeline tells while it runs, and what it has done at the end."""
+"""What a pipeline reports while it runs, and its result."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from msgspec import Struct, field
 
 
 class Stopped(Exception):
-    """Whoever watches a run wants it to end: finish what is in hand, and say how far it came."""
+    """The caller wants a run to end: finish the current batch, and return how far it came."""
 
 
 class Progress(Protocol):
-    """Is told how far a run has come; commands draw a bar from it, tests and notebooks may ignore it."""
+    """Receives the progress of a run; commands draw a bar, tests and notebooks may ignore it."""
 
     def reached(self, done: int, total: int | None, doing: str = "") -> None:
-        """Take note that `done` of `total` messages are behind us (None: nobody knows how many there are).
+        """Report that `done` of `total` messages are processed; `total` is None if unknown.
 
         May raise Stopped.
         """
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress that is ignored."""
 
     def reached(self, done: int, total: int | None, doing: str = "") -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class Outcome(Struct, kw_only=True):
-    """What a run has read and written, and what it has dropped, by reason."""
+    """How many messages a run has read, written, and dropped by reason."""
 
     read: int
     written: int
     dropped: dict[str, int] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    """Whole sentences for the user: where the result lies, what to do next."""
+    """Sentences for the user: where the result is, what to do next."""

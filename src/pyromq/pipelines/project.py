@@ -1,6 +1,6 @@
-"""Projects of Spark's Declarative Pipelines: a template, and runs that say what is wrong in one line.
+"""Projects of Spark's Declarative Pipelines: a template, and runs whose errors are one line.
 
-The template has only temporary views and sinks: those run again and again without a catalog; tables would need one.
+The template has only temporary views and sinks, which can run repeatedly without a catalog; tables would need one.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _TEMPLATE = Path(__file__).with_name("project_template")
 _SUFFIX = ".template"
 _SETTINGS = {
-    "spark.api.mode": "connect",  # pipelines run over Connect, be it with a server inside this process
-    "spark.log.level": "FATAL",  # else an error is a page of Java before it is our line, and so is the end of every run
+    "spark.api.mode": "connect",  # pipelines run over Connect, here with a server inside this process
+    "spark.log.level": "FATAL",  # else Java prints a page before each error and at the end of every run
     "spark.sql.connect.serverStacktrace.enabled": "false",
 }
 _UNRESOLVED = re.compile(r"Failed to resolve flow: '(?P<flow>[^']*)'\.\s+Error: (?P<why>.*)", re.DOTALL)
 _FOLLOWS = "Failed to read dataset"
-"""What a flow says that reads from one that is wrong."""
+"""The error of a flow that only reads from a broken one."""
 
 
 def is_project(directory: Path) -> bool:
-    """Tell whether a directory has the specification of a pipeline."""
+    """Return True if a directory has the specification of a pipeline."""
     return any((directory / name).is_file() for name in _SPECS)
 
 
 def no_specification(directory: Path) -> str:
-    """Return what is to be said of a directory that is no project."""
-    return f"{directory} has no {_SPECS[0]}: pyromq pipeline init writes one into a new directory"
+    """Return the error text for a directory that is not a project."""
+    return f"{directory} has no {_SPECS[0]}: pyromq pipeline init creates a project in a new directory"
 
 
 def write(directory: Path, namesrv: str, topic: str, to: str) -> list[Path]:
-    """Write the template into a directory that is new or empty; return the files."""
+    """Write the template into a new or empty directory; return the files."""
     check_topic(topic)
     check_topic(to)
     if topic == to:
-        raise ConfigError(f"it would read what it writes to {to!r}: choose another --to")
+        raise ConfigError(f"the project would read its own output from {to!r}: choose another --to")
     if directory.exists() and any(directory.iterdir()):
         raise ConfigError(f"{directory} is not empty: choose a new directory")
     values = {"name": directory.resolve().name, "namesrv": namesrv, "topic": topic, "to": to}
@@ -70,7 +70,7 @@ def write(directory: Path, namesrv: str, topic: str, to: str) -> list[Path]:
 
 
 def execute(directory: Path, *, dry: bool, master: str | None, remote: str | None, conf: Mapping[str, str]) -> None:
-    """Run a project, or only check it, as `spark-pipelines` does; raises PyroMQError, one line, if that fails."""
+    """Run a project, or only check it, as `spark-pipelines` does; raises PyroMQError with one line if that fails."""
     if not is_project(directory):
         raise ConfigError(no_specification(directory))
     check_settings(conf)
@@ -85,12 +85,12 @@ def execute(directory: Path, *, dry: bool, master: str | None, remote: str | Non
             run(specification, full_refresh=[], full_refresh_all=False, refresh=[], dry=dry)
     except PyroMQError:
         raise
-    except Exception as error:  # Spark's, and whatever the user's definitions raise
+    except Exception as error:  # Spark's errors, and whatever the user's definitions raise
         raise PyroMQError(story.cause or _explained(error, specification.parent)) from error
 
 
 class _RunOutput(StringIO):
-    """Passes on what Spark's runner tells; the exception at its end does not say which flow is wrong, and why."""
+    """Passes on the output of Spark's runner and picks out the cause, which the final exception does not name."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class _RunOutput(StringIO):
 
 
 def _open_session(name: str, master: str | None, remote: str | None, conf: Mapping[str, str]) -> None:
-    """Start the session that Spark's own runner finds when it asks for one."""
+    """Start the session that Spark's own runner will find."""
     if remote:
         check_reachable(remote)
         os.environ["SPARK_REMOTE"] = remote
@@ -116,13 +116,13 @@ def _open_session(name: str, master: str | None, remote: str | None, conf: Mappi
     else:
         check_reachable(master or "")
         conf = _SETTINGS | _meeting_point() | dict(conf)
-        # Spark warns of each setting that its server had to have earlier, and has.
+        # Spark warns about settings that only take effect at start, although they are set by then.
         with quiet_jvm(), warnings.catch_warnings(action="ignore"):
             start(f"pyromq {name}", master or "local[*]", conf)
 
 
 def _meeting_point() -> dict[str, str]:
-    """Have Connect's server and client in this process meet at a free port; that of others, 15002, may be taken."""
+    """Return settings that use a free port for the Connect server in this process; the default port may be taken."""
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     with socket.create_server(("127.0.0.1", 0)) as found:
@@ -132,7 +132,7 @@ def _meeting_point() -> dict[str, str]:
 
 
 def _explained(error: Exception, directory: Path) -> str:
-    """Return what is wrong in one line, with the place if it is in one of the project's files."""
+    """Return the error as one line, with file and line number if it is in one of the project's files."""
     line = one_line(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shown(error.filename, directory)}, line {error.lineno}: {error.msg}"

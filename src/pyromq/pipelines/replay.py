@@ -1,10 +1,10 @@
-"""Archived or dead-lettered messages back into a topic: some of them, at a set rate, each key's in order.
+"""Sends archived messages or dead letters back into a topic: filtered, at a set rate, each key in order.
 
     pyromq pipeline run replay --archive /data/archive --topics orders --since 2026-01-30 --to orders-again
         --where "body.cents > 1000 and tags = 'paid'" --rate 500
 
-A replayed message is a new one, with an id of its own; it keeps body, keys, tags, flag and the user's properties, and
-says in PYROMQ_ORIGIN_… and PYROMQ_COPY where it comes from. What brokers wrote into the old one stays behind.
+A replayed message is a new message with a new id. It keeps body, keys, tags, flag and the user's properties, and names
+its origin in PYROMQ_ORIGIN_… and PYROMQ_COPY. Properties that brokers added to the old message are dropped.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
 
 
 SETTINGS = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts": "1"}
-"""What fails, with a worker or with an executor that others wanted rows from, is not run again by itself: what it has
-stored must be looked for first."""
+"""Spark must not repeat a task or stage that failed with a worker or executor: the job first looks for the messages
+that it has stored."""
 
 
 class Options(SelectionOptions, frozen=True, kw_only=True):
-    """What to send again, where to, and how fast."""
+    """Which messages to send again, where to, and how fast."""
 
     rate: int = 0
-    """Messages a second at most; 0 for as fast as the brokers take them."""
+    """The most messages per second; 0 means as fast as the brokers accept them."""
     name: str = ""
-    """Which replay this is: under another name all is sent again. By default made of what is chosen and --to."""
+    """Name of this replay; another name sends everything again. By default derived from the selection and --to."""
 
     @property
     def job(self) -> str:
-        """What the messages are marked with: the same for the same command, however often it runs."""
+        """The name in PYROMQ_COPY: the same for the same command, however often it runs."""
         chosen = (self.archive, self.dead_letters, self.topics, self.to, self.where, self.since, self.until)
         return f"replay-{self.name or blake2b(msgspec.json.encode(chosen), digest_size=6).hexdigest()}"
 
 
 def check(options: Options) -> None:
-    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    """Raise ConfigError for invalid options; the command calls this before it starts Spark."""
     check_selection(options)
     at_least(0, rate=options.rate)
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
-    """Return the messages to send, marked, with where each comes from and goes to."""
+    """Return the messages to send, with their origin and target."""
     return copies_of(choose(spark, options).kept, options)
 
 
 def copies_of(messages: DataFrame, options: Options) -> DataFrame:
-    """Return chosen messages as they are sent."""
+    """Return selected messages as they will be sent."""
     from pyspark.sql.functions import lit
 
     to = lit(options.to) if options.to else first_topic()
@@ -65,7 +65,7 @@ def copies_of(messages: DataFrame, options: Options) -> DataFrame:
 
 
 def with_history(messages: DataFrame) -> DataFrame:
-    """Return messages that say in their properties where they come from; what an earlier replay said stays."""
+    """Return messages with their origin in properties; the origin of an earlier replay is kept."""
     from pyspark.sql.functions import coalesce, col, create_map, lit, map_concat, map_filter
 
     history = {
@@ -78,7 +78,7 @@ def with_history(messages: DataFrame) -> DataFrame:
 
 
 def in_order(copies: DataFrame, tasks: int) -> DataFrame:
-    """Return copies in so many parts: a key's messages in one of them, in the order in which they were stored."""
+    """Return copies in `tasks` partitions: each key's messages in one of them, in the order they were stored."""
     from pyspark.sql.functions import coalesce, col
 
     return (
@@ -89,28 +89,28 @@ def in_order(copies: DataFrame, tasks: int) -> DataFrame:
 
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
-    """Send what was chosen and is not there yet; returns when all of it is acknowledged."""
+    """Send selected messages that are not stored yet; return when all of them are acknowledged."""
     check(options)
     chosen = choose(spark, options)
     counts = chosen.counts()
     outcome = Outcome(read=counts.read, written=0, dropped=counts.dropped)
     if not counts.kept:
-        outcome.remarks.append("No message was chosen.")
+        outcome.remarks.append("No message was selected.")
         return outcome
     copies = copies_of(chosen.kept, options)
-    fence = CopyTracker(options.namesrv, counts.topics, options.job)
-    position, ends = fence.position(), fence.ends()
-    begun = bool(position) and position != ends
-    already = counts.kept - fence.missing(copies).count() if begun else 0
+    tracker = CopyTracker(options.namesrv, counts.topics, options.job)
+    start, ends = tracker.start(), tracker.ends()
+    begun = bool(start) and start != ends
+    already = counts.kept - tracker.missing(copies).count() if begun else 0
     if not begun:
-        fence.put(ends)
+        tracker.set_start(ends)
     outcome.dropped |= {"sent by an earlier run": already} if already else {}
     tasks = tasks_for(spark, options.rate)
     sending = Sending(options.namesrv, counts.topics, options.rate // tasks, progress, counts.kept - already)
     try:
-        send_missing(copies, fence, lambda missing: sending.send(in_order(missing, tasks)), begun=begun)
+        send_missing(copies, tracker, lambda missing: sending.send(in_order(missing, tasks)), begun=begun)
     except Stopped:
-        outcome.remarks.append("Stopped: the same command sends what is missing.")
+        outcome.remarks.append("Stopped: run the same command again to send the rest.")
     outcome.written = sending.sent
-    outcome.remarks.append(f"The messages are marked {options.job}: the same command would not send them again.")
+    outcome.remarks.append(f"The messages are marked {options.job}: the same command does not send them again.")
     return outcome

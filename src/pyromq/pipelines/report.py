@@ -1,7 +1,7 @@
-"""`report`: a topic, several or a whole store, profiled into one HTML page.
+"""The pipeline `report`: profiles a topic, several topics or a whole store into one HTML page.
 
-Everything is counted by Spark; only figures come back, never messages. Bodies are not read: how long they are follows
-from the size of the stored record.
+Spark does all the counting; only figures come back, never messages. Bodies are not read: their length follows from the
+size of the stored record.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyromq.errors import ConfigError
-from pyromq.pipelines.common.message_selection import time_option
-from pyromq.pipelines.common.source_options import origin
+from pyromq.pipelines.common.source_options import origin, time_option
 from pyromq.pipelines.outcome import Outcome, Progress
 from pyromq.pipelines.profile.collect import collect
 from pyromq.pipelines.profile.frames import (
@@ -43,33 +42,33 @@ _COLUMNS = "topic,broker_name,queue_id,keys,tags,properties,born_timestamp,store
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to profile, and where the page goes."""
+    """What to profile, and where to write the page."""
 
     namesrv: str = ""
     """Name servers of the cluster to profile, host:port;host:port."""
     store: str = ""
-    """A store's directory, read instead of asking brokers."""
+    """A store's directory, read instead of pulling from brokers."""
     topics: str = ""
-    """Topics to profile, separated by commas; all of them if none is named."""
+    """Topics to profile, separated by commas; all topics by default."""
     since: str = ""
     """Only messages stored at or after this time, such as 2026-01-31T08:00:00Z."""
     until: str = ""
     """Only messages stored before this time."""
     sample: float = 1.0
-    """Share of the messages that is counted; the page says so."""
+    """Share of the messages to count; the page mentions it."""
     out: str = "pyromq-report.html"
-    """The page."""
+    """Path of the page."""
     title: str = ""
-    """Its heading."""
+    """Heading of the page."""
 
 
 def check(options: Options) -> None:
-    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    """Raise ConfigError for invalid options; the command calls this before it starts Spark."""
     if not options.store and not options.namesrv:
-        raise ConfigError("say what to profile: a cluster, by its name server (--namesrv), or a directory (--store)")
+        raise ConfigError("set what to profile: a cluster by its name server (--namesrv), or a directory (--store)")
     origin(options.namesrv, options.store)
     if not 0 < options.sample <= 1:
-        raise ConfigError(f"--sample wants a share above 0 and up to 1, not {options.sample:g}")
+        raise ConfigError(f"--sample must be above 0 and at most 1, not {options.sample:g}")
     since, until = time_option("--since", options.since), time_option("--until", options.until)
     if since and until and since >= until:
         raise ConfigError(f"--since {options.since} is not before --until {options.until}")
@@ -79,7 +78,7 @@ def check(options: Options) -> None:
 
 
 def build(spark: SparkSession, options: Options) -> Frames:
-    """Return the frames of a profile; brokers or files are asked at once what there is, messages are read later."""
+    """Return the frames of a profile; topics and queues are looked up now, messages are read later."""
     survey = look(options)
     messages = messages_of(read(spark, options, survey.filled), options)
     return Frames(
@@ -93,7 +92,7 @@ def build(spark: SparkSession, options: Options) -> Frames:
 
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
-    """Profile, and write the page."""
+    """Take the profile and write the page."""
     check(options)
     profile = take_profile(spark, options, progress)
     page = Path(options.out)
@@ -102,7 +101,7 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
 
 
 def take_profile(spark: SparkSession, options: Options, progress: Progress) -> Profile:
-    """Return all figures; raise ConfigError if there is nothing to count."""
+    """Return the profile; raise ConfigError if there is nothing to count."""
     frames = build(spark, options)
     try:
         with few_shuffle_partitions(spark, sum(frames.survey.sizes.values())):
@@ -110,13 +109,13 @@ def take_profile(spark: SparkSession, options: Options, progress: Progress) -> P
     finally:
         frames.messages.unpersist()
     if not profile.messages:
-        raise ConfigError("nothing to report: no message in that time, or in the sample")
+        raise ConfigError("nothing to report: no message in this time range or sample")
     return profile
 
 
 @contextmanager
 def few_shuffle_partitions(spark: SparkSession, messages: int) -> Iterator[None]:
-    """Take as many as so many messages need, unless somebody has chosen: 200 small ones cost more than the counting."""
+    """Use few shuffle partitions unless the user has set them: 200 small ones cost more than the counting."""
     chosen = str(spark.conf.get(_PARTITIONS))
     if chosen == _DEFAULT_PARTITIONS:
         spark.conf.set(_PARTITIONS, min(4 + messages // 250_000, int(chosen)))
@@ -130,7 +129,7 @@ def few_shuffle_partitions(spark: SparkSession, messages: int) -> Iterator[None]
 
 
 def look(options: Options) -> Survey:
-    """Ask what there is to be profiled; raise ConfigError if that is nothing."""
+    """Look up what there is to profile; raise ConfigError if there is nothing."""
     wanted = [name for part in options.topics.split(",") if (name := part.strip())]
     survey = survey_store(options.store, wanted) if options.store else survey_cluster(options.namesrv, wanted)
     if not any(survey.sizes.values()):
@@ -150,7 +149,7 @@ def read(spark: SparkSession, options: Options, topics: list[str], columns: str 
 
 
 def messages_of(source: DataFrame, options: Options) -> DataFrame:
-    """Return what counts of each message, kept in memory or on disk: every figure is made of it."""
+    """Return the columns needed of each message, persisted because every figure is computed from them."""
     from pyspark.sql import functions as f
 
     source = source if options.sample == 1 else source.sample(fraction=options.sample, seed=1)

@@ -1,10 +1,10 @@
-"""A backlog to a topic with more queues, so that more consumers can work on it; each key's messages stay in order.
+"""Copies a backlog to a topic with more queues, so that more consumers can work on it, keeping each key in order.
 
     pyromq pipeline run widen --topic orders --group billing --to orders-wide --queues 16 --checkpoint /data/widen
 
-One queue of the old topic is read by one task, in its order, and a wide queue gets one batch after the other: a key
-that was in one queue is in one queue again, in the same order. The group's offsets on the old topic follow what is
-copied, batch by batch, so that at the end it has nothing left there.
+One task reads one queue of the old topic, in order, and a wide queue gets one batch after another. So a key that was
+in one queue is again in one queue, in the same order. Batch by batch, the group's offsets on the old topic follow the
+copies, so that at the end the group has nothing left there.
 """
 
 from __future__ import annotations
@@ -42,41 +42,41 @@ _MOST_ROUNDS = 5
 
 
 SETTINGS = {"spark.task.maxFailures": "1"}
-"""A task that fails is not run again by itself: what it has stored must be looked for first."""
+"""Spark must not repeat a failed task: the job first looks for the messages that it has stored."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What to widen, and for whom."""
+    """Which topic to widen, for which group."""
 
     topic: str
     """The topic with the backlog."""
     group: str
-    """The consumer group that is behind: copies begin at its committed offsets, which follow them."""
+    """The consumer group that is behind: copies start at its committed offsets, which then follow them."""
     to: str
-    """The wide topic; it is made if it is not there."""
+    """The wide topic; created if it does not exist."""
     checkpoint: str
-    """Where the progress is kept: the same command with it goes on after a stop or a crash."""
+    """Directory of the checkpoint: after a stop or crash, the same command continues from it."""
     queues: int = 16
-    """Queues of the wide topic, on all brokers of the old one together."""
+    """Total number of queues of the wide topic, over all brokers of the old one."""
     namesrv: str = ""
     """Name servers, host:port;host:port."""
     batch: int = 100_000
-    """Messages of one batch at most."""
+    """The most messages in one batch."""
     follow: bool = False
-    """Keep copying what writers still send to the old topic, until stopped."""
+    """Keep copying what is still sent to the old topic, until stopped."""
     fail_on_data_loss: bool = True
-    """Stop where retention took messages before they were copied, or say so in the log and go on."""
+    """Stop if retention has deleted messages before they were copied, or log a warning and continue."""
 
     @property
     def job(self) -> str:
-        """What the copies are marked with."""
+        """The name in PYROMQ_COPY of the copies."""
         return f"widen-{self.to}"
 
 
 def check(options: Options) -> None:
-    """Raise ConfigError for options that cannot be meant; the command asks before it starts Spark."""
+    """Raise ConfigError for invalid options; the command calls this before it starts Spark."""
     if options.to == options.topic:
-        raise ConfigError("--to is the topic itself: copies need a topic of their own")
+        raise ConfigError("--to is the topic itself: choose another one for the copies")
     at_least(1, queues=options.queues, batch=options.batch)
     check_topic(options.topic)
     check_topic(options.to)
@@ -84,7 +84,7 @@ def check(options: Options) -> None:
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
-    """Return the group's backlog as a stream of copies: the same messages, with the key that chooses their queue."""
+    """Return the group's backlog as a stream of copies: the messages, and the key that chooses their queue."""
     messages = (
         spark.readStream.format("pyromq")
         .options(**cluster(options.namesrv))
@@ -101,12 +101,12 @@ def build(spark: SparkSession, options: Options) -> DataFrame:
 
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
-    """Copy the backlog and what comes meanwhile; returns when the group has nothing left in the old topic."""
+    """Copy the backlog and what arrives meanwhile; return when the group has nothing left in the old topic."""
     check(options)
     begun = last_offsets(spark, options.checkpoint)
     check_same_stream(begun, options.checkpoint, options.topic, "", None, "--checkpoint")
     wide = prepare(options.namesrv, options.topic, options.to, options.queues, options.group)
-    _begin(fence_of(options), options, wide, new=not begun)
+    _begin(tracker_of(options), options, wide, new=not begun)
     rounds: list[QueryProgress] = []
     stopped, left = False, 1
     while not stopped and left and len(rounds) < _MOST_ROUNDS:
@@ -117,22 +117,22 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     return Outcome(read=copied, written=copied, remarks=_remarks(options, left, stopped))
 
 
-def _begin(fence: CopyTracker, options: Options, wide: Sequence[MessageQueue], *, new: bool) -> None:
-    """Set the fence where copies will begin, or, if a broker has forgotten it, where they can have begun at most."""
+def _begin(tracker: CopyTracker, options: Options, wide: Sequence[MessageQueue], *, new: bool) -> None:
+    """Set where copies start; if a broker has forgotten it, use the earliest possible start."""
     brokers = brokers_of(cluster(options.namesrv))
-    if not fence.position():
-        fence.put(brokers.max_offsets(wide) if new else brokers.min_offsets(wide))
+    if not tracker.start():
+        tracker.set_start(brokers.max_offsets(wide) if new else brokers.min_offsets(wide))
     if new:
         set_group_start(options.namesrv, options.group, brokers.max_offsets(wide))
 
 
-def fence_of(options: Options) -> CopyTracker:
-    """Return the fence of this job's copies."""
+def tracker_of(options: Options) -> CopyTracker:
+    """Return the tracker of this job's copies."""
     return CopyTracker(options.namesrv, [options.to], options.job, few=True)
 
 
 def _start(spark: SparkSession, options: Options) -> StreamingQuery:
-    """Start the stream; also once more, when one has failed or more has come meanwhile."""
+    """Start the stream, possibly again after a failure or because more has arrived."""
     sink = WideTopic(options, begun=bool(last_offsets(spark, options.checkpoint)))
     stream = build(spark, options).writeStream.option("checkpointLocation", options.checkpoint)
     writer = stream.foreachBatch(function_with_package(spark, sink))
@@ -140,19 +140,19 @@ def _start(spark: SparkSession, options: Options) -> StreamingQuery:
 
 
 class WideTopic:
-    """Sends each batch once, also one that a crash has cut in the middle."""
+    """Sends each batch once, even one that a crash interrupted."""
 
     def __init__(self, options: Options, *, begun: bool) -> None:
-        self._fence = fence_of(options)
+        self._tracker = tracker_of(options)
         self._cluster = cluster(options.namesrv)
         self._topic = options.to
-        self._unsure = begun  # whether the batch that comes may be one that was begun before
+        self._unsure = begun  # whether the next batch may have been started before
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Send a batch; Spark calls this for one after the other."""
+        """Send a batch; Spark calls this for one batch after another."""
         if not self._unsure:
-            self._fence.move()
-        send_missing(batch, self._fence, self._send, begun=self._unsure)
+            self._tracker.advance_start()
+        send_missing(batch, self._tracker, self._send, begun=self._unsure)
         self._unsure = False
 
     def _send(self, copies: DataFrame) -> None:
@@ -168,9 +168,9 @@ class WideTopic:
 
 def _remarks(options: Options, left: int, stopped: bool) -> list[str]:
     if stopped or left:
-        return [f"{left:,} messages of {options.topic} are not copied yet: the same command goes on from here."]
+        return [f"{left:,} messages of {options.topic} are not copied yet: run the same command again to continue."]
     return [
-        f"The group {options.group} has nothing left in {options.topic}: have its consumers subscribe to {options.to}.",
+        f"The group {options.group} has nothing left in {options.topic}: let its consumers subscribe to {options.to}.",
         f"Then stop the writers of {options.topic}, run this once more, and let them send to {options.to}:"
         " in this order every key stays in order.",
     ]
@@ -181,8 +181,8 @@ _GLANCE = 0.1
 
 
 def prepare(namesrv: str, topic: str, to: str, queues: int, group: str) -> list[MessageQueue]:
-    """See to it that the wide topic is there and that nobody else drains the old one; return the wide queues."""
-    brokers_of(cluster(namesrv)).queues([topic])  # raises with what to do where there is none
+    """Create the wide topic if needed, check that no one else consumes the old one, and return the wide queues."""
+    brokers_of(cluster(namesrv)).queues([topic])  # raises with a hint if there is none
     return Portal.shared().call(_prepare(namesrv, topic, to, queues, group))
 
 
@@ -203,7 +203,7 @@ async def _masters(api: BrokerApi, topic: str) -> dict[str, str]:
 
 
 async def _check_members(api: BrokerApi, masters: dict[str, str], topic: str, group: str) -> None:
-    """Raise ConfigError if the group still reads the old topic: it would get messages twice, and out of order."""
+    """Raise ConfigError if the group still reads the old topic: it would get messages twice and out of order."""
     for address in masters.values():
         members = await GroupAdminCalls(api.remoting).connections(address, group)
         if members is not None and topic in members.subscription_table:
@@ -219,14 +219,14 @@ async def _find_or_make(api: BrokerApi, masters: dict[str, str], to: str, queues
     except NoRoute:
         return await _make(api, masters, to, queues)
     if len(found) != queues:
-        raise ConfigError(f"the topic {to!r} is there with {len(found)} queues, not {queues}: choose another --to")
+        raise ConfigError(f"topic {to!r} exists with {len(found)} queues, not {queues}: choose another --to")
     return sorted(found)
 
 
 async def _make(api: BrokerApi, masters: dict[str, str], to: str, queues: int) -> list[MessageQueue]:
     share, extra = divmod(queues, len(masters))
     if extra:
-        raise ConfigError(f"{queues} queues cannot be shared out evenly to {len(masters)} brokers: choose --queues so")
+        raise ConfigError(f"{queues} queues cannot be divided evenly among {len(masters)} brokers: change --queues")
     for address in masters.values():
         await api.create_topic(address, to, share)
     try:
@@ -236,7 +236,7 @@ async def _make(api: BrokerApi, masters: dict[str, str], to: str, queues: int) -
 
 
 async def _until_known(api: BrokerApi, to: str, queues: int) -> list[MessageQueue]:
-    """Wait until name servers know all queues: a key must not go to another queue when more of them show up."""
+    """Wait until name servers know all queues; a key must not change its queue when more of them appear."""
     while True:
         try:
             found = read_queues(to, await api.route(to))
@@ -248,14 +248,14 @@ async def _until_known(api: BrokerApi, to: str, queues: int) -> list[MessageQueu
 
 
 def set_group_start(namesrv: str, group: str, begin: Offsets) -> None:
-    """Have a group begin with the first copy in each wide queue, unless it has begun already."""
+    """Make a group start at the first copy in each wide queue, unless it has started already."""
     brokers = brokers_of(cluster(namesrv))
     known = brokers.committed_offsets(begin, group)
     brokers.commit({queue: offset for queue, offset in begin.items() if queue not in known}, group)
 
 
 def backlog(namesrv: str, topic: str, group: str) -> int:
-    """Return how many messages of a topic a group has not consumed."""
+    """Return how many messages of a topic a group has not consumed yet."""
     brokers = brokers_of(cluster(namesrv))
     queues = brokers.queues([topic])
     ends, begins = brokers.max_offsets(queues), brokers.min_offsets(queues)

@@ -83,14 +83,14 @@ def test_files_need_no_name_server(given: list[Any]) -> None:
         (["run", "archive", "--to", "/a"], "--topics a,b"),
         (["run", "archive", "--to", "/a", "--pattern", "th["], "not a regular expression"),
         (["run", "archive", "--to", "/a", "--topics", "t", "--start", "yesterday"], "a time such as"),
-        (["run", "archive", "--to", "/a", "--topics", "t", "--batch", "0"], "--batch wants a number from 1, not 0"),
+        (["run", "archive", "--to", "/a", "--topics", "t", "--batch", "0"], "--batch must be at least 1, not 0"),
         (["run", "replay"], "--archive DIR or --dead-letters GROUP"),
-        (["run", "replay", "--archive", "/a", "--since", "yesterday"], "--since is a time such as"),
-        (["run", "replay", "--archive", "/a", "--rate", "-1"], "--rate wants a number from 0, not -1"),
+        (["run", "replay", "--archive", "/a", "--since", "yesterday"], "--since must be a time such as"),
+        (["run", "replay", "--archive", "/a", "--rate", "-1"], "--rate must be at least 0, not -1"),
         (["run", "widen", "--topic", "a", "--to", "a", "--group", "g", "--checkpoint", "/c"], "the topic itself"),
         (["run", "widen", "--topic", "a", "--to", "b c", "--group", "g", "--checkpoint", "/c"], "'b c'"),
-        (["run", "orders", "--window", "often"], "a length of time such as 30 seconds"),
-        (["run", "orders", "--parts", "0"], "--parts wants a number from 1, not 0"),
+        (["run", "orders", "--window", "often"], "a duration such as 30 seconds"),
+        (["run", "orders", "--parts", "0"], "--parts must be at least 1, not 0"),
     ],
 )
 def test_wrong_usage_says_what_is_right_and_ends_with_2(arguments: list[str], text: str) -> None:
@@ -105,13 +105,13 @@ def test_speculation_is_refused_before_anything_starts() -> None:
 
 
 def test_a_jvm_that_was_stopped_from_outside_is_told_in_words() -> None:
-    with pytest.raises(PyroMQError, match="the same command goes on from here"), one_line_errors():
+    with pytest.raises(PyroMQError, match="run the same command again to continue"), one_line_errors():
         raise ConnectionRefusedError(111, "Connection refused")
 
 
 def test_how_to_go_on_after_a_loss_is_told_in_the_words_of_the_command() -> None:
-    with pytest.raises(PyroMQError, match=r"^gone; --no-fail-on-data-loss goes on$"), one_line_errors():
-        raise RuntimeError("gone; set failOnDataLoss=false to go on")
+    with pytest.raises(PyroMQError, match=r"^gone; --no-fail-on-data-loss continues$"), one_line_errors():
+        raise RuntimeError("gone; set failOnDataLoss=false to continue")
 
 
 def test_a_signal_stops_the_run_at_its_next_word_and_a_second_one_at_once() -> None:
@@ -138,7 +138,7 @@ def test_a_new_project_has_a_specification_and_definitions_that_are_python(tmp_p
 
 
 def test_a_project_that_could_not_run_is_not_written(tmp_path: Path) -> None:
-    for arguments, text in ((["--topic", 'a"b'], 'a"b'), (["--topic", "t", "--to", "t"], "what it writes")):
+    for arguments, text in ((["--topic", 'a"b'], 'a"b'), (["--topic", "t", "--to", "t"], "its own output")):
         result = _run("init", str(tmp_path / "shop"), *arguments)
         assert isinstance(result.exception, PyroMQError)
         assert text in str(result.exception)

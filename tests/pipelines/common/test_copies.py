@@ -15,7 +15,7 @@ REPEATED = "pyromq.errors.TaskRepeated: partition 3 was started before and faile
 GIVEN_UP = "pyromq.errors.NoRoute: no name server knows a broker for the topic 'gone'"
 
 
-class FakeFence:
+class FakeTracker:
     """Says that of all copies the rest is missing."""
 
     def missing(self, copies: object) -> object:
@@ -32,9 +32,9 @@ def _send(failures: list[str], *, begun: bool = False) -> list[object]:
         if len(sent) <= len(failures):
             raise RuntimeError(failures[len(sent) - 1])
 
-    fence: Any = FakeFence()
+    tracker: Any = FakeTracker()
     copies: Any = ALL
-    send_missing(copies, fence, send, begun=begun)
+    send_missing(copies, tracker, send, begun=begun)
     return sent
 
 

@@ -69,10 +69,10 @@ def starts(log: list[str], **queries: dict[str, Any]) -> dict[str, Start]:
 
 def test_queries_that_end_run_one_after_the_other() -> None:
     log: list[str] = []
-    tally, stopped = run_all(starts(log, a={"looks": 2}, b={}), Silent(), at_once=False)
+    counts, stopped = run_all(starts(log, a={"looks": 2}, b={}), Silent(), at_once=False)
     assert log == ["a starts", "a ends", "b starts", "b ends"]
     assert not stopped
-    assert tally.rows["read"] == 3, "of the first one only"
+    assert counts.rows["read"] == 3, "of the first one only"
 
 
 def test_a_run_that_is_stopped_begins_nothing_more() -> None:
@@ -112,15 +112,15 @@ def test_one_that_was_slow_to_start_is_started_again_beside_the_others() -> None
     assert log == ["b starts", "a starts", "b starts", "a ends", "b ends"]
 
 
-def test_a_tally_takes_each_batch_once() -> None:
-    tally = RowCounts()
-    tally.take([report(0, 5, late=1), report(1, 7, repeated=2)])
-    tally.take([report(1, 7, repeated=2), report(2, 1)])
-    assert (tally.rows["read"], tally.rows[LATE], tally.rows[REPEATED]) == (13, 1, 2)
+def test_counts_take_each_batch_once() -> None:
+    counts = RowCounts()
+    counts.take([report(0, 5, late=1), report(1, 7, repeated=2)])
+    counts.take([report(1, 7, repeated=2), report(2, 1)])
+    assert (counts.rows["read"], counts.rows[LATE], counts.rows[REPEATED]) == (13, 1, 2)
 
 
-def test_a_tally_reads_figures_as_they_come_over_connect() -> None:
-    tally = RowCounts()
+def test_counts_are_read_as_they_come_over_connect() -> None:
+    counts = RowCounts()
     schema = {"type": "struct", "fields": [{"name": "read"}, {"name": "no order_id"}]}
-    tally.take([report(0, 5) | {"observedMetrics": {"checked": Row(values=[5, 2], schema=schema)}}])
-    assert (tally.rows["read"], tally.rows["no order_id"]) == (5, 2)
+    counts.take([report(0, 5) | {"observedMetrics": {"checked": Row(values=[5, 2], schema=schema)}}])
+    assert (counts.rows["read"], counts.rows["no order_id"]) == (5, 2)

@@ -1,9 +1,9 @@
-"""Copies of messages in other topics, each made once: a run that is repeated sends only what is missing.
+"""Copies messages into other topics, each once: a repeated run sends only what is missing.
 
-Every copy carries the property PYROMQ_COPY, `job:topic/broker/queue/offset` of its original. Before a job sends its
-first message, and then batch by batch, it leaves a fence: the ends of the topics that it writes to, as the offsets of a
-consumer group of its own. After a crash, what the job has stored lies behind the fence and says what it is a copy of.
-A fence that is older than it could be, because a broker forgot the latest, only makes for more to read.
+Every copy carries the property PYROMQ_COPY: `job:topic/broker/queue/offset` of its original. Before a job sends its
+first message, and before each batch, it commits the ends of its target topics as offsets of its own consumer group: the
+start of its copies. After a crash, everything that the job has stored since lies behind this start and names its
+original. If a broker has forgotten the latest start and still has an older one, there is only more to read.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ logger = logging.getLogger(__name__)
 
 MARK = "PYROMQ_COPY"
 COPY_OF = "copy_of"
-"""The column with a copy's mark, while it is on its way."""
+"""The column with the value of PYROMQ_COPY until a copy is sent."""
 
 _STILL = 3.0
-"""Seconds without news after which a killed task is taken to be silent: Spark gives its worker 2 s."""
+"""Seconds without new messages after which a killed task counts as gone; Spark gives its worker 2 s."""
 _LONGEST_WAIT = 15.0
 _GLANCE = 0.25
 _ATTEMPTS = 4
 _FINAL = ("pyromq.errors.", "SPARK_JOB_CANCELLED")
-"""Signs of what the sink itself has given up, and of a stop that was wanted; anything else is the death of a worker."""
+"""Signs that the sink itself gave up, or of a requested stop; any other error means that a worker died."""
 _REPEATED = f"pyromq.errors.{TaskRepeated.__name__}"
-"""The sign of a death after which Spark ran the task again, which `ONCE` has let fail."""
+"""The sign that a worker died and Spark ran its task again, which `ONCE` makes fail."""
 ONCE = {"sendAgain": "false"}
-"""How a sink is told that the job looks itself what is stored: some deaths Spark does not count as failures of a task,
-and a Connect server allows more of them than one."""
+"""Tells a sink that the job itself checks what is stored. Needed because Spark does not count some deaths as failures
+of a task, and a Connect server allows more than one failure."""
 
 
 def marked(messages: DataFrame, job: str) -> DataFrame:
-    """Return messages with the column `copy_of`, and in their properties the mark of a job's copies."""
+    """Return messages with the column `copy_of`, and with the same value in their property PYROMQ_COPY."""
     from pyspark.sql.functions import col, concat_ws, create_map, lit, map_concat, map_filter
 
     place = concat_ws("/", "topic", "broker_name", "queue_id", "queue_offset")
@@ -57,7 +57,7 @@ def marked(messages: DataFrame, job: str) -> DataFrame:
 
 
 def order_key() -> Column:
-    """Return what decides on a message's queue and keeps its order: the sharding key, else the first of its keys."""
+    """Return the key that chooses a message's queue and keeps its order: the sharding key, else the first key."""
     from pyspark.sql.functions import coalesce, col, expr, trim, when
 
     key = coalesce(col("properties")[SHARDING_KEY], expr("keys[0]"))
@@ -65,10 +65,10 @@ def order_key() -> Column:
 
 
 class CopyTracker:
-    """Remembers where a job's copies begin in the topics that it writes to."""
+    """Tracks which copies of a job are stored, by remembering where they start in the target topics."""
 
     def __init__(self, namesrv: str, topics: Sequence[str], job: str, *, few: bool = False) -> None:
-        """`few`: so few copies lie behind the fence that every task can know them; then tasks and their order stay."""
+        """`few`: so few copies lie after the start that every task can hold them all, which keeps the order of rows."""
         self._few = few
         self._cluster = cluster(namesrv)
         self._topics = list(topics)
@@ -77,36 +77,36 @@ class CopyTracker:
         check_group(self.group)
 
     def queues(self) -> list[MessageQueue]:
-        """Return the queues that are written to."""
+        """Return the queues of the target topics."""
         return brokers_of(self._cluster).queues(self._topics)
 
-    def position(self) -> Offsets:
-        """Return where the fence is; nothing before the job has begun, though brokers say 0 for a young queue."""
+    def start(self) -> Offsets:
+        """Return where the job's copies start; empty before the job has begun, or 0 for young queues."""
         return brokers_of(self._cluster).committed_offsets(self.queues(), self.group)
 
-    def put(self, offsets: Offsets) -> None:
-        """Put the fence somewhere; raises ClientError if a broker does not take it."""
+    def set_start(self, offsets: Offsets) -> None:
+        """Set where the job's copies start; raises ClientError if a broker does not accept it."""
         if brokers_of(self._cluster).commit(offsets, self.group) != offsets:
             raise ClientError(f"the offsets of the group {self.group} could not be stored: is a broker down?")
 
-    def move(self) -> None:
-        """Put the fence at the ends of the queues: all that the job was to store so far is stored."""
-        brokers_of(self._cluster).commit(self.ends(), self.group)  # where a broker does not take it, the old one does
+    def advance_start(self) -> None:
+        """Move the start to the ends of the queues, because all copies so far are stored."""
+        brokers_of(self._cluster).commit(self.ends(), self.group)  # if a broker refuses, the old start will do
 
     def ends(self) -> Offsets:
-        """Return where the queues end now."""
+        """Return the current ends of the queues."""
         return brokers_of(self._cluster).max_offsets(self.queues())
 
     def missing(self, copies: DataFrame) -> DataFrame:
-        """Return those of the job's copies that are not stored yet.
+        """Return the copies that are not stored yet.
 
-        Asked when the last messages of a task that was killed have arrived.
+        Waits first until the last messages of a killed task have arrived.
         """
         self._settle()
         return copies.join(self.stored(copies.sparkSession), COPY_OF, "left_anti")
 
     def stored(self, spark: SparkSession) -> DataFrame:
-        """Return the marks of the job's copies behind the fence."""
+        """Return PYROMQ_COPY of all copies stored by the job since the start."""
         from pyspark.sql.functions import broadcast, col
 
         behind = (
@@ -123,7 +123,7 @@ class CopyTracker:
         return broadcast(own) if self._few else own
 
     def _settle(self) -> None:
-        """Wait until nothing arrives any more, but not for ever: others may be writing too."""
+        """Wait until no messages arrive any more, but not for ever: others may be writing too."""
         ends, since = self.ends(), time.monotonic()
         deadline = since + _LONGEST_WAIT
         while time.monotonic() < min(since + _STILL, deadline):
@@ -133,14 +133,14 @@ class CopyTracker:
                 ends, since = now, time.monotonic()
 
 
-def send_missing(copies: DataFrame, fence: CopyTracker, send: Callable[[DataFrame], None], *, begun: bool) -> None:
-    """Send copies; when a worker dies on the way, those that are not stored yet.
+def send_missing(copies: DataFrame, tracker: CopyTracker, send: Callable[[DataFrame], None], *, begun: bool) -> None:
+    """Send copies; if a worker dies, send those that are not stored yet.
 
-    `begun` says that an earlier run may have sent some of them. `send` sorts, if it has to: what was sorted before it
-    was joined Spark does not keep so.
+    `begun` means that an earlier run may have sent some of them. If order matters, `send` must sort, because Spark does
+    not keep an order through a join.
     """
     for attempt in range(_ATTEMPTS):
-        missing = fence.missing(copies) if begun or attempt else copies
+        missing = tracker.missing(copies) if begun or attempt else copies
         try:
             send(missing)
         except Stopped:
@@ -148,7 +148,7 @@ def send_missing(copies: DataFrame, fence: CopyTracker, send: Callable[[DataFram
         except Exception as error:  # Spark's and Py4J's have no root in common
             if attempt == _ATTEMPTS - 1 or _is_final(str(error)):
                 raise
-            logger.warning("sending again what is missing: %s", one_line(error))
+            logger.warning("sending what is missing again: %s", one_line(error))
         else:
             return
 

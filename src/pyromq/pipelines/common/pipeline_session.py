@@ -1,4 +1,4 @@
-"""Start pipelines: a session that has found its Java, and errors that are one line."""
+"""Sessions for pipelines: Java found, output quiet, errors in one line."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     "spark.driver.memory": "2g",
-    "spark.log.level": "FATAL",  # else an error is a page of Java before it is our line
+    "spark.log.level": "FATAL",  # else Java prints a page before each error
 }
-_GO_ON = ("set failOnDataLoss=false to go on", "--no-fail-on-data-loss goes on")
-_GONE = "Spark's Java has ended, stopped from outside or out of memory: the same command goes on from here"
+_GO_ON = ("set failOnDataLoss=false to continue", "--no-fail-on-data-loss continues")
+_GONE = "Spark's Java has ended, killed or out of memory: run the same command again to continue"
 _SPECULATION = "spark.speculation"
 
 
@@ -33,7 +33,7 @@ def opened(
     ship: bool = False,
     conf: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """Give a session for a pipeline; what Spark raises comes out as a PyroMQError of one line."""
+    """Open a session for a pipeline; Spark's exceptions become a PyroMQError with one line."""
     conf = dict(conf or {})
     check_settings(conf)
     with one_line_errors():
@@ -54,10 +54,10 @@ def check_settings(conf: Mapping[str, str]) -> None:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn whatever Spark raises into a PyroMQError with one line."""
+    """Turn Spark's exceptions into a PyroMQError with one line."""
     try:
         yield
-    except ConnectionError as error:  # Py4J's, plain as it is
+    except ConnectionError as error:  # raised by Py4J
         raise PyroMQError(_GONE) from error
     except (PyroMQError, Stopped, OSError):
         raise

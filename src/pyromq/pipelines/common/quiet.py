@@ -1,4 +1,4 @@
-"""Keep off the terminal what Spark says by itself: an error is to be the only line there."""
+"""Keeps Spark's own output off the terminal, so that an error is the only line there."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CHATTER = (
 )
 _TRACEBACK = b"Traceback (most recent call last):"
 _TOO_LATE = b"[CANNOT_OPEN_SOCKET]"
-"""How a Python process ends that took longer to start than Spark waits; the query says so too, and is started again."""
+"""The error of a Python process that started too slowly. The query reports it too and is started again."""
 _LAST_WORDS = 2.0
 
 
 @contextmanager
 def quiet_jvm() -> Iterator[None]:
-    """Start a JVM in here: its usual first lines are dropped, all else that it ever says goes to stderr."""
+    """Start a JVM within this context: its usual first lines are dropped, everything else goes to stderr."""
     sys.stderr.flush()
     stderr = os.dup(2)
     source, sink = os.pipe()
@@ -35,14 +35,14 @@ def quiet_jvm() -> Iterator[None]:
         yield
     except BaseException:
         os.dup2(stderr, 2)
-        listener.join(_LAST_WORDS)  # what it said before it failed comes before what we say
+        listener.join(_LAST_WORDS)  # print its last output before our own error
         raise
     os.dup2(stderr, 2)
     _silence_python()
 
 
 def _silence_python() -> None:
-    """Keep PySpark from printing an exception as a page of JSON before it raises it, and Py4J from printing Ctrl-C."""
+    """Stop PySpark from printing exceptions as JSON before it raises them, and Py4J from printing Ctrl-C."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

@@ -1,4 +1,4 @@
-"""Send a frame while somebody watches: how far it is, told by the ends of the topics, and an end when one is wanted."""
+"""Sends a frame, reports progress by watching the ends of the topics, and stops on request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TASKS_OVER_CONNECT = 8
 
 
 def tasks_for(spark: SparkSession, rate: int) -> int:
-    """Return how many tasks send side by side: each has its share of the rate, so all must run at once."""
+    """Return how many tasks send concurrently: they share the rate, so all must run at once."""
     from pyspark.errors import PySparkException
 
     try:
         cores = spark.sparkContext.defaultParallelism
-    except PySparkException:  # over Connect nobody knows
+    except PySparkException:  # not available over Connect
         cores = _TASKS_OVER_CONNECT
     return max(1, min(cores, rate) if rate else cores)
 
@@ -40,7 +40,7 @@ def _interrupt(spark: SparkSession) -> None:
 
 
 class Sending:
-    """Writes to topics, and counts what has arrived; what others write there meanwhile counts too, up to `total`."""
+    """Writes to topics and counts what arrives; messages of other writers count too, up to `total`."""
 
     def __init__(self, namesrv: str, topics: Sequence[str], rate: int, progress: Progress, total: int) -> None:
         self._cluster = cluster(namesrv)
@@ -54,11 +54,11 @@ class Sending:
 
     @property
     def sent(self) -> int:
-        """How many were sent: exactly when all are, else as far as can be told."""
+        """How many messages were sent: exact once all are, else an estimate."""
         return self._total if self._is_done else min(self._total, self._ends() - self._first)
 
     def send(self, copies: DataFrame) -> None:
-        """Return when all rows are acknowledged; raises what ended the write, or Stopped."""
+        """Send all rows; return when they are acknowledged. Raises what ended the write, or Stopped."""
         writer = copies.write.format("pyromq").mode("append").options(**self._cluster)
         writer = writer.option("idColumn", COPY_OF).options(**ONCE)
         if self._rate:
@@ -69,7 +69,7 @@ class Sending:
 
     @contextmanager
     def _watched(self, spark: SparkSession) -> Iterator[None]:
-        """Tell how far it is from another thread: this one waits for Spark, which knows its session by the thread."""
+        """Report progress from another thread; this one waits for Spark, which binds a session to its thread."""
         ended, stopped = Event(), Event()
 
         def watch() -> None:
@@ -93,7 +93,7 @@ class Sending:
             watcher.join()
 
     def _look(self) -> int:
-        with suppress(PyroMQError):  # a broker that is away comes back, or ends the write
+        with suppress(PyroMQError):  # a broker that is down comes back, or the write fails
             self._seen = self.sent
         return self._seen
 

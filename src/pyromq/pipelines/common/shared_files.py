@@ -1,7 +1,7 @@
-"""Directories that a cluster's executors must see as the driver does.
+"""Checks that a cluster's executors see the driver's directory.
 
-A path of one machine's disk means another directory on every machine. Executors would write there, each to its own
-disk, and nothing would say so before somebody reads what the run has written.
+A path on a local disk means a different directory on every machine. Executors would each write to their own disk, and
+nobody would notice before the results are read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def check_shared(spark: SparkSession, directory: str) -> None:
-    """Raise ConfigError if the executors of a cluster do not see a directory of the driver; it is made if need be.
+    """Raise ConfigError if executors do not see a directory of the driver; the directory is created if needed.
 
-    Over Connect the driver is elsewhere, and nothing is checked.
+    Over Connect the driver is elsewhere, so nothing is checked.
     """
     from pyspark.errors import PySparkException
 
@@ -37,13 +37,13 @@ def check_shared(spark: SparkSession, directory: str) -> None:
     blind = _blind_hosts(context, os.path.abspath(path.path))
     if blind:
         raise ConfigError(
-            f"the executors on {', '.join(blind)} do not see {path.path}, which the driver has: give a directory that"
+            f"the executors on {', '.join(blind)} do not see {path.path}, which the driver has: use a directory that"
             " all machines share (NFS, hdfs://, s3a:// …)"
         )
 
 
 def _default_files(context: SparkContext) -> str:
-    """Return what a path without a scheme belongs to."""
+    """Return the file system of paths without a scheme."""
     found: str = context._jsc.hadoopConfiguration().get("fs.defaultFS")
     return found
 
@@ -53,10 +53,10 @@ def _is_one_machine(master: str) -> bool:
 
 
 def _blind_hosts(context: SparkContext, directory: str) -> list[str]:
-    """Return the hosts whose executors do not find a file that the driver has just made."""
+    """Return the hosts whose executors do not see a file that the driver has just created."""
     sign = os.path.join(directory, f"_seen_{uuid4().hex}")
 
-    def look(_: int) -> tuple[str, bool]:  # inside a function, so that it travels where PyroMQ is not installed
+    def look(_: int) -> tuple[str, bool]:  # nested, so that it is pickled by value: PyroMQ may be missing there
         return socket.gethostname(), os.path.exists(sign)
 
     os.makedirs(directory, exist_ok=True)

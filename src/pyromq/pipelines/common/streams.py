@@ -1,4 +1,4 @@
-"""Several streaming queries of one run: started alike, watched together, and what they counted added up."""
+"""Runs several streaming queries together: starts them, watches them, and adds up their row counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATE, REPEATED = "too late", "seen before"
 
 @contextmanager
 def state_in(spark: SparkSession, parts: int) -> Iterator[None]:
-    """Let the queries that are started meanwhile keep their state in so many parts: Spark's 200 are for clusters."""
+    """Make queries started within this context use `parts` state partitions; Spark's default of 200 is for clusters."""
     before = spark.conf.get(_PARTS)
     spark.conf.set(_PARTS, str(parts))
     try:
@@ -35,20 +35,20 @@ def state_in(spark: SparkSession, parts: int) -> Iterator[None]:
 
 
 def writer(frame: DataFrame, checkpoint: str, *, follow: bool) -> DataStreamWriter:
-    """Return what writes a stream, to its end or for ever."""
+    """Return a writer for a stream, either to its current end or for ever."""
     stream = frame.writeStream.option("checkpointLocation", checkpoint)
     return stream if follow else stream.trigger(availableNow=True)
 
 
 class RowCounts:
-    """What a query's reports say about its rows: those that `observe` named, and those that its state dropped."""
+    """Row counts from a query's reports: those named by `observe`, and those dropped by its state."""
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
         self._batch = -1
 
     def take(self, reports: Sequence[Any]) -> None:
-        """Add what is new among a query's latest reports."""
+        """Add the new ones among a query's latest reports."""
         for report in reports:
             if report["batchId"] > self._batch:
                 self._batch = report["batchId"]
@@ -60,7 +60,7 @@ class RowCounts:
 
 
 def _by_name(metrics: Any) -> dict[str, int]:
-    """Return what `observe` has counted; over Connect the names come beside the figures, in a schema."""
+    """Return the counts of `observe` by name; over Connect the names come separately, in a schema."""
     found: dict[str, Any] = metrics.asDict()
     if found.keys() == {"values", "schema"}:
         names = [column["name"] for column in found["schema"]["fields"]]
@@ -69,10 +69,10 @@ def _by_name(metrics: Any) -> dict[str, int]:
 
 
 class _Queries:
-    """Some queries: starts them, passes on how far they are, and ends them all if one has failed."""
+    """The queries of one run: starts them, reports their progress, and ends all if one fails."""
 
     def __init__(self, starts: Mapping[str, Start], progress: Progress) -> None:
-        self.tally = RowCounts()
+        self.counts = RowCounts()
         self.is_stopped = False
         self._starts = starts
         self._progress = progress
@@ -80,7 +80,7 @@ class _Queries:
         self._queries: dict[str, StreamingQuery] = {}
 
     def begin(self, name: str) -> StreamingQuery:
-        """Return a query that runs; it, and whatever has failed beside it, goes on from its checkpoint."""
+        """Return a running query; start it if needed, with all that have failed, from their checkpoints."""
         failed = [other for other, query in self._queries.items() if query.exception() is not None]
         for one in {name, *failed}:
             if one not in self._queries or not self._queries[one].isActive:
@@ -88,7 +88,7 @@ class _Queries:
         return self._queries[name]
 
     def settle(self, name: str) -> None:
-        """Wait for a query's first trigger: Python processes of several at once may take longer than Spark waits."""
+        """Wait for a query's first trigger: several Python processes starting at once can exceed Spark's limit."""
         try:
             for _ in range(STARTS):
                 query = self.begin(name)
@@ -101,17 +101,17 @@ class _Queries:
             self.is_stopped = True
 
     def is_begun(self, name: str) -> bool:
-        """Tell whether a query was started."""
+        """Return True if a query was started."""
         return name in self._queries
 
     def finish(self, name: str) -> None:
-        """Wait for a query."""
+        """Wait until a query has ended."""
         _, stopped = start_and_watch(lambda: self.begin(name), self, name)
         self.is_stopped |= stopped
-        self.tally.take(self._queries[self._first].recentProgress)
+        self.counts.take(self._queries[self._first].recentProgress)
 
     def reached(self, done: int, total: int | None, doing: str = "") -> None:
-        self.tally.take(self._queries[self._first].recentProgress)
+        self.counts.take(self._queries[self._first].recentProgress)
         for query in self._queries.values():
             if error := query.exception():
                 raise error
@@ -120,16 +120,16 @@ class _Queries:
         self._progress.reached(done, total, doing)
 
     def stop(self) -> None:
-        """End whatever still runs."""
+        """Stop all queries that still run."""
         for query in self._queries.values():
             query.stop()
 
 
 def run_all(starts: Mapping[str, Start], progress: Progress, *, at_once: bool) -> tuple[RowCounts, bool]:
-    """Run queries to their end; return what the first one counted, and whether they were stopped.
+    """Run queries to their end; return the counts of the first one, and whether they were stopped.
 
-    Those that end by themselves run one after the other, which is easier on a small machine; `at_once` is for those
-    that do not. Raises what failed.
+    Queries that end by themselves run one after another, which suits a small machine; `at_once` is for endless ones.
+    Raises the error of a failed query.
     """
     run = _Queries(starts, progress)
     try:
@@ -141,4 +141,4 @@ def run_all(starts: Mapping[str, Start], progress: Progress, *, at_once: bool) -
                 run.finish(name)
     finally:
         run.stop()
-    return run.tally, run.is_stopped
+    return run.counts, run.is_stopped

@@ -1,4 +1,4 @@
-"""Watch a streaming query until it ends: how far it is, and an end after the batch in hand when one is wanted."""
+"""Watches a streaming query until it ends: reports progress, and on request stops it after the current batch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PERIOD = 1
-"""Seconds between two looks; Spark takes whole ones."""
+"""Seconds between two checks; Spark takes whole seconds."""
 STARTS = 4
 _SLOW_START = "Python worker failed to connect back"
-"""What a query says whose Python process took more than the 10 s that Spark gives it; nothing was read then."""
+"""The error of a query whose Python process took more than Spark's 10 s to start; nothing was read then."""
 _LONGEST_BATCH = 600.0
-"""Seconds in which a batch must end that is waited for; then it is cut, and comes again with the next run."""
+"""Seconds to wait for the current batch; then it is interrupted and repeated by the next run."""
 
 
 class QueryProgress:
-    """What the reports of a query have told so far."""
+    """The progress of a query, from its reports so far."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -36,11 +36,11 @@ class QueryProgress:
         self._batch = -1
 
     def take(self, reports: list[Any]) -> None:
-        """Add what is new among a query's latest reports."""
+        """Add the new ones among a query's latest reports."""
         for report in reports:
             if report["batchId"] > self._batch:
                 self._batch = report["batchId"]
-                self.rows += sum(source["numInputRows"] for source in report["sources"])  # over Connect there is no sum
+                self.rows += sum(source["numInputRows"] for source in report["sources"])  # Connect gives no total
         if reports:
             self._look_at(reports[-1]["sources"][0])
 
@@ -52,7 +52,7 @@ class QueryProgress:
 
     @property
     def total(self) -> int | None:
-        """Messages of the whole run, as far as known."""
+        """The number of messages of the whole run, if known."""
         return None if self.left is None else self.rows + self.left
 
 
@@ -62,24 +62,24 @@ def _offsets(text: Any) -> Offsets:
 
 
 def was_slow(error: BaseException | None) -> bool:
-    """Tell whether a query has failed only because its Python process took too long to start."""
+    """Return True if a query failed only because its Python process took too long to start."""
     return error is not None and _SLOW_START in str(error)
 
 
 def start_and_watch(start: Callable[[], StreamingQuery], progress: Progress, doing: str) -> tuple[QueryProgress, bool]:
-    """Start a query and return when it has ended, with what it did and whether it was stopped; raises what ended it."""
+    """Start a query and watch it to its end; return its progress and whether it was stopped. Raises its error."""
     for _ in range(STARTS - 1):
         try:
             return watch(start(), progress, doing)
         except Exception as error:  # Spark's have no root in common
             if not was_slow(error):
                 raise
-            logger.warning("this machine is busy, starting again: %s", one_line(error))
+            logger.warning("the machine is busy, starting the query again: %s", one_line(error))
     return watch(start(), progress, doing)
 
 
 def watch(query: StreamingQuery, progress: Progress, doing: str) -> tuple[QueryProgress, bool]:
-    """Return when a query has ended, with what it did and whether it was stopped; raises what ended it."""
+    """Watch a query to its end; return its progress and whether it was stopped. Raises its error."""
     watched = QueryProgress()
     stopped = False
     try:
@@ -96,7 +96,7 @@ def watch(query: StreamingQuery, progress: Progress, doing: str) -> tuple[QueryP
 
 
 def _finish_batch(query: StreamingQuery) -> None:
-    """Wait until the batch in hand is done."""
+    """Wait until the current batch is done."""
     deadline = time.monotonic() + _LONGEST_BATCH
     before = _last_batch(query)
     while query.isActive and _last_batch(query) == before and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The evening in the demo's shop: what Spark has made of the day, beside what went in."""
+"""The books of the demo's shop: what Spark made of the day, compared with what went in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WindowSum(NamedTuple):
-    """What came to one state within one window."""
+    """Messages and cents of one state within one window."""
 
     start: datetime
     state: str
@@ -28,14 +28,14 @@ class WindowSum(NamedTuple):
 
 
 class Books(NamedTuple):
-    """What came out of `orders`."""
+    """The results of the pipeline `orders`."""
 
     kept: Totals
-    """The Parquet files, by state."""
+    """Messages and cents in the Parquet files, by state."""
     sums: list[WindowSum]
-    """The topic with the sums: the last message of each key."""
+    """The last message of each key in the topic of sums."""
     rejected: dict[str, int]
-    """The topic for what is no order, by reason."""
+    """Messages in the topic of rejects, by reason."""
     outcome: Outcome
 
 
@@ -69,21 +69,21 @@ def _sums(messages: DataFrame) -> list[WindowSum]:
     ]
 
 
-def scenes(shop: Shop, books: Books) -> list[Claim]:
-    """Lay what went in beside what came out."""
+def claims(shop: Shop, books: Books) -> list[Claim]:
+    """Compare what went in with what came out."""
     into, summed = shop.totals(), _by_state(books.sums)
     dropped = books.outcome.dropped
     return [
-        *(_scene(f"Parquet: {state}", into[state], books.kept.get(state, (0, 0))) for state in STATES),
-        _scene("Parquet: any other state", (0, 0), _others(books.kept)),
-        *(_scene(f"sums by window: {state}", into[state], summed.get(state, (0, 0))) for state in STATES),
+        *(_claim(f"Parquet: {state}", into[state], books.kept.get(state, (0, 0))) for state in STATES),
+        _claim("Parquet: any other state", (0, 0), _others(books.kept)),
+        *(_claim(f"sums by window: {state}", into[state], summed.get(state, (0, 0))) for state in STATES),
         *(Claim(f"rejected: {reason}", shop.rubbish[reason], books.rejected.get(reason, 0)) for reason in REASONS),
         Claim("second copies, dropped", shop.repeated, dropped.get(REPEATED, 0)),
         Claim("dropped because they came too late", 0, dropped.get(LATE, 0)),
     ]
 
 
-def _scene(name: str, into: tuple[int, int], out: tuple[int, int]) -> Claim:
+def _claim(name: str, into: tuple[int, int], out: tuple[int, int]) -> Claim:
     return Claim(name, into[0], out[0], into[1], out[1])
 
 

@@ -1,4 +1,4 @@
-"""The page that stays of the demo: the books, the money over time, and the profile of all topics."""
+"""The page of the demo: the books, the money over time, and the profile of all topics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pyromq.pipelines.pages.page import (
     Headline,
     Tile,
     card,
+    check_mark,
     document,
     grid,
     headlines,
     section,
     table,
     tiles,
-    verdict,
 )
 from pyromq.pipelines.pages.wording import many, moment, share, whole
 from pyromq.pipelines.profile.headlines import headlines as what_stands_out
@@ -32,17 +32,17 @@ from pyromq.pipelines.profile.report_page import sections
 
 
 def render(
-    into: Totals, scenes: Mapping[str, Sequence[Claim]], books: Books, profile: Profile, window: float, now: datetime
+    into: Totals, claims: Mapping[str, Sequence[Claim]], books: Books, profile: Profile, window: float, now: datetime
 ) -> str:
-    """Return the page; `window` is the length of the windows in seconds."""
-    every = [scene for part in scenes.values() for scene in part]
-    wrong = [scene.name for scene in every if not scene.is_true]
+    """Return the page as HTML; `window` is the length of a window in seconds."""
+    every = [claim for part in claims.values() for claim in part]
+    wrong = [claim.name for claim in every if not claim.is_true]
     subtitle = f"{moment(now)} UTC: one broker, four consumer groups, and Spark, on one machine"
     parts = [
         tiles(_tiles(into, every, books)),
         headlines("The books", [_verdict(wrong, len(every))]),
         section("What became of the orders", [grid([_states(into), _outcome(books), _money(books.sums, window)])]),
-        section("What went in, what came out", [grid([_table(scenes)])]),
+        section("What went in, what came out", [grid([_table(claims)])]),
         headlines("What stands out in the shop's topics", what_stands_out(profile)),
         *sections(profile),
     ]
@@ -55,7 +55,7 @@ def _verdict(wrong: Sequence[str], count: int) -> Headline:
     return Headline("good", f"What came out is what went in: all {count} lines agree.")
 
 
-def _tiles(into: Totals, scenes: Sequence[Claim], books: Books) -> list[Tile]:
+def _tiles(into: Totals, claims: Sequence[Claim], books: Books) -> list[Tile]:
     orders, paid = into["created"][0], into["paid"]
     outcome = books.outcome
     return [
@@ -63,7 +63,7 @@ def _tiles(into: Totals, scenes: Sequence[Claim], books: Books) -> list[Tile]:
         Tile("money taken", f"{paid[1] / 100:,.2f}", f"of {many(paid[0], 'order')}"),
         Tile("read by Spark", whole(outcome.read), f"{whole(outcome.written)} kept"),
         Tile("put aside", whole(sum(outcome.dropped.values())), "no orders, or seen before"),
-        Tile("lines that agree", f"{sum(scene.is_true for scene in scenes)} of {len(scenes)}", "in the table below"),
+        Tile("lines that agree", f"{sum(claim.is_true for claim in claims)} of {len(claims)}", "in the table below"),
     ]
 
 
@@ -99,13 +99,13 @@ def _money(sums: Sequence[WindowSum], window: float) -> str:
 
 def _table(parts: Mapping[str, Sequence[Claim]]) -> str:
     rows: list[list[str | Cell]] = []
-    for name, scenes in parts.items():
+    for name, claims in parts.items():
         rows.append([Cell(f"<b>{escape(name)}</b>"), "", "", "", "", ""])
-        rows += [_row(scene) for scene in scenes]
+        rows += [_row(claim) for claim in claims]
     head = ["", "went in", "came out", "cents in", "cents out", ""]
     return card("Line by line", table(head, rows, numbers=range(1, 5)), wide=True)
 
 
-def _row(scene: Claim) -> list[str | Cell]:
-    cents = ["" if amount is None else whole(amount) for amount in (scene.cents_expected, scene.cents_seen)]
-    return [scene.name, whole(scene.expected), whole(scene.seen), *cents, verdict(scene.is_true)]
+def _row(claim: Claim) -> list[str | Cell]:
+    cents = ["" if amount is None else whole(amount) for amount in (claim.cents_expected, claim.cents_seen)]
+    return [claim.name, whole(claim.expected), whole(claim.seen), *cents, check_mark(claim.is_true)]

@@ -1,4 +1,4 @@
-"""The demo's departments: three groups that consume the one topic, each in its own way."""
+"""The demo's departments: three groups that consume the same topic, each in its own way."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EXPENSIVE = 25_000
 _RETRY_AFTER = 1.0
 _IN_ORDER = ("created", "paid", "shipped", "finished")
 Seen = set[tuple[int, str]]
-"""Orders and states: a set, for a message may come more than once."""
+"""Orders and states; a set, because a message may arrive more than once."""
 
 
 def order_and_state(message: MessageExt) -> tuple[int, str] | None:
-    """Return what a message tells, None if it is rubbish: departments pass it over, Spark puts it aside."""
+    """Return order and state of a message, None if it is invalid: departments ignore it, Spark rejects it."""
     try:
         told = json.loads(message.body)
         return (told["order_id"], told["state"]) if told["state"] in STATES and told["cents"] >= 0 else None
@@ -27,7 +27,7 @@ def order_and_state(message: MessageExt) -> tuple[int, str] | None:
 
 
 class Stock:
-    """Wants everything, in order: an orderly group."""
+    """Consumes everything in order: an orderly group."""
 
     def __init__(self) -> None:
         self.seen: Seen = set()
@@ -35,7 +35,7 @@ class Stock:
         self._waiting: dict[tuple[int, str], asyncio.Event] = {}
 
     async def listen(self, message: MessageExt) -> None:
-        """Take note of a state."""
+        """Record a state."""
         told = order_and_state(message)
         if told is not None:
             self._note(told)
@@ -49,36 +49,36 @@ class Stock:
             self._waiting.pop(told).set()
 
     async def saw(self, order: int, state: str) -> None:
-        """Wait until an order has come to a state."""
+        """Wait until an order has reached a state."""
         if (order, state) not in self.seen:
             await self._waiting.setdefault((order, state), asyncio.Event()).wait()
 
 
 class Marketing:
-    """Wants expensive orders: a group with a SQL filter, which the broker applies."""
+    """Consumes expensive orders: a group with a SQL filter, which the broker applies."""
 
     def __init__(self) -> None:
         self.seen: Seen = set()
 
     async def listen(self, message: MessageExt) -> None:
-        """Take note of an order."""
+        """Record an order."""
         told = order_and_state(message)
         if told is not None:
             self.seen.add(told)
 
 
 def fails_once(order: int) -> bool:
-    """Tell whether an order goes only at the second try."""
+    """Return True if an order is shipped only at the second attempt."""
     return order % 10 == 1
 
 
 def has_no_address(order: int) -> bool:
-    """Tell whether an order cannot be shipped until somebody has mended it."""
+    """Return True if an order cannot be shipped until someone repairs it."""
     return order % 20 == 3
 
 
 class Logistics:
-    """Ships, and fails now and then: some orders go at the second try, some have no address until that is mended."""
+    """Ships orders; some succeed only at the second attempt, and some lack an address until they are repaired."""
 
     def __init__(self) -> None:
         self.seen: Seen = set()

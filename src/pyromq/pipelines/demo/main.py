@@ -1,6 +1,6 @@
-"""`make demo`: a day in a shop, whose orders go in through a producer, and come out of consumers and of Spark.
+"""`make demo`: a day in a shop. Orders go in through a producer and come out of consumers and Spark.
 
-What went in and what came out must agree, on all ways; the exit code says whether they do. A page with charts stays.
+What went in and what came out must agree everywhere; if not, the exit code is 1. The demo leaves a page with charts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = ("transactionTimeOut=1000", "transactionCheckInterval=1000", "traceTopicEnable=true")
-"""A broker waits a minute before it asks about a transaction; a demo has less time. The shop's clients write traces."""
+"""By default a broker waits a minute before it checks a transaction, too long for a demo. Tracing is on."""
 _WINDOW = 1
 _PARTS = 1
 _SPARK = {"spark.sql.shuffle.partitions": str(_PARTS), "spark.log.level": "FATAL"}
@@ -67,54 +67,54 @@ def servers(data: Path) -> Iterator[str]:
 
 
 def start_spark() -> SparkSession:
-    """Start Spark for small streams: a demo has few rows and many of them."""
+    """Start Spark with settings for many small streams."""
     with quiet_jvm():
         return local_session("pyromq-demo", fast_checkpoints=True, **_SPARK)
 
 
 def stream(spark: SparkSession, namesrv: str, directory: Path) -> Books:
-    """Stream the topic through `orders`, and read what came out."""
+    """Stream the topic through `orders`, and read the results."""
     options = orders.Options(namesrv=namesrv, out=str(directory), window=f"{_WINDOW} seconds", parts=_PARTS)
     return demo_books.read_books(spark, options, orders.run(spark, options, Silent()))
 
 
 def profile(spark: SparkSession, namesrv: str) -> Profile:
-    """Take the profile of the shop's topics."""
+    """Profile the shop's topics."""
     return report.take_profile(spark, report.Options(namesrv=namesrv, topics=",".join(TOPICS)), Silent())
 
 
-def tell(parts: Mapping[str, Sequence[Claim]]) -> tuple[Table, bool]:
-    """Lay out what went in and what came out, and tell whether they agree."""
+def claims_table(parts: Mapping[str, Sequence[Claim]]) -> tuple[Table, bool]:
+    """Return a table of what went in and what came out, and whether they agree."""
     table = Table("", "went in", "came out", "cents in", "cents out", "")
-    for name, scenes in parts.items():
+    for name, claims in parts.items():
         table.add_section()
         table.add_row(f"[bold]{name}")
-        for scene in scenes:
-            cents = ("" if amount is None else f"{amount:,}" for amount in (scene.cents_expected, scene.cents_seen))
-            sign = "[green]✓" if scene.is_true else "[red]✗"
-            table.add_row(scene.name, f"{scene.expected:,}", f"{scene.seen:,}", *cents, sign)
+        for claim in claims:
+            cents = ("" if amount is None else f"{amount:,}" for amount in (claim.cents_expected, claim.cents_seen))
+            sign = "[green]✓" if claim.is_true else "[red]✗"
+            table.add_row(claim.name, f"{claim.expected:,}", f"{claim.seen:,}", *cents, sign)
     for column in table.columns[1:5]:
         column.justify = "right"
-    return table, all(scene.is_true for scenes in parts.values() for scene in scenes)
+    return table, all(claim.is_true for claims in parts.values() for claim in claims)
 
 
 class Demo(Struct, frozen=True, kw_only=True):
-    """How large the demo is, and where its page goes."""
+    """The size of the demo, and the directory of its page."""
 
     orders: int = 2000
     seed: int = 20
     patience: timedelta = timedelta(seconds=5)
-    """How long the shop waits for the money."""
+    """How long the shop waits for a payment."""
     out: Path = Path("pyromq-demo")
 
     @property
     def page(self) -> Path:
-        """The page that stays."""
+        """The path of the page."""
         return self.out / "report.html"
 
 
 def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> dict[str, list[Claim]]:
-    """Run the day and Spark, write the page; return what went in and what came out."""
+    """Run the day and Spark and write the page; return all claims by part."""
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as directory, servers(Path(directory)) as namesrv:
         console.print(f"name server and broker are up ({namesrv}); the shop opens for {demo.orders:,} orders")
         day = ShopDay(fates(demo.orders, demo.seed), demo.patience)
@@ -123,7 +123,7 @@ def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> di
         books = stream(session(), namesrv, Path(directory) / "orders")
         console.print("and takes the profile of the shop's topics")
         seen = profile(session(), namesrv)
-    parts = {"Consumers": day.scenes(), "Spark": demo_books.scenes(day.shop, books)}
+    parts = {"Consumers": day.claims(), "Spark": demo_books.claims(day.shop, books)}
     demo.out.mkdir(parents=True, exist_ok=True)
     page = demo_page.render(day.shop.totals(), parts, books, seen, _WINDOW, datetime.now(UTC))
     demo.page.write_text(page, encoding="utf-8")
@@ -131,23 +131,23 @@ def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> di
 
 
 def main() -> int:
-    """Run the demo; 0 only if what came out is what went in."""
+    """Run the demo; return 0 only if what came out is what went in."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("pyromq-demo"), help="directory for the page")
     demo = Demo(**vars(parser.parse_args()))
     console, began = Console(), time.monotonic()
-    session = cache(start_spark)  # in this thread: one that was started in another does not know our format here
+    session = cache(start_spark)  # in this thread: Spark binds the format to the thread that starts it
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the servers must not outlive us
     try:
         with one_line_errors():
-            table, agree = tell(run(demo, session, console))
+            table, agree = claims_table(run(demo, session, console))
     except (PyroMQError, OSError) as error:
         Console(stderr=True).print(f"[red]{escape(str(error))}[/]")
         return 1
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped, and nothing is left behind")
+        Console(stderr=True).print("stopped; nothing is left behind")
         return 130
     finally:
         if session.cache_info().currsize:

@@ -1,7 +1,7 @@
-"""The demo's shop: orders walk through their states, are paid in transactions, and cancelled if nobody pays in time.
+"""The demo's shop: orders pass through their states, are paid in transactions, and cancelled if not paid in time.
 
 created ──► paid ──► shipped ──► finished          all in topic `orders`, in order for each
-   │          ▲ a transaction: committed, rolled back, or unknown and settled by the broker's question
+   │          ▲ a transaction: committed, rolled back, or unknown and settled by the broker's check
    └─ a delayed message in `order-timeouts` cancels the order; paying cancels that message
 """
 
@@ -29,29 +29,29 @@ RUBBISH = (
     b'{"order_id": 1, "state": "dreamt of", "cents": 100}',
     b'{"order_id": 1, "state": "created", "cents": -5}',
 )
-"""What also arrives in the topic: one body for each reason why a message is no order."""
+"""Invalid messages in the topic: one body for each reason why a message is not an order."""
 Totals = dict[str, tuple[int, int]]
 
 _WALKS_AT_ONCE = 100
 
 
 class Fate(Struct, frozen=True):
-    """What will become of an order; the shop does not know it beforehand."""
+    """What will happen to an order; the shop does not know it in advance."""
 
     order: int
     cents: int
     steps: int
-    """How many of created, paid, shipped and finished it takes, unless its payment is refused."""
+    """How many of created, paid, shipped and finished it reaches, unless its payment is refused."""
     payment: TransactionState
 
     @property
     def is_paid(self) -> bool:
-        """Whether the money comes, sooner or later."""
+        """Whether the payment succeeds, sooner or later."""
         return self.steps > 1 and self.payment is not ROLLBACK
 
 
 def fates(count: int, seed: int) -> list[Fate]:
-    """Draw the fate of each order; every tenth payment is refused, and every fiftieth is first unknown."""
+    """Return the fate of each order; every tenth payment is refused, and every fiftieth is first unknown."""
     chance = random.Random(seed)
 
     def payment(number: int) -> TransactionState:
@@ -83,7 +83,7 @@ class Shop:
         return {state: (len(amounts), sum(amounts)) for state, amounts in cents.items()}
 
     async def open(self, producer: TransactionProducer, orders: list[Fate]) -> None:
-        """Walk all orders, some at a time."""
+        """Process all orders, some at a time."""
         self.orders = {fate.order: fate for fate in orders}
         doors = asyncio.Semaphore(_WALKS_AT_ONCE)
 
@@ -103,7 +103,7 @@ class Shop:
                 await self._tell(producer, fate, state)
 
     async def _disturb(self, producer: TransactionProducer, fate: Fate) -> None:
-        """Send what no shop wants: some orders arrive twice, and some messages are no orders."""
+        """Send some orders twice, and some messages that are not orders."""
         if fate.order % 25 == 2:
             await producer.send(self._message(fate, "created"), order_key=f"o-{fate.order}")
             self.repeated += 1
@@ -121,24 +121,24 @@ class Shop:
         if await producer.cancel(later):
             self.timeouts_cancelled.add(fate.order)
         if fate.payment is TransactionState.UNKNOWN:
-            await self._stock.saw(fate.order, "paid")  # before that, what follows would overtake it
+            await self._stock.saw(fate.order, "paid")  # else later states would overtake it
         return True
 
     async def pay(self, message: MessageExt) -> TransactionState:
-        """Carry out the local transaction; of some the outcome is written down, but lost on the way to the broker."""
+        """Run the local transaction; some outcomes are recorded but lost on the way to the broker."""
         fate = self._fate(message)
         if fate.is_paid:
             self.paid.add(fate.order)
         return fate.payment
 
     async def was_paid(self, message: MessageExt) -> TransactionState:
-        """Answer the broker, which has heard nothing."""
+        """Answer the broker's check of a transaction."""
         order = self._fate(message).order
         self.asked.add(order)
         return COMMIT if order in self.paid else ROLLBACK
 
     async def time_is_up(self, producer: TransactionProducer, message: MessageExt) -> None:
-        """Cancel an order that is still unpaid; one that was paid in the last moment goes on."""
+        """Cancel an order that is still unpaid; one paid at the last moment continues."""
         fate = self._fate(message)
         self.timeouts_delivered.add(fate.order)
         if fate.order not in self.paid:

@@ -1,4 +1,4 @@
-"""One day in the demo's shop: everything is opened, the orders walk, and in the evening the books are compared."""
+"""One day in the demo's shop: opens everything, processes the orders, and compares what went in and came out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLOSING_TIME = 60.0  # seconds in which everything must have come out
 
 
 class Claim(Struct, frozen=True):
-    """One claim about the day: what should have come out, and what did; of money too, where there is some."""
+    """One claim about the day: what should have come out and what did, with amounts of money if there are any."""
 
     name: str
     expected: int
@@ -36,12 +36,12 @@ class Claim(Struct, frozen=True):
 
     @property
     def is_true(self) -> bool:
-        """Whether the two are the same."""
+        """Whether expected and seen agree."""
         return (self.expected, self.cents_expected) == (self.seen, self.cents_seen)
 
 
 class ShopDay:
-    """The shop, its departments, and what is known of them in the evening."""
+    """The shop, its departments, and the claims about them."""
 
     def __init__(self, orders: list[Fate], patience: timedelta) -> None:
         self.stock, self.marketing, self.logistics = Stock(), Marketing(), Logistics()
@@ -50,7 +50,7 @@ class ShopDay:
         self._dead_letters = 0
 
     async def run(self, namesrv: str) -> None:
-        """Open, walk all orders, send the dead letters again, and wait until everything has come out."""
+        """Process all orders, resend the dead letters, and wait until everything has come out."""
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(AdminClient(namesrv))
             await _create_topics(admin)
@@ -63,7 +63,7 @@ class ShopDay:
             if self.logistics.given_up:
                 resent = admin.dead_letters.resend_all(LOGISTICS_GROUP, to=REPAIRED)
                 self._dead_letters = len([letter async for letter, _ in resent])
-            await _until(lambda: all(scene.is_true for scene in self.scenes()))
+            await _until(lambda: all(claim.is_true for claim in self.claims()))
 
     def _consumers(self, namesrv: str, producer: TransactionProducer) -> list[PushConsumer]:
         async def time_is_up(message: MessageExt) -> None:
@@ -79,15 +79,15 @@ class ShopDay:
         ]
 
     def _is_over(self) -> bool:
-        """Tell whether every order has come to its end: nobody will send anything more."""
+        """Return True if every order has reached its end, so that nothing more will be sent."""
         unpaid = sum(not fate.is_paid for fate in self._orders)
         return sum(state == "cancelled" for _, state in self.shop.told) == unpaid
 
     def _shipped_if(self, condition: Callable[[int], bool]) -> set[int]:
         return {order for order, state in self.shop.told if state == "shipped" and condition(order)}
 
-    def scenes(self) -> list[Claim]:
-        """Return what can be said about the day so far."""
+    def claims(self) -> list[Claim]:
+        """Return the claims about the day so far."""
         return [*self._delays(), *self._payments(), *self._departments(), *self._failures()]
 
     def _delays(self) -> list[Claim]:
@@ -106,7 +106,7 @@ class ShopDay:
         rolled_back = {fate.order for fate in tried if fate.payment is ROLLBACK}
         return [
             Claim("payments committed", len(tried) - len(rolled_back), len(paid)),
-            Claim("payments unknown, settled by the broker's question", len(unknown), len(unknown & self.shop.asked)),
+            Claim("payments unknown, settled by the broker's check", len(unknown), len(unknown & self.shop.asked)),
             Claim(f"payments seen of {len(rolled_back)} that were rolled back", 0, len(rolled_back & paid)),
         ]
 
@@ -131,14 +131,14 @@ class ShopDay:
 
 
 async def _create_topics(admin: AdminClient) -> None:
-    """Make the topics beforehand: consumers then need not wait until the first message has made them."""
+    """Create the topics in advance, so that consumers need not wait for the first message."""
     for address in (await admin.masters()).values():
         for topic, queues in TOPICS.items():
             await admin.api.create_topic(address, topic, queues)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, but not for ever: what did not come is shown as missing."""
+    """Wait for a condition, but not for ever; what is missing then shows in the claims."""
     for _ in range(int(_CLOSING_TIME / 0.05)):
         if condition():
             return

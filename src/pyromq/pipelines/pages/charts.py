@@ -1,7 +1,7 @@
-"""Small charts as SVG: bars, rows, lines over time and heat maps. Colours come from the page, details from hovering.
+"""Small charts as SVG: bars, rows, lines over time and heat maps. The page sets the colours; hovering shows details.
 
-Every text is escaped here, for tags, keys and topics are whatever somebody has sent. Values that are no numbers count
-as missing, and what has nothing to show says so.
+Every text is escaped here, because tags, keys and topics are user input. Values that are not numbers count as missing,
+and a chart without data says so.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _TOP, _BOTTOM, _LEFT, _RIGHT = 12, 24, 52, 12
 _ROW, _LABEL, _NUMBER = 24, 160, 112
 _MOST_LABEL = 21
 COLOURS = 6
-"""Series that have a colour of their own."""
+"""The number of series with distinct colours."""
 
 
 Wording = Callable[[float], str]
-"""Puts a value into words."""
+"""Formats a value as text."""
 
 
 class Bar(NamedTuple):
-    """One value with its name, which may be empty; `title` is shown on hovering, `note` beside a row."""
+    """One value with a label, which may be empty; `title` is shown on hovering, `note` beside a row."""
 
     label: str
     value: float
     title: str = ""
     note: str = ""
     tone: str = ""
-    """A class of the page's style: `warn` for what stands out."""
+    """A CSS class of the page: `warn` highlights the bar."""
 
 
 class Series(NamedTuple):
-    """A line: one value for each step of time, None where there is none."""
+    """A line: one value per time step, None where it is missing."""
 
     name: str
     values: Sequence[float | None]
 
 
 def bars(data: Sequence[Bar], *, width: int = 460, height: int = 200, most_labels: int = 8) -> str:
-    """Draw upright bars, of a histogram for example, in the order given."""
+    """Draw vertical bars, for example a histogram, in the given order."""
     if not any(_number(bar.value) for bar in data):
         return NOTHING
     axis = scale((_number(bar.value) for bar in data), height - _TOP - _BOTTOM)
@@ -65,7 +65,7 @@ def bars(data: Sequence[Bar], *, width: int = 460, height: int = 200, most_label
 
 
 def rows(data: Sequence[Bar], *, width: int = 460) -> str:
-    """Draw lying bars with their names on the left and their figures on the right."""
+    """Draw horizontal bars with labels on the left and figures on the right."""
     if not data:
         return NOTHING
     axis = Scale(max(_number(bar.value) for bar in data) or 1.0, 1.0, width - _LABEL - _NUMBER)
@@ -83,7 +83,7 @@ def rows(data: Sequence[Bar], *, width: int = 460) -> str:
 def timeline(
     start: datetime, step: float, series: Sequence[Series], *, width: int = 960, height: int = 220, unit: str = ""
 ) -> str:
-    """Draw lines over time, the first one filled; each step, `step` seconds long, tells its values on hovering."""
+    """Draw lines over time, the first one filled; hovering shows the values of each step of `step` seconds."""
     steps = max((len(line.values) for line in series), default=0)
     values = [[_number(value) if value is not None else None for value in line.values] for line in series]
     if not any(value for line in values for value in line):
@@ -105,7 +105,7 @@ def timeline(
 def heat(
     start: datetime, step: float, series: Sequence[Series], *, width: int = 960, row: int = 18, unit: str = ""
 ) -> str:
-    """Draw each line as a row of cells: the warmer, the more."""
+    """Draw each line as a row of cells: the stronger the colour, the larger the value."""
     steps = max((len(line.values) for line in series), default=0)
     most = max((_number(value or 0) for line in series for value in line.values), default=0)
     if not most:
@@ -127,7 +127,7 @@ def heat(
 
 
 def sparkline(values: Sequence[float], *, width: int = 120, height: int = 24) -> str:
-    """Draw a line as small as a word."""
+    """Draw a line the size of a word."""
     numbers = [_number(value) for value in values]
     if not any(numbers):
         return ""
@@ -139,7 +139,7 @@ def sparkline(values: Sequence[float], *, width: int = 120, height: int = 24) ->
 
 
 def legend(names: Sequence[str]) -> str:
-    """Tell which colour is whose; one line alone needs none."""
+    """Return the legend of colours; a single line needs none."""
     if len(names) < 2:
         return ""
     items = [f'<span><i class="c{index % COLOURS}"></i>{escape(name)}</span>' for index, name in enumerate(names)]
@@ -149,16 +149,16 @@ def legend(names: Sequence[str]) -> str:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 Run = list[tuple[float, float]]
-"""Points of a line without a gap."""
+"""The points of a line without gaps."""
 
 
 def _number(value: float) -> float:
-    """Return a value that can be drawn: 0 for what is no number, or below 0."""
+    """Return a value that can be drawn: 0 if it is not a number or negative."""
     return min(value, LARGEST) if math.isfinite(value) and value >= SMALLEST else 0.0
 
 
 def _places(values: Sequence[float | None], axis: Scale, slot: float, floor: float) -> list[Run]:
-    """Return the points of a line, in pieces where values are missing."""
+    """Return the points of a line, split where values are missing."""
     runs: list[Run] = [[]]
     for index, value in enumerate(values):
         if value is None:
@@ -229,7 +229,7 @@ def _svg(width: int, height: int, parts: Sequence[str]) -> str:
 
 
 SMALLEST, LARGEST = 1e-9, 1e18
-"""What can be drawn; beyond, floating-point numbers play tricks."""
+"""The range of values that can be drawn; beyond it, floating-point errors show."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TIME_STEPS = (
     *(1, 2, 5, 10, 15, 30),
@@ -237,28 +237,28 @@ _TIME_STEPS = (
     *(3600, 7200, 10_800, 21_600, 43_200),
     *(86_400, 172_800, 604_800, 2_592_000, 7_776_000, 31_536_000),
 )
-"""Seconds that a clock's or a calendar's marks may be apart."""
+"""Possible distances, in seconds, between the marks of a time axis."""
 
 
 class Scale(NamedTuple):
-    """A straight axis from 0: values up to `limit` become lengths up to `length`."""
+    """A linear axis from 0: maps values up to `limit` to lengths up to `length`."""
 
     limit: float
     step: float
     length: float
 
     def place(self, value: float) -> float:
-        """Return where a value lies; what is out of range, at the nearer end."""
+        """Return the position of a value, clamped to the axis."""
         return round(min(max(value / self.limit, 0.0), 1.0) * self.length, 2)
 
     @property
     def marks(self) -> list[float]:
-        """The values that get a line and a number."""
+        """The values marked with a line and a number."""
         return [self.step * index for index in range(1 + round(self.limit / self.step))]
 
 
 def scale(values: Iterable[float], length: float, marks: int = 4) -> Scale:
-    """Return an axis that holds all values and ends at a round number, never at nothing."""
+    """Return an axis that holds all values and ends at a round number above 0."""
     most = min(max((value for value in values if math.isfinite(value)), default=0.0), LARGEST)
     if most < SMALLEST:
         return Scale(1.0, 1.0, length)
@@ -272,7 +272,7 @@ def _round_step(rough: float) -> float:
 
 
 def clock_marks(start: datetime, end: datetime, most: int = 8) -> list[tuple[datetime, str]]:
-    """Return round times between two others, `most` of them or a few less, and what to write beside them."""
+    """Return at most `most` round times between two others, with their labels."""
     seconds = (end - start).total_seconds()
     step = next((step for step in _TIME_STEPS if seconds / step <= most), _TIME_STEPS[-1])
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86_400 else "%d %b"

@@ -1,6 +1,6 @@
-"""One HTML page that needs nothing else: headlines, tiles, tables and charts, light, dark and on paper.
+"""Elements of a self-contained HTML page: headlines, tiles, tables and cards for charts; light, dark and for print.
 
-What is called html is markup that these functions or `charts` have made; every other text is escaped.
+Parameters named html take markup made by these functions or by `charts`; every other text is escaped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Headline(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """One figure that everybody asks for first."""
+    """A key figure at the top of a page."""
 
     label: str
     figure: str
@@ -30,7 +30,7 @@ class Tile(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a table that is not plain text."""
+    """A table cell with markup."""
 
     html: str
 
@@ -57,33 +57,33 @@ def tiles(data: Sequence[Tile]) -> str:
 
 
 def headlines(title: str, data: Sequence[Headline]) -> str:
-    """Return sentences, in the order given."""
+    """Return sentences as a list, in the given order."""
     items = [f'<li class="{tone}">{escape(text)}</li>' for tone, text in data]
     return f'<section class="headlines"><h2>{escape(title)}</h2><ul>{"".join(items)}</ul></section>'
 
 
 def section(title: str, parts: Iterable[str], note: str = "") -> str:
-    """Return a part of the page with a heading."""
+    """Return a section with a heading."""
     return f"<section><h2>{escape(title)}</h2>{paragraph(note)}{''.join(parts)}</section>"
 
 
 def grid(cards: Iterable[str]) -> str:
-    """Return cards side by side, where there is room."""
+    """Return cards side by side if there is room."""
     return f'<div class="grid">{"".join(cards)}</div>'
 
 
 def card(title: str, html: str, note: str = "", *, wide: bool = False) -> str:
-    """Return a chart or a table with its heading, and a line on how to read it."""
+    """Return a chart or table with a heading and a note on how to read it."""
     return f'<figure class="{"wide" if wide else ""}"><h3>{escape(title)}</h3>{paragraph(note)}{html}</figure>'
 
 
 def paragraph(text: str) -> str:
-    """Return a line of text, or nothing of none."""
+    """Return a paragraph, or nothing if the text is empty."""
     return f"<p>{escape(text)}</p>" if text else ""
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str | Cell]], *, numbers: Sequence[int] = ()) -> str:
-    """Return a table; `numbers` are the columns that are aligned to the right."""
+    """Return a table; the columns in `numbers` are aligned right."""
     rows = [[_cell(cell, index in numbers, "td") for index, cell in enumerate(row)] for row in body]
     top = [_cell(cell, index in numbers, "th") for index, cell in enumerate(head)]
     lines = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
@@ -95,6 +95,6 @@ def _cell(cell: str | Cell, is_number: bool, tag: str) -> str:
     return f"<{tag}{' class=number' if is_number else ''}>{html}</{tag}>"
 
 
-def verdict(is_true: bool) -> Cell:
-    """Return a sign for a claim that holds, or does not."""
+def check_mark(is_true: bool) -> Cell:
+    """Return a table cell with a check mark, or a cross if the claim is false."""
     return Cell('<b class="good">✓</b>' if is_true else '<b class="warn">✗ differs</b>')

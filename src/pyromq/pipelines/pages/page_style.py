@@ -1,4 +1,4 @@
-"""How the pages look: one style for screens, light and dark, and for paper."""
+"""The style sheet of all pages: light, dark and print."""
 
 from __future__ import annotations
 

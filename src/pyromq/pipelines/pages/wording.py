@@ -1,4 +1,4 @@
-"""Figures as people read them: 1.2 million, 3.4 MiB, 41 %, 250 ms."""
+"""Figures as people write them: 1.2 M, 3.4 MiB, 41 %, 250 ms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def whole(number: float) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number in three digits or so: 1.23 M."""
+    """Return a number with about three digits: 1.23 M."""
     for size, name in _NAMES:
         if abs(number) >= size:
             return f"{_three_digits(number / size)} {name}"
@@ -35,7 +35,7 @@ def size(octets: float) -> str:
 
 
 def span(milliseconds: float) -> str:
-    """Return a length of time: 250 ms, 1.5 s, 2.3 d."""
+    """Return a duration: 250 ms, 1.5 s, 2.3 d."""
     for length, name in _TIMES_MS:
         if abs(milliseconds) >= length:
             return f"{_three_digits(milliseconds / length)} {name}"
@@ -43,7 +43,7 @@ def span(milliseconds: float) -> str:
 
 
 def share(part: float, total: float) -> str:
-    """Return a part in per cent: 41 %; never 0 % or 100 % where that is not so."""
+    """Return a share in per cent: 41 %; 0 % and 100 % only if exact."""
     if not total or not part:
         return "0 %"
     percent = 100 * part / total
@@ -60,7 +60,7 @@ def times(number: float) -> str:
 
 
 def many(number: int, noun: str, plural: str = "") -> str:
-    """Return a number and its noun: 1 queue, 3 queues, 2 gone astray."""
+    """Return a number and its noun: 1 queue, 3 queues."""
     return f"{whole(number)} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -79,7 +79,7 @@ def moment(time: datetime) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text that is no longer than so many characters."""
+    """Return a text shortened to at most `length` characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 

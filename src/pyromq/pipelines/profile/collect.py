@@ -1,4 +1,4 @@
-"""Have Spark count, and bring together what it says."""
+"""Runs the frames of a profile and gathers their rows into plain values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FRAMES = 4
 
 
 def collect(frames: Frames, sample: float, progress: Progress) -> Profile:
-    """Have Spark count, and bring together what it says."""
+    """Run all frames and return the profile."""
     counting = _Counting(sum(frames.survey.sizes.values()), progress)
     figures = _by_topic(counting.rows(frames.figures, "messages"))
     topics = {topic: _topic(topic, rows, frames.survey) for topic, rows in figures.items()}
@@ -49,7 +49,7 @@ def collect(frames: Frames, sample: float, progress: Progress) -> Profile:
 
 
 class _Counting:
-    """Runs one frame after the other, and tells how far that has come."""
+    """Runs one frame after another and reports progress."""
 
     def __init__(self, total: int, progress: Progress) -> None:
         self._total = total
@@ -57,13 +57,13 @@ class _Counting:
         self._done = 0
 
     def rows(self, frame: DataFrame | None, doing: str) -> list[Row]:
-        """Return the rows of a frame, none of one that is not there."""
+        """Return the rows of a frame; none if there is no frame."""
         self._progress.reached(self._total * self._done // _FRAMES, self._total, f"counting {doing}")
         self._done += 1
         return [] if frame is None else frame.collect()
 
     def finish(self) -> None:
-        """Tell that Spark has done its part."""
+        """Report that Spark has finished."""
         self._progress.reached(self._total, self._total, "writing the page")
 
 
@@ -104,7 +104,7 @@ def _topic(name: str, figures: list[Row], survey: Survey) -> TopicProfile:
 
 
 def _values(figures: list[Row], column: str) -> dict[int, Weight]:
-    """Return how many messages have which value of a column."""
+    """Return the number and bytes of messages for each value of a column."""
     found: dict[int, Weight] = {}
     for row in figures:
         if (value := row[column]) is not None:
@@ -132,7 +132,7 @@ def _time(milliseconds: int) -> datetime:
 
 
 def _queues(topic: str, survey: Survey) -> list[QueueProfile]:
-    """Return all queues of a topic: Spark sees only those that have messages."""
+    """Return all queues of a topic; Spark sees only those with messages."""
     return [
         QueueProfile(broker_name=queue.broker_name, queue_id=queue.queue_id, held=survey.sizes[queue])
         for queue in sorted(survey.sizes)
@@ -144,12 +144,12 @@ def _queue(topic: TopicProfile, row: Row) -> QueueProfile:
     for queue in topic.queues:
         if (queue.broker_name, queue.queue_id) == (row["broker_name"], row["queue_id"]):
             return queue
-    topic.queues.append(QueueProfile(broker_name=row["broker_name"], queue_id=row["queue_id"]))  # it came meanwhile
+    topic.queues.append(QueueProfile(broker_name=row["broker_name"], queue_id=row["queue_id"]))  # created meanwhile
     return topic.queues[-1]
 
 
 def _put_names(topic: TopicProfile, row: Row) -> None:
-    """Take note of a topic's keys or tags, or of the hottest key of a queue."""
+    """Store a topic's keys or tags, or the hottest key of a queue."""
     match row["kind"], row["most"]:
         case "key", None:
             _queue(topic, row).hottest = NameCount(row["hottest"]["name"], row["hottest"]["messages"])

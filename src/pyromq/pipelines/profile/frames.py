@@ -1,4 +1,4 @@
-"""The parts of a profile that Spark counts, and how."""
+"""What Spark counts for a profile: the frames of figures, names and failures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 MOST_TOPICS = 8
-"""Topics that are shown in detail: those with the most messages."""
+"""The number of topics shown in detail: those with the most messages."""
 MOST_NAMES = 12
-"""Keys and tags that are listed for each topic."""
+"""The number of keys and tags listed for each topic."""
 SIZE_DIGITS = 10
-"""Binary digits of sizes that count: below 1 KiB they are exact, above to 0.2 %."""
+"""Significant binary digits of sizes: exact below 1 KiB, above to 0.2 %."""
 LATENCY_DIGITS = 6
-"""Those of latencies, which are counted for each step of time: below 64 ms they are exact, above to 3 %."""
+"""Significant binary digits of latencies, counted per time step: exact below 64 ms, above to 3 %."""
 
 _WIDTHS_MS = [50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000]
 _WIDTHS_MS += [
@@ -30,38 +30,38 @@ _MOST_STEPS = 120
 
 
 class Frames(NamedTuple):
-    """A profile: small frames of figures, made of one that is kept while they are."""
+    """The frames of a profile: small ones with figures, computed from the persisted `messages`."""
 
     survey: Survey
     messages: DataFrame
     """One row for each message."""
     figures: DataFrame
-    """Of each queue by step of time, of each size, and of each latency: what a row is not about is null."""
+    """Counts by queue and time step, by size, and by latency; columns that a row is not about are null."""
     names: DataFrame
-    """Keys and tags of each topic, and the hottest of each queue."""
+    """Keys and tags of each topic, and the hottest key of each queue."""
     failures: DataFrame | None
     traces: DataFrame | None
 
 
 def order_key() -> Column:
-    """Return what a message is ordered by, else its first key."""
+    """Return a message's sharding key, else its first key."""
     from pyspark.sql import functions as f
 
     sharding_key = f.regexp_extract("properties", "(?:^|\x02)__SHARDINGKEY\x01([^\x02]*)", 1)
-    has_one = f.contains("properties", f.lit("__SHARDINGKEY\x01"))  # regular expressions are slow, and few have one
+    has_one = f.contains("properties", f.lit("__SHARDINGKEY\x01"))  # rare, and regular expressions are slow
     return f.coalesce(f.when(has_one, f.nullif(sharding_key, f.lit(""))), f.try_element_at("keys", f.lit(1)))
 
 
 def body_size() -> Column:
-    """Return the length of a body as it is stored: what the record has besides is known."""
+    """Return the stored length of a body: the record's size without its other parts."""
     from pyspark.sql import functions as f
 
-    addresses = f.expr(f"12 * bit_count(sys_flag & {V6_FLAGS})")  # those of IPv6 are 12 bytes longer
+    addresses = f.expr(f"12 * bit_count(sys_flag & {V6_FLAGS})")  # IPv6 addresses are 12 bytes longer
     return f.col("store_size") - SMALLEST_RECORD - addresses - f.octet_length("topic") - f.octet_length("properties")
 
 
 def figures_of(messages: DataFrame, detailed: Sequence[str]) -> DataFrame:
-    """Count in one pass each queue by step of time, each size, and each latency, of detailed topics by step too."""
+    """Count in one pass by queue and time step, by size, and by latency (for detailed topics by time step too)."""
     from pyspark.sql import functions as f
 
     step = f.expr("at_ms div width_ms")
@@ -89,7 +89,7 @@ def figures_of(messages: DataFrame, detailed: Sequence[str]) -> DataFrame:
 
 
 def step_width(messages: DataFrame) -> DataFrame:
-    """Return, as a frame of one row, how long a step of the charts over time is: a round number of milliseconds."""
+    """Return a frame of one row with the length of a chart's time step: a round number of milliseconds."""
     from pyspark.sql import functions as f
 
     widths = f.array(*[f.lit(width).cast("bigint") for width in _WIDTHS_MS])
@@ -99,17 +99,17 @@ def step_width(messages: DataFrame) -> DataFrame:
 
 
 def rounded(value: str, digits: int) -> Column:
-    """Return a whole number rounded down to so many binary digits: there are few of them, and each is nearly right."""
+    """Return a whole number rounded down to `digits` binary digits, so that there are few distinct values."""
     from pyspark.sql import functions as f
 
-    rest = f"greatest(0, cast(floor(log2(abs({value}))) as int) - {digits - 1})"  # of 0 there is no log2: it is null
+    rest = f"greatest(0, cast(floor(log2(abs({value}))) as int) - {digits - 1})"  # log2 of 0 is null
     return f.expr(f"shiftleft(shiftright({value}, {rest}), {rest})")
 
 
 def names_of(messages: DataFrame) -> DataFrame:
-    """Count keys and tags: how many a topic has, the most frequent ones, and the hottest of each queue.
+    """Count keys and tags: how many a topic has, the most frequent ones, and the hottest key of each queue.
 
-    Both need the counts by queue; as one frame they share the shuffle that makes these.
+    Both results need counts by queue; as one frame they share the shuffle.
     """
     from pyspark.sql import functions as f
 
@@ -131,7 +131,7 @@ def names_of(messages: DataFrame) -> DataFrame:
 
 
 def _names(messages: DataFrame) -> DataFrame:
-    """Return the key of each message that has one, and the tag of each, null where there is none, as rows."""
+    """Return rows with the key of each message that has one, and with the tag of each message, which may be null."""
     from pyspark.sql import functions as f
 
     place = "topic", "broker_name", "queue_id"
@@ -145,7 +145,7 @@ FAILURE_COLUMNS = "topic,properties,reconsume_times"
 def failures_of(messages: DataFrame) -> DataFrame:
     """Count the messages of retry and dead-letter topics by group, topic and cause.
 
-    Causes that differ in numbers only are one: ids of orders are not what failed.
+    Causes that differ only in numbers count as one, since ids do not matter.
     """
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""The part of a report's page that is about those who consume: lag, failures and traces."""
+"""The sections of a report about consumers: lag, failures and traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CAUSES = 12
 
 
 def group_sections(profile: Profile) -> Iterator[str]:
-    """Yield what there is to say about consumers."""
+    """Yield the sections about consumers."""
     cards = [*_lags(profile), *_failures(profile)]
     if cards:
         yield section("Who consumes", [grid(cards)])
@@ -75,7 +75,7 @@ def _failures(profile: Profile) -> Iterator[str]:
 
 
 def _ways(ways: Sequence[Timing]) -> Iterator[str]:
-    """Draw the way from the send to the listener: the promise that users feel."""
+    """Draw the time from the send to the listener, which users notice most."""
     ordered = sorted(ways, key=lambda way: -way.p99)[:_MOST_GROUPS]
     if ordered:
         bars = [

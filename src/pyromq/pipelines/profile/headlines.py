@@ -1,4 +1,4 @@
-"""What stands out in a profile, in sentences: these come first on the page."""
+"""Sentences on what stands out in a profile; they come first on the page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _TOPICS = 8
 _FEW_KEYS = 10
 _LARGE_SHARE = 1 / 3
 _MUCH = 4
-"""How many times the mean is worth a sentence."""
+"""How many times the mean justifies a sentence."""
 _SLOW_MS = 1000
 _FEW_MESSAGES = 20
-"""Of fewer nothing is said about how they are spread."""
+"""With fewer messages, nothing is said about their distribution."""
 _HEAVY = 0.05
 _ORDER = {"warn": 0, "note": 1, "good": 2}
 ALL_IS_WELL = Headline("good", "Nothing to worry about: keys and queues are in balance, and no group is behind.")
 
 
 def headlines(profile: Profile) -> list[Headline]:
-    """Return what is worth saying, the worst first; at least one sentence."""
+    """Return the headlines, the worst first; at least one."""
     found = [*_groups(profile), *_failures(profile), *_traces(profile)]
     for topic in profile.topics[:_TOPICS]:
         if topic.messages >= _FEW_MESSAGES:
@@ -88,7 +88,7 @@ def _times(topic: TopicProfile, profile: Profile) -> Iterator[Headline]:
 
 
 def _sizes(topic: TopicProfile) -> Iterator[Headline]:
-    """Say so if a few large messages are most of the bytes."""
+    """Yield a headline if a few large messages hold most of the bytes."""
     heavy = messages = 0
     for step in sorted(topic.size_steps, reverse=True):
         if messages + topic.size_steps[step].messages > _HEAVY * topic.messages:

@@ -1,4 +1,4 @@
-"""A profile as plain values: all that a page tells, brought together by topic."""
+"""A profile as plain values: everything that a page shows, by topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.pipelines.profile.survey import GroupProgress
 
 
 class Percentiles(NamedTuple):
-    """Half of the values are at most `p50`, and so on."""
+    """Percentiles: half of the values are at most `p50`, and so on."""
 
     p50: float
     p90: float
@@ -21,7 +21,7 @@ class Percentiles(NamedTuple):
 
 
 class NameCount(NamedTuple):
-    """A key or a tag, and how many messages have it."""
+    """A key or tag, and how many messages have it."""
 
     name: str | None
     messages: int
@@ -30,7 +30,7 @@ class NameCount(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """A step of a histogram: how many messages, and their bytes."""
+    """One step of a histogram: the number of messages and their bytes."""
 
     messages: int
     stored: int
@@ -43,10 +43,10 @@ class QueueProfile(Struct, kw_only=True):
     queue_id: int
     messages: int = 0
     held: int = 0
-    """All that it holds, counted or not: what is not in the sample, or of another time, makes no empty queue."""
+    """All messages it holds, counted or not: a queue outside the sample or time range is not empty."""
     hottest: NameCount | None = None
     rates: dict[int, int] = field(default_factory=dict)
-    """Messages by step of time."""
+    """Messages by time step."""
 
 
 class TopicProfile(Struct, kw_only=True):
@@ -61,22 +61,22 @@ class TopicProfile(Struct, kw_only=True):
     sizes: Percentiles
     latencies_ms: Percentiles
     early: int
-    """Messages that were stored before they were made: clocks differ."""
+    """Messages stored before they were created, by clocks that differ."""
     tag_count: int = 0
     queues: list[QueueProfile] = field(default_factory=list)
     size_steps: dict[int, Weight] = field(default_factory=dict)
     latency_steps: dict[int, Weight] = field(default_factory=dict)
     latency_over_time: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Half of the messages, and 99 % of them, were stored within so many milliseconds, by step of time."""
+    """Milliseconds within which half, and 99 %, of the messages were stored, by time step."""
     tags: list[NameCount] = field(default_factory=list)
     keys: list[NameCount] = field(default_factory=list)
     key_count: int = 0
     with_key: int = 0
     scattered_keys: int = 0
-    """Keys that lie in more than one queue."""
+    """The number of keys in more than one queue."""
 
     def name_of(self, queue: QueueProfile) -> str:
-        """Return what tells a queue from the topic's others."""
+        """Return a queue's name within its topic."""
         several = len({queue.broker_name for queue in self.queues}) > 1
         return f"{queue.broker_name}/{queue.queue_id}" if several else str(queue.queue_id)
 
@@ -93,7 +93,7 @@ class Failure(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """How long something took, by traces."""
+    """How long something took, according to traces."""
 
     topic: str
     group: str
@@ -106,12 +106,12 @@ class Timing(NamedTuple):
 
 
 class Profile(Struct, kw_only=True):
-    """All that a page tells."""
+    """Everything that a page shows."""
 
     origin: str
     sample: float
     width: float
-    """Seconds of a step of time; steps are counted from 1970."""
+    """Length of a time step in seconds; steps are counted from 1970."""
     topics: list[TopicProfile]
     progress: list[GroupProgress] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -121,12 +121,12 @@ class Profile(Struct, kw_only=True):
 
     @property
     def messages(self) -> int:
-        """Messages that were counted."""
+        """The number of counted messages."""
         return sum(topic.messages for topic in self.topics)
 
     @property
     def lags(self) -> dict[tuple[str, str], int]:
-        """How many messages each group is behind in each topic."""
+        """The lag of each group in each topic."""
         lags: dict[tuple[str, str], int] = {}
         for step in self.progress:
             name = step.group, step.queue.topic
@@ -135,7 +135,7 @@ class Profile(Struct, kw_only=True):
 
     @property
     def steps(self) -> range:
-        """All steps of time, from the first message to the last."""
+        """All time steps, from the first message to the last."""
         firsts = [self._step(topic.first) for topic in self.topics]
         lasts = [self._step(topic.last) for topic in self.topics]
         return range(min(firsts), max(lasts) + 1) if firsts else range(0)

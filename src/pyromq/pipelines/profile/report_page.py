@@ -1,4 +1,4 @@
-"""A profile as a page: what stands out, the whole, each topic, the groups, and how it was measured."""
+"""A profile as a page: what stands out, all topics, each topic, the groups, and how it was measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyromq.pipelines.profile.topic_section import rates_of, topic_section
 
 
 def check_page(page: Path) -> None:
-    """Raise ConfigError where no page can be written: now, not after minutes of counting."""
+    """Raise ConfigError if the page cannot be written, before minutes of counting."""
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=page.parent):
@@ -32,7 +32,7 @@ def check_page(page: Path) -> None:
 
 
 def render(profile: Profile, title: str, now: datetime) -> str:
-    """Return the page."""
+    """Return the page as HTML."""
     first = min(topic.first for topic in profile.topics)
     last = max(topic.last for topic in profile.topics)
     between = f"{moment(first)} to {moment(last)} UTC"
@@ -49,12 +49,12 @@ def _sampled(profile: Profile) -> str:
 
 
 def overview(profile: Profile) -> list[str]:
-    """Return the figures of the whole, and what stands out."""
+    """Return the tiles with key figures, and the headlines."""
     return [tiles(_tiles(profile)), headlines("What stands out", what_stands_out(profile))]
 
 
 def sections(profile: Profile) -> Iterator[str]:
-    """Yield the parts of the page, from the whole to the parts."""
+    """Yield the sections of the page: all topics, each topic, then the groups."""
     if len(profile.topics) > 1:
         yield section("All topics", [_together(profile), _topics(profile)])
     for topic in profile.topics[:MOST_TOPICS]:
@@ -93,7 +93,7 @@ def _together(profile: Profile) -> str:
 
 
 def start_of(profile: Profile) -> datetime:
-    """Return when the first step of time begins."""
+    """Return the start of the first time step."""
     return datetime.fromtimestamp(profile.steps.start * profile.width, UTC)
 
 

@@ -1,6 +1,6 @@
-"""What a report must know besides the messages: which topics and queues there are, and how far each group is.
+"""What a report needs besides messages: the topics and queues, and how far each group is.
 
-It is asked of the brokers of a cluster, or read from the files of a store; Spark reads the messages themselves.
+It comes from the brokers of a cluster or the files of a store. Spark reads the messages themselves.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ class GroupProgress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Messages that the group has not taken yet."""
+        """Messages that the group has not consumed yet."""
         return max(0, self.max_offset - self.committed_offset)
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What is there to be profiled."""
+    """What there is to profile."""
 
     origin: str
     topics: list[str]
     sizes: dict[MessageQueue, int]
-    """The messages that each queue of these topics holds, empty ones included."""
+    """How many messages each queue of the topics holds, including empty queues."""
     progress: list[GroupProgress]
     failures: list[str]
-    """Retry and dead-letter topics of the groups that consume these topics."""
+    """Retry and dead-letter topics of the groups that consume the topics."""
     has_traces: bool
 
     @property
     def filled(self) -> list[str]:
-        """The topics that have messages, those with the most first."""
+        """The topics with messages, the largest first."""
         totals: Counter[str] = Counter()
         for queue, size in self.sizes.items():
             totals[queue.topic] += size
@@ -73,7 +73,7 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 def survey_cluster(namesrv: str, topics: Sequence[str]) -> Survey:
-    """Ask the brokers; of no topics in particular means of all but RocketMQ's own."""
+    """Survey a cluster; without topics, all except RocketMQ's own."""
     brokers = brokers_of(cluster(namesrv))
     names = brokers.topics(topics, None if topics else _ALL)
     everything, tables = Portal.shared().call(_ask(namesrv))
@@ -106,7 +106,7 @@ def survey_store(directory: str, topics: Sequence[str]) -> Survey:
 
 
 def _configured(root: Path, topics: Sequence[str]) -> Iterator[MessageQueue]:
-    """Yield the queues that the broker reads: one that never had a message has no files."""
+    """Yield the queues in the broker's configuration; a queue that never had a message has no files."""
     known = _table(root, "topics.json", TopicConfigSerializeWrapper).topic_config_table
     for topic in known.keys() & set(topics):
         yield from (MessageQueue(topic, STORE, number) for number in range(known[topic].read_queue_nums))
@@ -138,7 +138,7 @@ def _survey(
 
 
 def _progress(tables: Mapping[str, OffsetTable], ends: Offsets) -> Iterator[GroupProgress]:
-    """Yield how far each group is in each of these queues."""
+    """Yield the progress of each group in each of the queues."""
     for broker_name, table in tables.items():
         for name, offsets in sorted(table.items()):
             topic, _, group = name.partition("@")

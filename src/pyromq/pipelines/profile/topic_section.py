@@ -1,4 +1,4 @@
-"""The part of a report's page that is about one topic."""
+"""The section of a report about one topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyromq.pipelines.profile.profile import NameCount, Percentiles, Profile, Qu
 _FEWEST_BARS, _MOST_BARS = 9, 32
 _MOST_QUEUES = 32
 _SEVERE = 1.5
-"""How many times the mean a queue is marked."""
+"""A queue with more than this many times the mean is highlighted."""
 
 
 def topic_section(topic: TopicProfile, profile: Profile) -> str:
@@ -36,7 +36,7 @@ def topic_section(topic: TopicProfile, profile: Profile) -> str:
 
 
 def rates_of(topic: TopicProfile, profile: Profile) -> list[float]:
-    """Return the messages a second of each step of time."""
+    """Return the messages per second of each time step."""
     totals = dict.fromkeys(profile.steps, 0)
     for queue in topic.queues:
         for step, messages in queue.rates.items():
@@ -93,9 +93,9 @@ def _percentiles(values: Percentiles, wording: charts.Wording) -> str:
 
 
 def merged(steps: Mapping[int, Weight], steps_of_an_octave: int) -> list[tuple[float, float, Weight]]:
-    """Return a histogram's bars without gaps: from, to, weight; neighbours are joined until there are few enough.
+    """Return a histogram's bars without gaps (from, to, weight), merging neighbours until there are few enough.
 
-    Step -1 is what is below 1.
+    Step -1 holds values below 1.
     """
     counted = {step: weight for step, weight in steps.items() if step >= 0} or {0: Weight(0, 0)}
     bars = [(0.0, 1.0, steps[-1])] if -1 in steps else []
@@ -103,7 +103,7 @@ def merged(steps: Mapping[int, Weight], steps_of_an_octave: int) -> list[tuple[f
     while (max(counted) // together) - (min(counted) // together) >= _MOST_BARS:
         together *= 2
     first, last = min(counted) // together, max(counted) // together
-    missing = max(0, _FEWEST_BARS - 1 - (last - first))  # one bar alone is a wall
+    missing = max(0, _FEWEST_BARS - 1 - (last - first))  # a single bar would fill the chart
     first = max(0, first - missing // 2)
     for bar in range(first, max(last, first + _FEWEST_BARS - 1) + 1):
         inside = [counted[step] for step in range(bar * together, (bar + 1) * together) if step in counted]
@@ -113,7 +113,7 @@ def merged(steps: Mapping[int, Weight], steps_of_an_octave: int) -> list[tuple[f
 
 
 def is_power_of_two(value: float) -> bool:
-    """Tell whether a histogram's edge is a round number."""
+    """Return True if a histogram's edge is a power of two."""
     return abs(math.log2(value) % 1) < 1e-9 if value > 0 else True
 
 

@@ -1,6 +1,6 @@
-"""Message traces as frames: how long sends took, listeners took, and the way from one to the other.
+"""Message traces as frames: how long sends and listeners took, and the time between them.
 
-A trace message holds records that end with U+0002; their fields are parted by U+0001, and the first one is the kind:
+A trace message holds records that end with U+0002; their fields are separated by U+0001, and the first is the kind:
 
     Pub        kind, time, region, group, topic, message id, tags, keys, broker, body length, cost ms, …
     SubBefore  kind, time, region, group, request id, message id, retry times, keys
@@ -20,8 +20,8 @@ _PERCENTILES = [0.5, 0.9, 0.99]
 def traces_of(messages: DataFrame) -> DataFrame:
     """Return the figures in the bodies of trace messages, by kind, topic and group.
 
-    Kind `send` is how long sends took, `way` the time from the send to the listener of messages at their first try,
-    `call` how long listeners took, and how many of their calls failed.
+    Kind `send` is how long sends took; `way` the time from the send to the listener at the first attempt; `call` how
+    long listeners took, and how many of their calls failed.
     """
     from pyspark.sql import functions as f
 
@@ -60,7 +60,7 @@ def _times(kind: str, frame: DataFrame, *columns: Column | str) -> DataFrame:
 
 
 def _field(index: int) -> Column:
-    """Return a field, null where a record is too short or says so."""
+    """Return a field, null if the record is too short or the field is "null"."""
     from pyspark.sql import functions as f
 
     return f.nullif(f.get("field", f.lit(index)), f.lit("null"))

@@ -96,7 +96,7 @@ def test_messages_lost_to_retention_are_counted(options: ReadOptions, broker: Fa
         _read(options, 2)
     assert str(caught.value) == (
         "queue orders/fake/0: wanted offset 2, first available 7, 5 messages lost to retention; "
-        "set failOnDataLoss=false to go on"
+        "set failOnDataLoss=false to continue"
     )
 
 

@@ -106,5 +106,5 @@ def report_cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int)
 
 def _report(options: ReadOptions, text: str) -> None:
     if options.fail_on_data_loss:
-        raise OffsetOutOfRange(f"{text}; set failOnDataLoss=false to go on")
+        raise OffsetOutOfRange(f"{text}; set failOnDataLoss=false to continue")
     logger.warning("%s; continuing because failOnDataLoss=false", text)
