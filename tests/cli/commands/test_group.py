@@ -158,7 +158,7 @@ def test_set_makes_and_changes_a_group(cluster: LocalCluster) -> None:
     [
         (("describe", "biling"), "no broker knows the group 'biling'; did you mean billing?"),
         (("describe", "no such name"), "no broker knows the group 'no such name'"),
-        (("reset", "billing", "--to", "7"), "but no offset: stop its members first: "),
+        (("reset", "billing", "--to", "7"), "but not to an offset: stop its members first: "),
         (("clone", "nobody", "copy"), "no broker knows the group 'nobody'"),
         (("set", "billing", "retries=1"), "a group has no setting 'retries'"),
         (("set", "billing", "consume_enable=true", "--broker", "x"), "there is no broker 'x'"),

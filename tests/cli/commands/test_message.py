@@ -41,7 +41,7 @@ def test_a_short_delay_is_over_soon(servers: Servers) -> None:
 
 
 def test_inspect_counts_what_waits_for_a_time(servers: Servers) -> None:
-    assert pyromq_here("send", "later", "body", "-n", servers.namesrv, "--delay", "2h").returncode == 0
+    assert pyromq_here("send", "inspected", "body", "-n", servers.namesrv, "--delay", "2h").returncode == 0
     shown = pyromq_here("store", "inspect", str(servers.data), "--json")
     assert json.loads(shown.stdout.splitlines()[0])["pending_timed"] >= 1
 
