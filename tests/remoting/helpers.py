@@ -35,6 +35,7 @@ class FakeClock:
         self.wall = 1_600_000_000.0
         self._order = itertools.count()
         self._timers: list[tuple[float, int, FakeTimer]] = []
+        self._timer_was_set = asyncio.Event()
 
     def now(self) -> float:
         return self.wall + self.time
@@ -50,7 +51,13 @@ class FakeClock:
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> FakeTimer:
         timer = FakeTimer(lambda: callback(*args))
         heapq.heappush(self._timers, (self.time + seconds, next(self._order), timer))
+        self._timer_was_set.set()
         return timer
+
+    async def next_timer(self) -> None:
+        """Wait until somebody waits for this clock who did not before."""
+        self._timer_was_set.clear()
+        await asyncio.wait_for(self._timer_was_set.wait(), 10)
 
     @property
     def waiting(self) -> int:
@@ -139,6 +146,12 @@ HANDLERS: Mapping[int, Handler] = {ECHO: echo, FAIL: fail, SLOW: echo_slowly, NE
 def serve(clock: FakeClock, handlers: Mapping[int, Handler] = HANDLERS, **options: Any) -> RemotingServer:
     """Return a server on a free port of the loopback address."""
     return RemotingServer(handlers, host="127.0.0.1", port=0, clock=clock, **options)
+
+
+async def let_loop_run() -> None:
+    """Let the event loop come round often enough for whatever is scheduled to happen."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 def shrink_buffers(socket: Any) -> None:

@@ -110,7 +110,7 @@ async def test_a_sender_waits_for_a_peer_that_does_not_read(clock: FakeClock) ->
                 await asyncio.sleep(0)
             draining = asyncio.ensure_future(connection.drain())
             asking = asyncio.ensure_future(connection.request(request(ECHO), 2.0))
-            await asyncio.sleep(0.01)
+            await clock.next_timer()
             assert not draining.done()
             clock.advance(2.1)
             with pytest.raises(RequestTimeout, match=f"{address} took no request"):
@@ -133,7 +133,7 @@ async def test_senders_waiting_for_a_peer_hear_that_it_has_gone(clock: FakeClock
                 connection.oneway(request(ECHO, body=ANSWER))
                 await asyncio.sleep(0)
             waiting = [asyncio.ensure_future(connection.drain()) for _ in range(3)]
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)  # now they wait
             peer.close()
             results = await asyncio.gather(*waiting, return_exceptions=True)
             assert all(isinstance(result, ConnectionLost) for result in results)

@@ -40,7 +40,7 @@ async def test_closing_waits_for_running_handlers_and_sends_their_answers(clock:
     peer.send(numbered(SLOW, 1))
     await eventually(lambda: slow.started == 1)
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
-    await asyncio.sleep(0.01)
+    await clock.next_timer()
     assert not closing.done()
     slow.release.set()
     await closing
@@ -55,7 +55,7 @@ async def test_a_closing_server_refuses_new_requests_and_new_connections(clock: 
     peer.send(numbered(SLOW, 1))
     await eventually(lambda: slow.started == 1)
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
-    await asyncio.sleep(0.01)
+    await clock.next_timer()
     refused = await peer.ask(numbered(ECHO, 2))
     assert (refused.opaque, refused.code) == (2, ResponseCode.SERVICE_NOT_AVAILABLE)
     with pytest.raises(OSError, match=r"."):
@@ -71,7 +71,7 @@ async def test_a_handler_that_does_not_end_is_cancelled(clock: FakeClock, caplog
     peer.send(numbered(SLOW, 1))
     await eventually(lambda: slow.started == 1)
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
-    await asyncio.sleep(0.01)
+    await clock.next_timer()
     clock.advance(5.1)
     await closing
     assert slow.cancelled == 1
@@ -115,7 +115,7 @@ async def test_a_peer_that_does_not_read_cannot_hold_up_closing(clock: FakeClock
     peer.send(numbered(ECHO, 1))
     await eventually(lambda: any(connection._paused for connection in server.connections))
     closing = asyncio.ensure_future(server.__aexit__(None, None, None))
-    await asyncio.sleep(0.01)
+    await clock.next_timer()
     assert not closing.done()
     clock.advance(3.1)
     await closing

@@ -11,7 +11,7 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
 from pyromq.testing import eventually
 
-from .helpers import ECHO, NEVER, FakeClock, RawPeer, numbered, serve
+from .helpers import ECHO, NEVER, FakeClock, RawPeer, let_loop_run, numbered, serve
 
 
 class Member:
@@ -43,11 +43,11 @@ async def test_hooks_run_before_the_members_are_flushed(round: Round) -> None:
 async def test_no_round_ends_that_nobody_asked_for(round: Round) -> None:
     notes: list[str] = []
     round.hooks.append(lambda: notes.append("hook"))
-    await asyncio.sleep(0.01)
+    await let_loop_run()
     assert notes == []
     round.schedule()
     round.schedule()
-    await asyncio.sleep(0.01)
+    await let_loop_run()
     assert notes == ["hook"]
 
 
@@ -57,7 +57,7 @@ async def test_what_a_hook_adds_leaves_in_the_same_round(round: Round) -> None:
     round.schedule()
     await asyncio.sleep(0)
     assert notes == ["woken"]
-    await asyncio.sleep(0.01)
+    await let_loop_run()
     assert notes == ["woken"]  # and asks for no further round
 
 

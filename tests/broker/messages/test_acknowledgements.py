@@ -59,18 +59,18 @@ async def slow(disk: SlowDisk, start_broker: StartBroker, connect: Connect) -> P
     return peer
 
 
-async def stuck(disk: SlowDisk, *senders: Sending) -> None:
-    """Wait until the flush of what was sent hangs, and nothing else happens."""
+async def stuck(disk: SlowDisk, clock: TestClock, *senders: Sending) -> None:
+    """Wait until the flush of what was sent hangs, and nothing else happens while time passes."""
     await eventually(lambda: disk.entered > 0)
-    await asyncio.sleep(0.05)
+    await clock.advance_async(seconds=0.5)
     assert not any(sender.done() for sender in senders)
 
 
-async def test_a_send_waits_for_the_flush(slow: Peer, disk: SlowDisk) -> None:
+async def test_a_send_waits_for_the_flush(slow: Peer, disk: SlowDisk, clock: TestClock) -> None:
     disk.passes.clear()
     disk.entered = 0
     sending = asyncio.create_task(slow.send(body=b"second"))
-    await stuck(disk, sending)
+    await stuck(disk, clock, sending)
     assert [message.body for message in await slow.read()] == [b"first"]  # nor is it seen before
     disk.passes.set()
     await sending
@@ -83,7 +83,7 @@ async def test_a_flush_that_takes_too_long_is_a_status_and_the_message_may_becom
     disk.passes.clear()
     disk.entered = 0
     sending = asyncio.create_task(slow.send(body=b"late", expect=ResponseCode.FLUSH_DISK_TIMEOUT))
-    await stuck(disk, sending)
+    await stuck(disk, clock, sending)
     await clock.advance_async(seconds=4)
     assert not sending.done()
     await clock.advance_async(seconds=2)
@@ -97,12 +97,12 @@ async def test_a_flush_that_takes_too_long_is_a_status_and_the_message_may_becom
     assert [message.body for message in await slow.read()] == [b"first", b"late", b"next"]
 
 
-async def test_who_does_not_wait_is_answered_after_the_write(slow: Peer, disk: SlowDisk) -> None:
+async def test_who_does_not_wait_is_answered_after_the_write(slow: Peer, disk: SlowDisk, clock: TestClock) -> None:
     disk.passes.clear()
     for value in ("false", "FALSE", "no"):
         await slow.send(body=b"quick", properties=f"TAGS\x01a\x02WAIT\x01{value}")
     sending = asyncio.create_task(slow.send(body=b"patient", properties="WAIT\x01TRUE"))
-    await stuck(disk, sending)
+    await stuck(disk, clock, sending)
     disk.passes.set()
     await sending
     assert len(await slow.read()) == 5
@@ -116,12 +116,14 @@ async def test_a_batch_may_say_that_it_does_not_wait(slow: Peer, disk: SlowDisk)
     disk.passes.set()
 
 
-async def test_a_flush_that_fails_refuses_all_that_wait_and_reading_goes_on(slow: Peer, disk: SlowDisk) -> None:
+async def test_a_flush_that_fails_refuses_all_that_wait_and_reading_goes_on(
+    slow: Peer, disk: SlowDisk, clock: TestClock
+) -> None:
     disk.passes.clear()
     disk.entered = 0
     sends = [slow.send(body=b"lost", expect=ResponseCode.SERVICE_NOT_AVAILABLE) for _ in range(3)]
     sending = [asyncio.create_task(send) for send in sends]
-    await stuck(disk, *sending)
+    await stuck(disk, clock, *sending)
     disk.broken = True
     disk.passes.set()
     await asyncio.gather(*sending)
