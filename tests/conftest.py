@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.jvms import SHORT_LIVED, short_lived_spark
+from tests.shared_cluster import SharedCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,7 @@ for variable, options in (("SPARK_LAUNCHER_OPTS", SHORT_LIVED), ("SPARK_SUBMIT_O
 
 _HERE = Path(__file__).parent
 _LONG = ("spark", "pipelines", "faults")
+_numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,3 +60,30 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("pyromq tests", "local[2]", fast_checkpoints=True, **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[SharedCluster]:
+    shared = SharedCluster()
+    yield shared
+    shared.close()
+
+
+@pytest.fixture(scope="session")
+def shared_pair() -> Iterator[SharedCluster]:
+    """Two brokers."""
+    shared = SharedCluster(brokers=2)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic that no other test uses."""
+    return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture
+def group() -> str:
+    """A group that no other test uses."""
+    return f"group-{next(_numbers)}"

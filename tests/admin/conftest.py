@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -10,32 +9,20 @@ import pytest
 from pyromq.admin import AdminClient
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.testing import LocalCluster
+from tests.shared_cluster import SharedCluster
 
-_numbers = itertools.count()
 
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster() as running:
+@pytest.fixture
+def cluster(shared_cluster: SharedCluster) -> Iterator[LocalCluster]:
+    """A cluster that no other test has changed."""
+    with shared_cluster.lend() as running:
         yield running
 
 
 @pytest.fixture
-def topic() -> str:
-    """A topic that no other test uses."""
-    return f"topic-{next(_numbers)}"
-
-
-@pytest.fixture
-def group() -> str:
-    """A group that no other test uses."""
-    return f"group-{next(_numbers)}"
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[LocalCluster]:
-    """Two brokers."""
-    with LocalCluster(brokers=2) as running:
+def pair(shared_pair: SharedCluster) -> Iterator[LocalCluster]:
+    """Two brokers that no other test has changed."""
+    with shared_pair.lend() as running:
         yield running
 
 

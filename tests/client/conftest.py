@@ -1,34 +1,21 @@
-"""A real cluster for the client's tests: one for all that leave it as it was."""
+"""A real cluster and a producer for the client's tests."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from pyromq.client.send.producer import Producer
 from pyromq.testing import LocalCluster
+from tests.shared_cluster import SharedCluster
 
-_numbers = itertools.count()
 
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster() as running:
+@pytest.fixture
+def cluster(shared_cluster: SharedCluster) -> Iterator[LocalCluster]:
+    """A cluster that no other test has changed."""
+    with shared_cluster.lend() as running:
         yield running
-
-
-@pytest.fixture
-def topic() -> str:
-    """A topic that no other test uses."""
-    return f"topic-{next(_numbers)}"
-
-
-@pytest.fixture
-def group() -> str:
-    """A group that no other test uses."""
-    return f"group-{next(_numbers)}"
 
 
 @pytest.fixture

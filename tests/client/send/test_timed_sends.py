@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,10 +25,10 @@ from pyromq.testing import LocalCluster, eventually
 from tests.client.helpers import Heard, ScriptedBroker, register_broker
 
 
-@pytest.fixture(scope="module")
-def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A cluster whose clock the tests here move."""
-    with LocalCluster(data=tmp_path_factory.mktemp("timed")) as running:
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """A cluster whose clock the test moves."""
+    with LocalCluster(data=tmp_path) as running:
         yield running
 
 

@@ -27,9 +27,9 @@ from tests.client.helpers import Heard
 SPANS = Trace(messages=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def exporter() -> InMemorySpanExporter:
-    """Where the spans of this process go: it can be told once."""
+    """Where the spans of this process go: a provider can be set only once."""
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))

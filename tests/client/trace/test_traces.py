@@ -186,6 +186,8 @@ async def test_traces_go_to_the_topic_that_was_chosen_and_are_never_traced_thems
 ) -> None:
     trace = Trace(topic=f"{topic}-traces", spans=False)
     heard = Heard()
+    async with Producer("shop", cluster.namesrv, trace=True) as producer:  # its trace creates the default topic
+        await producer.send(Message(topic=topic, body=b"x"))
     async with Producer("shop", cluster.namesrv, trace=trace) as producer:
         result = await producer.send(Message(topic=topic, body=b"x"))
         own = await producer.send(Message(topic=trace.topic, body=b"somebody's own", keys=["k"]))
@@ -212,6 +214,8 @@ async def test_what_failed_or_was_sent_one_way_leaves_no_trace(
         with pytest.raises(PermissionError):
             await producer.send(Message(topic=topic, body=b"x", keys=[topic]))
     assert producer.trace_counts == TraceCounts()
+    async with Producer("shop", cluster.namesrv, trace=True) as producer:  # its trace creates the topic of traces
+        await producer.send(Message(topic=topic, body=b"x", keys=["another"]))
     assert await admin.traces.by_key(topic) == []
 
 
