@@ -239,8 +239,8 @@ class DeadLetters:
         pace = RateLimit(rate, self._clock) if rate else None
         async for letter in self.read(group, wanted):
             if pace is not None:
-                await pace.turn()
-                pace.passed(1)
+                await pace.wait()
+                pace.count(1)
             yield letter, await self.resend(letter, to)
 
 

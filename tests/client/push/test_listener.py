@@ -72,7 +72,7 @@ def test_the_signature_says_what_a_listener_wants(listener: Listener, batches: b
 
 
 def test_a_listener_without_a_parameter_is_refused() -> None:
-    with pytest.raises(ClientError, match="takes the message"):
+    with pytest.raises(ClientError, match="must take the message"):
         takes_batches(lambda: None)  # type: ignore[arg-type]
 
 

@@ -49,7 +49,7 @@ def test_the_other_outcomes_say_what_becomes_of_the_messages() -> None:
     assert judge(1, DeadLetter("no such order")).cause == "DeadLetter: no such order"
     assert judge(2, ROLLBACK).action is Action.ROLL_BACK
     assert judge(1, ZeroDivisionError()).action is Action.RETRY
-    with pytest.raises(ValueError, match="from 0 on"):
+    with pytest.raises(ValueError, match="must not be negative"):
         Ack(first=-1)
 
 

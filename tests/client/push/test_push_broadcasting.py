@@ -90,7 +90,7 @@ async def test_what_fails_is_dropped_with_a_warning(topic: str, group: str, capl
         ):
             await eventually(lambda: len(seen) == 8)
     assert sorted(seen) == sorted(sent)
-    assert caplog.text.count("is broadcasting, where nothing comes again") == 8
+    assert caplog.text.count("is broadcasting, where nothing is redelivered") == 8
     assert not backs.headers
 
 
@@ -163,7 +163,7 @@ async def test_a_damaged_file_falls_back_to_the_one_before(tmp_path: Path) -> No
     assert await LocalOffsets(path).load(QUEUES[0]) == 5
     path.write_bytes(b"{broken")
     path.with_name("offsets.json.bak").write_bytes(b"also")
-    with pytest.raises(ClientError, match="mend or remove it"):
+    with pytest.raises(ClientError, match="repair or remove it"):
         await LocalOffsets(path).load(QUEUES[0])
 
 

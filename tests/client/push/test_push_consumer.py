@@ -253,7 +253,7 @@ async def test_a_listener_that_does_not_end_is_cancelled_at_the_end_and_its_mess
         await clock.advance_async(seconds=31)
         await closing
         assert cancelled.is_set()
-        assert "cancelled: their messages come again" in caplog.text
+        assert "cancelled: their messages are redelivered" in caplog.text
         heard = Heard()
         async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard):
             await heard.wait_for(1)
@@ -283,7 +283,7 @@ async def test_a_listener_that_does_not_even_end_when_cancelled_is_left_behind(
         await clock.advance_async(seconds=6)
         await closing
         end.set()
-        assert "1 listeners do not end although they were cancelled: left behind" in caplog.text
+        assert "1 listeners are still running although they were cancelled: left behind" in caplog.text
         heard = Heard()
         async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard):
             await heard.wait_for(1)
@@ -372,13 +372,13 @@ async def test_an_unreachable_name_server_is_said_at_the_start(topic: str, group
         ({"listener": None}, "needs a listener"),
         ({"listener": "no function"}, "needs a listener"),
         ({"group": "DEFAULT_CONSUMER"}, "reserved"),
-        ({"concurrency": 0}, "concurrency must lie between 1 and 1000, and is 0"),
-        ({"batch_size": 2000}, "batch_size must lie"),
+        ({"concurrency": 0}, "concurrency must be between 1 and 1000, not 0"),
+        ({"batch_size": 2000}, "batch_size must be between"),
         ({"batch_size": 5}, r"annotated list\[MessageExt\]"),
-        ({"rate": 0}, "rate is a number"),
-        ({"max_reconsume": -1}, "max_reconsume must lie"),
-        ({"consume_timeout": 0}, "consume_timeout is a time"),
-        ({"start_from": "middle"}, "start_from is"),
+        ({"rate": 0}, "rate must be a positive number"),
+        ({"max_reconsume": -1}, "max_reconsume must be between"),
+        ({"consume_timeout": 0}, "consume_timeout must be positive"),
+        ({"start_from": "middle"}, "start_from must be"),
         ({"subscriptions": {"t": 5}}, "expected tags"),
     ],
 )

@@ -151,7 +151,7 @@ async def test_what_cannot_go_back_comes_again_from_memory_and_is_not_committed(
     assert all(4.9 <= later - sooner < 8 for (sooner, _), (later, _) in pairwise(times))
     assert len(backs.headers) == 3
     assert [header.reconsume_times for header in backs.copies] == [1, 2, 3]
-    assert "could not be sent back, it comes again from memory: REQUEST_CODE_NOT_SUPPORTED" in caplog.text
+    assert "could not be sent back, it is retried from memory: REQUEST_CODE_NOT_SUPPORTED" in caplog.text
     assert "nor could a copy: SYSTEM_ERROR (1): no copies either" in caplog.text
 
 
@@ -292,11 +292,11 @@ async def test_a_listener_that_hangs_is_timed_out_and_its_message_goes_back(
         await own_cluster.clock.advance_async(minutes=2)
         await eventually(lambda: len(good) == 19)
         assert len(backs.headers) == 1
-        assert backs.headers[0].pyromq_cause == "TimeoutError: the listener did not end within 600 s"
+        assert backs.headers[0].pyromq_cause == "TimeoutError: the listener did not return within 600 s"
         await consumer.commit()
         assert await committed_sum(own_cluster, group, topic) == 20
         gate.set()
-    assert len([record for record in caplog.records if "did not end within" in record.getMessage()]) == 1
+    assert len([record for record in caplog.records if "did not return within" in record.getMessage()]) == 1
 
 
 async def test_a_failure_is_logged_with_its_traceback_the_first_time(

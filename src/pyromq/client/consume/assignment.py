@@ -15,7 +15,7 @@ Q = TypeVar("Q", bound=AssignedQueue)
 
 
 class Assignment(Generic[Q]):
-    """Takes queues up and gives them up; `release` does what must be done before somebody else has one."""
+    """Starts and stops the pull loops of queues; `release` is called before another member gets a queue."""
 
     def __init__(
         self, new_loop: Callable[[MessageQueue], PullLoop[Q]], release: Callable[[Q], Awaitable[None]]
@@ -44,7 +44,7 @@ class Assignment(Generic[Q]):
             raise ClientError(f"{queue} is not assigned to this consumer") from None
 
     async def replace(self, queues: Iterable[MessageQueue], topic: str | None = None) -> None:
-        """Take up the queues that are new, and give up those, of one topic or of all, that are not among these."""
+        """Start the queues that are new, and give up all others, of one topic or of every topic."""
         wanted = set(queues)
         for queue in sorted(wanted - self._loops.keys()):
             loop = self._loops[queue] = self._new_loop(queue)
@@ -55,12 +55,12 @@ class Assignment(Generic[Q]):
         await self._released()
 
     async def stop(self) -> None:
-        """End all loops, and wait for queues that are being given up; the others stay, for a last commit."""
+        """Stop all loops and wait for queues that are being given up; the others stay, for a last commit."""
         await asyncio.gather(*[loop.stop() for loop in self._loops.values()])
         await self._released()
 
     def _drop(self, loop: PullLoop[Q]) -> None:
-        loop.held.dropped = True  # from here on nothing of it is handed out, whatever happens below
+        loop.held.dropped = True  # nothing of it is handed out from here on, whatever happens below
         release = asyncio.create_task(self._stop_and_release(loop))
         self._releases.add(release)
         release.add_done_callback(self._releases.discard)
@@ -70,6 +70,6 @@ class Assignment(Generic[Q]):
         await self._release(loop.held)
 
     async def _released(self) -> None:
-        # Whoever waits may be cancelled; what was begun is ended, or the next owner would wait and repeat.
+        # The waiting task may be cancelled; a release that has begun must end, or the next owner gets messages again.
         if self._releases:
             await asyncio.shield(asyncio.gather(*self._releases))

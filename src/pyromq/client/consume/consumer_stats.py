@@ -1,4 +1,4 @@
-"""How fast a consumer takes each topic: counters, and what they grew by within the last minute and hour."""
+"""Counters of what a consumer pulled and consumed, by topic, and their rates over the last minute and hour."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class ConsumerStats:
         self._topics: dict[str, _Topic] = {}
 
     def count_pull(self, topic: str, seconds: float, messages: int) -> None:
-        """Note a pull that brought messages."""
+        """Count a pull that returned messages."""
         counters = self._counters(topic)
         counters.pulls += 1
         counters.pull_seconds += seconds
         counters.pulled += messages
 
     def count_job(self, topic: str, seconds: float, taken: int, failed: int) -> None:
-        """Note a call of the listener, and how many messages it took and did not take."""
+        """Count a call of the listener, the messages that it consumed and those that failed."""
         counters = self._counters(topic)
         counters.jobs += 1
         counters.job_seconds += seconds
@@ -59,7 +59,7 @@ class ConsumerStats:
         return found.counters
 
     def sample(self, now: float) -> None:
-        """Keep the counters of this moment; to be called every ten seconds."""
+        """Keep a copy of the counters; call this every ten seconds."""
         for topic in self._topics.values():
             counters = topic.counters
             counters.at = now

@@ -1,4 +1,4 @@
-"""Queues that have something to hand out, each in its turn."""
+"""FairQueue: the queues that have something to hand out, served in turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Q = TypeVar("Q", bound=AssignedQueue)
 
 
 class FairQueue(Generic[Q]):
-    """First come, first served; a queue stands in it at most once."""
+    """Queues in the order in which they became ready; each is in it at most once."""
 
     def __init__(self) -> None:
         self._queues: dict[Q, None] = {}
@@ -19,14 +19,14 @@ class FairQueue(Generic[Q]):
         return len(self._queues)
 
     def join(self, held: Q) -> bool:
-        """Put a queue at the end of the line if it has something to hand out; return whether it has."""
+        """Add a queue at the end if it has something to hand out; return True if it has."""
         if held.ready:
             self._queues[held] = None
             return True
         return False
 
     def next(self) -> Q | None:
-        """Take the first queue out of the line, passing over those that were paused or given up meanwhile."""
+        """Remove and return the first queue; skip those that were paused or given up meanwhile."""
         while self._queues:
             held = next(iter(self._queues))
             del self._queues[held]
@@ -35,5 +35,5 @@ class FairQueue(Generic[Q]):
         return None
 
     def clear(self) -> None:
-        """Send everybody home."""
+        """Remove all queues."""
         self._queues.clear()

@@ -1,4 +1,4 @@
-"""One pull of one queue: where it starts, what is asked for, what of the answer is wanted."""
+"""Fetcher: one pull of one queue, from the request to the messages that the consumer wants."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ PULL_TIMEOUT = 30.0
 
 
 class Fetched(Struct, gc=False):
-    """What one pull brought."""
+    """The result of one pull."""
 
     messages: list[MessageExt]
     next_offset: int
     moved: bool
-    """The offset asked for does not exist: reading goes on at `next_offset`, perhaps further back."""
+    """The requested offset does not exist: reading continues at `next_offset`, which may be lower."""
 
 
 class PullTerms(Struct, frozen=True, kw_only=True):
     """How one kind of consumer pulls."""
 
     flags: int
-    """Set in every pull, beside those that depend on the subscription and on progress."""
+    """Set in every pull, in addition to those that depend on the subscription and on progress."""
     wait_ms: int
-    """How long a broker may hold a pull for which it has nothing."""
+    """How long a broker may hold a pull until messages arrive."""
     batch: int
     commits: bool = False
     """Whether pulls carry the group's progress to the broker."""
     own_filters: bool = True
-    """Whether expressions other than tags are in every pull; otherwise the broker takes them from heartbeats."""
+    """Whether every pull carries expressions other than tags; otherwise the broker knows them from heartbeats."""
 
 
 class Fetcher:
-    """Pulls for one group; `subscriptions` says what it wants of each topic, `accept` what beyond that.
+    """Pulls for one group; `subscriptions` says which messages of a topic are wanted, `accept` filters further.
 
-    `support` is asked whether a broker can filter by anything but tags, before the first pull that wants it to;
-    `observe` hears how long each pull took that brought messages.
+    Before the first pull that needs more than tags, `support` checks that the broker can filter so. `observe` is called
+    with the topic, the duration and the number of messages of each pull that returned some.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Fetcher:
         self._observe = observe
 
     async def fetch(self, held: AssignedQueue, offset: int) -> Fetched:
-        """Pull once; the broker waits for something to come."""
+        """Pull once; the broker holds the request until messages arrive."""
         queue = held.queue
         reader = await self._routes.find_reader(queue, held.broker_id)
         wanted = self._subscriptions.get(queue.topic)
         if wanted is None:
-            raise ClientError(f"{queue.topic} is not subscribed to any more")
+            raise ClientError(f"{queue.topic} is no longer subscribed")
         if self._support is not None and not wanted.by_tags:
             await self._support.ensure(reader.address, wanted)
         consumed = held.consumed_offset if self._terms.commits and reader.broker_id == MASTER_ID else None
@@ -134,7 +134,7 @@ class Fetcher:
         if answer.status is not PullStatus.FOUND:
             return []
         messages = decode_messages(answer.body, broker_name)
-        if wanted.tags:  # brokers filter by a hash of the tag, which other tags may share
+        if wanted.tags:  # brokers filter by a hash of the tag, and hashes collide
             messages = [message for message in messages if wanted.accepts(message.tags)]
         if self._namespace or wanted.topic.startswith(RETRY_PREFIX):
             for message in messages:
@@ -144,7 +144,7 @@ class Fetcher:
         return messages
 
     def show_as_sent(self, message: MessageExt) -> None:
-        """Give a message that comes again the topic it was sent to, without the namespace."""
+        """Restore the topic that a message was sent to: not a retry topic, and without the namespace."""
         if message.topic.startswith(RETRY_PREFIX):
             message.topic = find_property(message.raw_properties, RETRY_TOPIC) or message.topic
         message.topic = without_namespace(message.topic, self._namespace)

@@ -1,4 +1,4 @@
-"""Whether brokers can filter as a group wants: each is asked once, before the first pull that wants it to."""
+"""FilterSupport: checks once per broker that it can filter by an expression, before the first pull that needs it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyromq.errors import NoRoute, NotSupported, NotSupportedByServer, PyroMQErr
 from pyromq.protocol.bodies import HeartbeatData
 from pyromq.protocol.tag_filter import FUNCTION
 
-OLDEST_VERSION = 232  # RocketMQ 4.1: an older broker would take the expression for tags
+OLDEST_VERSION = 232  # RocketMQ 4.1: an older broker would read the expression as tags
 
 
 class FilterSupport:
-    """Asks brokers about subscriptions that need more than tags, and remembers who agreed."""
+    """Asks brokers about subscriptions that need more than tags, and remembers which ones accepted."""
 
     def __init__(self, api: BrokerApi, routes: Routes, client_id: str, group: str) -> None:
         self._api = api
@@ -25,9 +25,9 @@ class FilterSupport:
         self._agreed: set[tuple[str, str, str]] = set()
 
     async def ensure(self, address: str, subscription: Subscription) -> None:
-        """Raise BrokerError with its reason if a broker refuses the expression, NotSupported if it is too old.
+        """Raise BrokerError with the broker's reason if it refuses the expression, NotSupported if it is too old.
 
-        Functions are PyroMQ's own: another broker would take the name for something else.
+        Only PyroMQ's brokers have filter functions: another broker would misread the name.
         """
         key = (address, subscription.topic, subscription.expression)
         if subscription.by_tags or key in self._agreed:
@@ -43,14 +43,14 @@ class FilterSupport:
         self._agreed.add(key)
 
     async def _is_ours(self, address: str) -> bool:
-        try:  # a heartbeat of nobody: brokers of ours say so in the answer
+        try:  # a heartbeat without members: PyroMQ's brokers identify themselves in the answer
             hello = await self._api.heartbeat(address, HeartbeatData(self._client_id))
         except NotSupportedByServer:
             return False
         return hello.pyromq is not None
 
     async def ensure_everywhere(self, subscriptions: Iterable[Subscription]) -> None:
-        """Ask every broker that has the topics, so that a wrong expression is known at once.
+        """Ask every broker that has the topics, so that a wrong expression is reported at once.
 
         A broker that does not answer is asked again before the first pull from it.
         """
@@ -68,6 +68,6 @@ class FilterSupport:
         try:
             route = self._routes.known(subscription.topic) or await self._routes.refresh(subscription.topic)
         except NoRoute:
-            return []  # nobody has the topic yet who could refuse
+            return []  # no broker has the topic yet
         readers = [self._routes.reader(data.broker_name) for data in route.queue_datas]
         return [reader.address for reader in readers if reader is not None]

@@ -1,4 +1,4 @@
-"""Where a queue that was just assigned begins."""
+"""InitialOffset: where reading starts in a queue that was just assigned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.protocol.names import RETRY_PREFIX
 
 
 class InitialOffset:
-    """Finds out where a queue starts: at the committed offset, and where there is none, as `start` says."""
+    """Starts a queue at its committed offset or, if it has none, where `start` says."""
 
     def __init__(self, api: BrokerApi, routes: Routes, offsets: OffsetStore, group: str, start: StartPoint) -> None:
         self._api = api
@@ -20,8 +20,8 @@ class InitialOffset:
         self._group = group
         self._start = start
 
-    async def begin(self, held: AssignedQueue) -> None:
-        """Set a queue to its start."""
+    async def apply(self, held: AssignedQueue) -> None:
+        """Find the offset and set the queue to it."""
         queue = held.queue
         committed = await self._offsets.load(queue)
         if committed is not None:
@@ -29,6 +29,6 @@ class InitialOffset:
             held.committed_offset = committed
             return
         reader = await self._routes.find_reader(queue)
-        # What waits in a retry topic is never older than the group: to skip any of it would lose messages.
+        # Messages in a retry topic are never older than the group: skipping any of them would lose messages.
         start = "earliest" if queue.topic.startswith(RETRY_PREFIX) else self._start
         held.start_at(await start_offset(self._api, reader.address, self._group, queue.topic, queue.queue_id, start))

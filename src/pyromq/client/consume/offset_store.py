@@ -1,4 +1,8 @@
-"""Where a group's progress is kept: on the brokers, unless the caller has a better place."""
+"""Offset stores: where a group's progress is kept.
+
+On the brokers, unless the caller provides another store. Broadcasting members keep their own progress in a local file,
+which is the one of Java's clients: `~/.rocketmq_offsets/<client id>/<group>/offsets.json`, its last version in `.bak`.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,13 @@ from pyromq.protocol.messages.message import MessageQueue
 
 
 class OffsetStore(Protocol):
-    """Keeps one committed offset for each queue of a group."""
+    """Keeps a committed offset for each queue of a group."""
 
     async def load(self, queue: MessageQueue) -> int | None:
-        """Return the committed offset, None if there is none; raise if that cannot be known now."""
+        """Return the committed offset, None if there is none; raise if the store cannot tell now."""
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Keep an offset; return when it is kept."""
+        """Store an offset; return when it is stored."""
 
 
 class BrokerOffsets:
@@ -35,12 +39,12 @@ class BrokerOffsets:
         self._group = group
 
     async def load(self, queue: MessageQueue) -> int | None:
-        """Ask the master, or a slave while there is no master."""
+        """Ask the master, or a slave if there is no master."""
         reader = await self._routes.find_reader(queue)
         return await self._api.query_offset(reader.address, self._group, queue.topic, queue.queue_id)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Send it to the master and wait for its answer."""
+        """Send the offset to the master and wait for its answer."""
         address = await self._routes.find_master(queue)
         await self._api.commit_offset(address, self._group, queue.topic, queue.queue_id, offset)
 
@@ -49,12 +53,12 @@ logger = logging.getLogger(__name__)
 
 
 def default_offsets_path(client_id: str, group: str) -> Path:
-    """Return where Java's clients keep the offsets of a broadcasting member."""
+    """Return the file in which Java's clients keep the offsets of a broadcasting member."""
     return Path.home() / ".rocketmq_offsets" / client_id / group / "offsets.json"
 
 
 class LocalOffsets:
-    """An OffsetStore in one file, which is replaced whole."""
+    """An OffsetStore in one file, which each commit replaces."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -62,14 +66,14 @@ class LocalOffsets:
         self._lock = asyncio.Lock()
 
     async def load(self, queue: MessageQueue) -> int | None:
-        """Return the offset from the file, or from its backup; raises ClientError if both are damaged."""
+        """Return the offset from the file or its backup; raises ClientError if neither can be read."""
         async with self._lock:
             if self._table is None:
                 self._table = await asyncio.to_thread(self._read)
             return self._table.get(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Write the file anew with this offset; durable against the end of the process, not against a power cut."""
+        """Rewrite the file with this offset. It survives a crash of the process, but not a power failure."""
         await self.load(queue)
         async with self._lock:
             assert self._table is not None
@@ -91,8 +95,8 @@ class LocalOffsets:
             except (OSError, ProtocolError) as error:
                 damage = error
                 logger.warning("offsets unreadable file=%s reason=%s", path, error)
-        if damage is not None:  # to begin anew would skip or repeat messages, and overwrite what a person could mend
-            raise ClientError(f"cannot read {self.path}: {damage}; mend or remove it") from damage
+        if damage is not None:  # starting over would skip or repeat messages, and overwrite what a person could repair
+            raise ClientError(f"cannot read {self.path}: {damage}; repair or remove it") from damage
         return {}
 
     def _write(self, text: bytes) -> None:

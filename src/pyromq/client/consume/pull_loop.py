@@ -1,4 +1,4 @@
-"""PullLoop: keeps the buffer of one queue filled, one long poll after another, through every kind of failure."""
+"""PullLoop: keeps the buffer of one queue filled by one long poll after another, and survives every failure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pyromq.errors import PyroMQError
 logger = logging.getLogger(__name__)
 
 _BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0)
-_TOO_SOON = 0.05  # a broker that neither waits nor brings anything must not be asked in a tight loop
+_TOO_SOON = 0.05  # an empty answer that came without waiting must not lead to a tight loop
 _IDLE_PAUSE = 0.2
 
 Q = TypeVar("Q", bound=AssignedQueue)
 
 
 class PullLoop(Generic[Q]):
-    """The task that pulls one queue; `on_messages` hears when there is something to hand out."""
+    """The task that pulls one queue; it calls `on_messages` when the queue has something to hand out."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class PullLoop(Generic[Q]):
         flow: FlowControl,
         clock: Clock,
         *,
-        begin: Callable[[Q], Awaitable[None]],
+        start_queue: Callable[[Q], Awaitable[None]],
         on_messages: Callable[[Q], object],
         on_failure: Callable[[Exception], None],
         interval: float = 0.0,
@@ -42,7 +42,7 @@ class PullLoop(Generic[Q]):
         self._fetcher = fetcher
         self._flow = flow
         self._clock = clock
-        self._begin = begin
+        self._start_queue = start_queue
         self._on_messages = on_messages
         self._on_failure = on_failure
         self._interval = interval
@@ -51,18 +51,18 @@ class PullLoop(Generic[Q]):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to pull."""
+        """Start to pull."""
         self._task = asyncio.create_task(self._run(), name=f"pyromq pull {self.held.queue}")
 
     async def stop(self) -> None:
-        """End, in the middle of a pull if need be: its answer will be thrown away."""
+        """Stop; the answer to a pull that is under way is discarded."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def restart_at(self, offset: int) -> None:
-        """Forget what is held and pull from another offset."""
+        """Forget all messages and pull from another offset."""
         await self.stop()
         self.held.start_at(offset)
         self.start()
@@ -85,9 +85,9 @@ class PullLoop(Generic[Q]):
 
     async def _pull(self) -> None:
         if self.held.pull_offset is None:
-            await self._begin(self.held)
+            await self._start_queue(self.held)
         offset = self.held.pull_offset
-        assert offset is not None, "begin() sets it"
+        assert offset is not None, "start_queue() sets it"
         asked_at = self.held.pulled_at = self._clock.now()
         fetched = await self._fetcher.fetch(self.held, offset)
         self._failures = 0
@@ -101,7 +101,7 @@ class PullLoop(Generic[Q]):
     def _keep(self, fetched: Fetched, offset: int) -> None:
         if fetched.moved:
             logger.warning(
-                "queue=%s has no offset=%d any more, reading goes on at offset=%d",
+                "queue=%s no longer has offset=%d, reading continues at offset=%d",
                 self.held.queue,
                 offset,
                 fetched.next_offset,

@@ -1,4 +1,4 @@
-"""What goes on inside a consumer, in the words of RocketMQ's tools (GET_CONSUMER_RUNNING_INFO)."""
+"""The running info of a consumer, as RocketMQ's tools expect it (GET_CONSUMER_RUNNING_INFO)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 def consumer_properties(
     name_servers: Iterable[str], consume_type: ConsumeType, started_ms: int, *, orderly: bool = False, threads: int = 0
 ) -> dict[str, str]:
-    """Return what tools expect to find among the properties of every consumer."""
+    """Return the properties that tools expect from every consumer."""
     return {
         "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in name_servers),
         "PROP_CONSUME_TYPE": consume_type.value,
@@ -35,7 +35,7 @@ def running_info(
     stats: ConsumerStats | None,
     now: float,
 ) -> ConsumerRunningInfo:
-    """Put together what is known of a consumer's queues and topics."""
+    """Return the state of a consumer's queues and the rates of its topics."""
     statuses = {topic: stats.status(topic, now) if stats else ConsumeStatus() for topic in subscriptions}
     return ConsumerRunningInfo(
         properties=dict(properties),

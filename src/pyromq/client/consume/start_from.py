@@ -28,11 +28,11 @@ _ALIASES: dict[str, Literal["latest", "earliest"]] = {
 
 
 def check_start_from(start_from: StartFrom) -> StartPoint:
-    """Return what `start_from` means; raise ClientError if it means nothing."""
+    """Return a checked `start_from`; raise ClientError if it is not valid."""
     if isinstance(start_from, datetime):
         return to_ms(start_from)
     if start_from not in _ALIASES:
-        raise ClientError(f"start_from is 'latest', 'earliest' or a datetime, not {start_from!r}")
+        raise ClientError(f"start_from must be 'latest', 'earliest' or a datetime, not {start_from!r}")
     return _ALIASES[start_from]
 
 
@@ -42,7 +42,7 @@ def to_ms(time: datetime) -> int:
 
 
 def consume_from_where(start: StartPoint) -> ConsumeFromWhere:
-    """Return RocketMQ's name for it, which heartbeats tell."""
+    """Return RocketMQ's name for it, as used in heartbeats."""
     if start == "latest":
         return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     if start == "earliest":
@@ -51,7 +51,7 @@ def consume_from_where(start: StartPoint) -> ConsumeFromWhere:
 
 
 async def start_offset(api: BrokerApi, address: str, group: str, topic: str, queue_id: int, start: StartPoint) -> int:
-    """Return the offset where a new group begins."""
+    """Return the offset at which a new group starts."""
     if start == "latest":
         return await api.max_offset(address, topic, queue_id)
     if start == "earliest":
@@ -64,8 +64,8 @@ async def first_offset_since(
 ) -> int:
     """Return the offset of the first message stored at or after a time, the end of the queue if there is none.
 
-    A broker's own search gives the nearest message, before or after, and any one of those stored in the same
-    millisecond. So search one millisecond earlier, then walk over the few that are too old.
+    A broker's own search returns the nearest message, before or after, and any of those stored in the same
+    millisecond. So search one millisecond earlier, then skip the few messages that are too old.
     """
     offset = await api.search_offset(address, topic, queue_id, timestamp_ms - 1)
     while True:
@@ -80,7 +80,7 @@ async def first_offset_since(
 
 
 def plain_pull(group: str, topic: str, queue_id: int, offset: int, most: int = 32) -> PullMessageRequestHeader:
-    """Return a pull of whatever is there, that neither waits nor commits."""
+    """Return the header of a pull of any messages, which neither waits nor commits."""
     return PullMessageRequestHeader(
         consumer_group=group,
         topic=topic,

@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: tags, a SQL92 expression, or a filter function that the broker has."""
+"""Subscriptions: which messages of a topic a consumer wants, by tags, SQL92 or a filter function of the broker."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Sql(Struct, frozen=True):
 
 
 class Function(Struct, frozen=True):
-    """A filter that the broker's operator installed under this name."""
+    """A filter function that the broker's operator installed under this name."""
 
     name: str
 
 
 Expression = str | Sql | Function
-"""A tag expression such as `created || paid`, or one of the two others."""
+"""A tag expression such as `created || paid`, an Sql or a Function."""
 
 
 class Subscription(Struct, frozen=True):
-    """A checked expression for one topic; of two versions brokers keep the larger."""
+    """A checked expression for one topic; brokers keep the one with the larger version."""
 
     topic: str
     expression: str
@@ -45,11 +45,11 @@ class Subscription(Struct, frozen=True):
         return self.expression_type == TAG
 
     def accepts(self, tag: str | None) -> bool:
-        """Tell whether this tag is wanted: the exact check behind the broker's check by hash."""
+        """Return True if this tag is wanted. Brokers only compare hashes of tags; this check is exact."""
         return not self.tags or tag in self.tags
 
     def data(self) -> SubscriptionData:
-        """Return what heartbeats say of it."""
+        """Return it as heartbeats carry it."""
         return SubscriptionData(
             topic=self.topic,
             sub_string=self.expression,
@@ -61,7 +61,7 @@ class Subscription(Struct, frozen=True):
 
 
 def subscribe(topic: str, expression: Expression, version_ms: int = 0) -> Subscription:
-    """Check an expression; raises LocalProtocolError for an illegal one, ClientError for what is none."""
+    """Check an expression; raises LocalProtocolError if it is illegal, ClientError for a wrong type or empty text."""
     check_topic(topic)
     match expression:
         case str():
@@ -79,13 +79,11 @@ def subscribe(topic: str, expression: Expression, version_ms: int = 0) -> Subscr
 
 def _check_sql(topic: str, text: str) -> None:
     unread = compile_sql(text).unread
-    if unread:  # brokers say nothing of it and filter by the part before: more would come than was wanted
-        raise ClientError(
-            f"subscription to {topic}: brokers do not read {unread!r} of Sql({text!r}); is an AND missing?"
-        )
+    if unread:  # brokers silently ignore this part and filter by the rest: unwanted messages would come
+        raise ClientError(f"subscription to {topic}: brokers ignore {unread!r} in Sql({text!r}); is an AND missing?")
 
 
 def subscribe_all(subscriptions: Mapping[str, Expression], namespace: str | None) -> dict[str, Subscription]:
-    """Check the expressions of several topics; return them by the topics' full names."""
+    """Check the expressions of several topics; return the subscriptions by the full names of the topics."""
     found = [subscribe(with_namespace(topic, namespace), expression) for topic, expression in subscriptions.items()]
     return {subscription.topic: subscription for subscription in found}

@@ -1,7 +1,8 @@
-"""How a group shares out a topic's queues; each member works out its own part, so all must use the same function.
+"""Allocation strategies: how a group shares out the queues of a topic.
 
-Every function takes the sorted queues, the sorted ids of the members and the own id, and returns the own share. All but
-`allocate_sticky` give what the strategies of Java's clients give, so that members of both kinds can be in one group.
+Each member computes its own share, so all members must use the same function. It takes the sorted queues, the sorted
+member ids and the member's own id, and returns that member's queues. All but `allocate_sticky` return the same shares
+as the strategies of Java's clients, so clients of both kinds can be in one group.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from pyromq.protocol.messages.message import MessageQueue
 
 _T = TypeVar("_T")
 _WORD = 2**64 - 1
-_GOLDEN = 0x9E3779B97F4A7C15  # an odd number that spreads what it multiplies over all bits
+_GOLDEN = 0x9E3779B97F4A7C15  # an odd number; multiplying by it spreads a value over all bits
 
 Allocate = Callable[[list[MessageQueue], list[str], str], list[MessageQueue]]
-"""Takes sorted queues, sorted member ids and the own id; returns the own share."""
+"""Takes sorted queues, sorted member ids and the member's own id; returns its share."""
 
 
 def allocate_averagely(queues: list[MessageQueue], members: list[str], me: str) -> list[MessageQueue]:
-    """Give each member a run of neighbouring queues, the first ones one more where it does not divide evenly."""
+    """Give each member a run of neighbouring queues; if they do not divide evenly, the first members get one more."""
     if me not in members:
         return []
     share, extra = divmod(len(queues), len(members))
@@ -38,7 +39,7 @@ def allocate_by_circle(queues: list[MessageQueue], members: list[str], me: str) 
 
 
 def allocate_by_config(queues: Iterable[MessageQueue]) -> Allocate:
-    """Return a function that gives this member these queues, whoever else is there."""
+    """Return a function that gives this member these queues, whoever else is in the group."""
     mine = list(queues)
     return lambda queues, members, me: list(mine)
 
@@ -47,7 +48,7 @@ def allocate_by_config(queues: Iterable[MessageQueue]) -> Allocate:
 
 
 def allocate_by_machine_room(rooms: Collection[str]) -> Allocate:
-    """Return a function that shares out the queues of brokers named `room@name`, for rooms among these."""
+    """Return a function that shares out the queues of brokers named `room@name` whose room is in `rooms`."""
     wanted = frozenset(rooms)
 
     def allocate(queues: list[MessageQueue], members: list[str], me: str) -> list[MessageQueue]:
@@ -72,9 +73,9 @@ def allocate_nearby(
     room_of_member: Callable[[str], str],
     within: Allocate = allocate_averagely,
 ) -> Allocate:
-    """Return a function that shares out each room's queues among its own members, by the function `within`.
+    """Return a function that shares out the queues of each room among the members in that room, by `within`.
 
-    The queues of a room that has no member are shared out among all.
+    All members share the queues of a room that has no member.
     """
 
     def allocate(queues: list[MessageQueue], members: list[str], me: str) -> list[MessageQueue]:
@@ -100,26 +101,26 @@ def _by_room(things: Sequence[_T], room_of: Callable[[_T], str]) -> dict[str, li
     return rooms
 
 
-# --- so that few queues move ------------------------------------------------------------------------------------------
+# --- strategies that move few queues ----------------------------------------------------------------------------------
 
 
 def allocate_by_consistent_hash(virtual_nodes: int = 10, hash: Callable[[str], int] | None = None) -> Allocate:
-    """Return a function that puts members on a ring, each `virtual_nodes` times, and gives a queue to the next one.
+    """Return a function that places each member `virtual_nodes` times on a ring and gives a queue to the next member.
 
-    `hash` is MD5's first four bytes unless given.
+    The default hash is the first four bytes of MD5.
     """
     if virtual_nodes < 0:
         raise ClientError(f"virtual_nodes cannot be negative: {virtual_nodes}")
-    place = hash or _md5_place
+    position = hash or _md5_position
 
     def allocate(queues: list[MessageQueue], members: list[str], me: str) -> list[MessageQueue]:
-        nodes = {place(f"{member}-{number}"): member for member in members for number in range(virtual_nodes)}
+        nodes = {position(f"{member}-{number}"): member for member in members for number in range(virtual_nodes)}
         ring = sorted(nodes)
         if me not in members or not ring:
             return []
 
         def owner(queue: MessageQueue) -> str:
-            index = bisect_left(ring, place(_java_text(queue)))
+            index = bisect_left(ring, position(_java_text(queue)))
             return nodes[ring[index % len(ring)]]
 
         return [queue for queue in queues if owner(queue) == me]
@@ -128,21 +129,21 @@ def allocate_by_consistent_hash(virtual_nodes: int = 10, hash: Callable[[str], i
 
 
 def allocate_sticky(queues: list[MessageQueue], members: list[str], me: str) -> list[MessageQueue]:
-    """Give every member as many queues as any other, give or take one, and move few when members come and go.
+    """Give all members the same number of queues, plus or minus one, and move few when members join or leave.
 
-    Each queue likes the members in an order of its own, and goes to the first of them that has room. Ours: Java's
-    clients have no such strategy, so all members of the group must be PyroMQ's.
+    Each queue ranks the members in an order of its own and goes to the first one that has room. Java's clients have no
+    such strategy, so all members of the group must be PyroMQ's.
     """
     if me not in members:
         return []
     share, extra = divmod(len(queues), len(members))
-    marks = {member: _mark(member) for member in members}
+    hashes = {member: _hash64(member) for member in members}
     counts = dict.fromkeys(members, 0)
     mine = []
     for queue in queues:
-        liking = _mark(_java_text(queue))
+        own_hash = _hash64(_java_text(queue))
         room = [member for member in members if counts[member] < share + (extra > 0)]
-        owner = max(room, key=lambda member: ((marks[member] ^ liking) * _GOLDEN & _WORD, member))
+        owner = max(room, key=lambda member: ((hashes[member] ^ own_hash) * _GOLDEN & _WORD, member))
         extra -= counts[owner] == share
         counts[owner] += 1
         if owner == me:
@@ -150,11 +151,11 @@ def allocate_sticky(queues: list[MessageQueue], members: list[str], me: str) -> 
     return mine
 
 
-def _mark(text: str) -> int:
+def _hash64(text: str) -> int:
     return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:8], "big")
 
 
-def _md5_place(text: str) -> int:
+def _md5_position(text: str) -> int:
     return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
@@ -163,5 +164,5 @@ def _java_text(queue: MessageQueue) -> str:
 
 
 def utf16(text: str) -> bytes:
-    """Return a key that sorts texts as Java does."""
+    """Return a key that sorts strings as Java does."""
     return text.encode("utf-16-be", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Membership: a consumer's place in its group, from joining to leaving, and the rebalancing in between."""
+"""Membership: a consumer joins its group, rebalances, and leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REBALANCE_INTERVAL = 20.0
 
 
 class Membership:
-    """Keeps a member's share of the queues right: every 20 s, when the group changes, when a route does."""
+    """Keeps a member's share of the queues up to date: every 20 s, and when the group or a route changes."""
 
     def __init__(
         self,
@@ -46,31 +46,31 @@ class Membership:
         self._rebalancing = Periodic("rebalance", instance.clock, REBALANCE_INTERVAL, self._rebalance.run)
 
     async def join(self, member: GroupMember) -> None:
-        """Announce the member and take a first share of the queues of every topic that exists."""
+        """Announce the member and assign its first share of every topic that exists."""
         self._instance.routes.on_change.append(self._route_changed)
         for topic in list(self._topics()):
             await self.look_up(topic)
         await self._handle.join_as_consumer(self._group, member)
-        shared_out = await self._rebalance.run()
+        complete = await self._rebalance.run()
         self._rebalancing.start()
-        if not shared_out:
+        if not complete:
             self._rebalancing.wake()
 
     async def look_up(self, topic: str) -> None:
-        """Ask for a topic's route; one that does not exist is asked for again until somebody creates it."""
+        """Ask for the route of a topic; if it does not exist, rebalancing asks again until it does."""
         with suppress(NoRoute):
             await self._instance.routes.refresh(topic)
 
     def is_orphan(self, queue: MessageQueue) -> bool:
-        """Tell whether the queue's last owner has left the group, so that nobody will give it back."""
+        """Return True if the queue's last owner has left the group, so that nobody will unlock it."""
         return queue in self._rebalance.orphans
 
     def wake(self) -> None:
-        """Share the queues out again, now."""
+        """Rebalance now."""
         self._rebalancing.wake()
 
     async def stop(self) -> None:
-        """End the rebalancing; the group still counts on this member until it leaves."""
+        """Stop rebalancing; the group still counts this member until it leaves."""
         with suppress(ValueError):  # it never joined
             self._instance.routes.on_change.remove(self._route_changed)
         await self._rebalancing.stop()

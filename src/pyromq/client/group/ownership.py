@@ -1,8 +1,9 @@
-"""How queues change hands: who gives one up finishes, commits and unlocks; who takes it up locks, then looks where.
+"""Ownership: how a queue moves from one member of a group to the next.
 
-An orderly queue has one consumer at any time: it is taken up only with its lock, and unlocked only when nothing of it
-is in hand. For others that would be too strict, as a lock outlives a killed process by a minute: the new owner waits a
-few seconds for it, and one second where the group has lost the old owner.
+The old owner finishes its jobs, commits and unlocks the queue. The new owner locks it and then loads the committed
+offset. An orderly queue has only one consumer at any time: its owner needs the lock, and unlocks it only when no job
+has messages of it. For other queues that would be too strict, because the lock of a killed process lasts for a minute:
+their new owner waits a few seconds for the lock, or one second if the old owner has left the group.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ logger = logging.getLogger(__name__)
 
 GIVE_UP_PATIENCE = 5.0
 TAKE_UP_PATIENCE = GIVE_UP_PATIENCE + 1.0
-ORPHAN_PATIENCE = 1.0  # where members come and go quickly, it may be in yet other hands
+ORPHAN_PATIENCE = 1.0  # another member may have taken it meanwhile if members come and go quickly
 
 
 class Ownership:
-    """Takes queues up and gives them up for one member; broadcasting, which shares nothing, has no `locks`."""
+    """Acquires and releases the queues of one member; a broadcasting consumer shares no queues and has no `locks`."""
 
     def __init__(
         self,
         locks: QueueLocks | None,
         offsets: OffsetStore,
         commits: Commits,
-        beginning: InitialOffset,
+        initial_offset: InitialOffset,
         clock: Clock,
         *,
         strict: bool,
@@ -45,22 +46,22 @@ class Ownership:
         self._locks = locks
         self._offsets = offsets
         self._commits = commits
-        self._beginning = beginning
+        self._initial_offset = initial_offset
         self._clock = clock
         self._strict = strict
         self._is_orphan = is_orphan
         self._resume = resume
         self._leaving: dict[ProcessQueue, asyncio.Task[None]] = {}
 
-    # --- taking up ---------------------------------------------------------------------------------------------------
+    # --- acquiring ---------------------------------------------------------------------------------------------------
 
-    async def begin(self, held: ProcessQueue) -> None:
-        """Become a queue's owner and set it to its start."""
+    async def acquire(self, held: ProcessQueue) -> None:
+        """Become the owner of a queue and set it to the offset at which it starts."""
         if self._locks is not None:
             await self._lock(held, self._locks)
-        await self._beginning.begin(held)
+        await self._initial_offset.apply(held)
         held.locked = True
-        held.consumed_at = self._clock.now()  # tools read it as the time since which nothing was finished
+        held.consumed_at = self._clock.now()  # tools read it as the time of the last finished message
 
     async def _lock(self, held: ProcessQueue, locks: QueueLocks) -> None:
         if self._strict:
@@ -68,20 +69,20 @@ class Ownership:
             return
         try:
             if not await locks.acquire(held, ORPHAN_PATIENCE if self._is_orphan(held.queue) else TAKE_UP_PATIENCE):
-                logger.info("%s is taken up although its last owner has not unlocked it", held.queue)
+                logger.info("%s is consumed although its last owner has not unlocked it", held.queue)
         except BrokerError as error:
-            logger.info("%s is taken up without a lock: %s", held.queue, error)
+            logger.info("%s is consumed without a lock: %s", held.queue, error)
 
-    # --- giving up ---------------------------------------------------------------------------------------------------
+    # --- releasing ---------------------------------------------------------------------------------------------------
 
     def is_leaving(self, queue: MessageQueue) -> bool:
-        """Tell whether messages of a queue that was given up are still in hand."""
+        """Return True if jobs still have messages of a queue that was given up."""
         return any(held.queue == queue for held in self._leaving)
 
     async def release(self, held: ProcessQueue) -> None:
-        """Let what is in hand end, commit and unlock.
+        """Wait for the jobs of a queue, commit and unlock it.
 
-        After 5 s go on without it; an orderly queue stays locked until it has ended.
+        After 5 s continue without waiting; an orderly queue stays locked until its job has ended.
         """
         try:
             await wait_for(self._clock, held.idle(), GIVE_UP_PATIENCE)
@@ -90,7 +91,7 @@ class Ownership:
                 task = self._leaving[held] = asyncio.create_task(self._release_when_idle(held))
                 task.add_done_callback(lambda done: self._leaving.pop(held, None))
                 return
-            logger.warning("%s is given up while a listener still has messages of it: they come again", held.queue)
+            logger.warning("%s is given up while a listener has messages of it: they will be redelivered", held.queue)
         await self._hand_over(held)
 
     async def _release_when_idle(self, held: ProcessQueue) -> None:
@@ -104,7 +105,7 @@ class Ownership:
             await self._locks.release([held.queue])
 
     async def close(self, queues: Iterable[ProcessQueue]) -> None:
-        """Give up everything at once; nothing is in hand any more but what no cancelling ends, and all is committed."""
+        """Unlock all queues when the consumer closes; all is committed, and only uncancellable jobs still run."""
         for held, task in self._leaving.items():
             if not held.is_idle:
                 task.cancel()
@@ -112,10 +113,10 @@ class Ownership:
         if self._locks is not None:
             await self._locks.release([held.queue for held in queues])
 
-    # --- keeping -----------------------------------------------------------------------------------------------------
+    # --- renewing ----------------------------------------------------------------------------------------------------
 
     async def renew(self, queues: Iterable[ProcessQueue]) -> bool:
-        """Renew the locks; return whether all is as it should be, so that nothing need be tried again soon."""
+        """Renew the locks; return False if some could not be renewed and should be tried again soon."""
         if self._locks is None:
             return True
         owned = [held for held in (*queues, *self._leaving) if held.pull_offset is not None]
@@ -128,11 +129,11 @@ class Ownership:
         return answered and all(held.lock_expires for held in owned)
 
     async def _regain(self, held: ProcessQueue) -> None:
-        """Go on with a queue whose lock was lost for a while: if another one went further, from there."""
+        """Continue a queue whose lock was lost; if another member has committed more meanwhile, continue from there."""
         try:
             committed = await self._offsets.load(held.queue)
         except PyroMQError as error:
-            logger.warning("%s cannot go on yet: %s", held.queue, error)
+            logger.warning("%s cannot continue yet: %s", held.queue, error)
             held.lock_expires = 0.0
             return
         consumed = held.consumed_offset

@@ -1,9 +1,9 @@
-"""Queue locks: which member of a group may consume a queue, kept by the broker that has it.
+"""Queue locks: the broker that has a queue records which member of a group may consume it.
 
-Orderly consumers need the lock: without it they neither pull nor consume, and 30 s after the last renewal it counts as
-lost. Others take it too, as a sign: whoever gives up a queue commits first and unlocks then, so that the next owner,
-who waits a little for the lock, starts where the last one stopped and repeats nothing. Java's clients do not know that
-use of locks and are not disturbed by it.
+Orderly consumers need the lock: without it they neither pull nor consume, and it counts as lost 30 s after the last
+renewal. Other consumers use it as a signal. The owner of a queue commits before it unlocks, and the next owner waits a
+little for the lock: so it starts where the last owner stopped, and no message is repeated. Java's clients do not use
+locks in this way and are not affected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class QueueLocks:
         self._log = FailureLog(logger, f"locking the queues of group {group}")
 
     async def acquire(self, held: ProcessQueue, patience: float | None) -> bool:
-        """Take a queue's lock, waiting up to `patience` seconds for whoever has it; return whether it is ours."""
+        """Take the lock of a queue, waiting up to `patience` seconds for its holder; return True if it was granted."""
         deadline = math.inf if patience is None else self._clock.now() + patience
         attempt = 0
         while not await self._try(held):
@@ -58,7 +58,7 @@ class QueueLocks:
         return granted
 
     async def renew(self, queues: Iterable[ProcessQueue]) -> bool:
-        """Renew the locks of all these queues, one request for each broker; return whether every broker answered."""
+        """Renew the locks of these queues with one request for each broker; return True if every broker answered."""
         by_broker: dict[str, list[ProcessQueue]] = {}
         for held in queues:
             by_broker.setdefault(held.queue.broker_name, []).append(held)
@@ -84,13 +84,13 @@ class QueueLocks:
         held.lock_expires = asked_at + LOCK_LIFETIME if granted else 0.0
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Return locks; one that could not be returned expires by itself."""
+        """Unlock queues; a lock that cannot be released expires on its own."""
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             by_broker.setdefault(queue.broker_name, []).append(queue)
-        for returned in by_broker.values():
+        for unlocked in by_broker.values():
             try:
-                address = await self._routes.find_master(returned[0])
-                await self._api.unlock(address, self._group, self._client_id, returned)
+                address = await self._routes.find_master(unlocked[0])
+                await self._api.unlock(address, self._group, self._client_id, unlocked)
             except PyroMQError as error:
-                logger.info("queue locks not returned, they expire by themselves: %s", error)
+                logger.info("queue locks not released, they expire on their own: %s", error)

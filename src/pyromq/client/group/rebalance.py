@@ -1,4 +1,4 @@
-"""Rebalance: the queues of a topic are shared out among a group's members, each of whom works out the same result."""
+"""Rebalance: the members of a group share out the queues of each topic; each member computes the same result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Rebalance:
-    """Finds this member's share of each topic and hands it to `assign`; without `allocate` it is all of them.
+    """Computes this member's share of each topic and passes it to `assign`; without `allocate` it is all queues.
 
-    `orphans` are queues whose last owner has left the group: nobody will give them back any more. `explain` finds out
-    what is wrong on the way to a topic.
+    `orphans` are queues whose last owner has left the group, so that nobody will unlock them. `explain` diagnoses why a
+    topic cannot be reached.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Rebalance:
         self._log = FailureLog(logger, f"sharing out the queues of group {group}")
 
     async def run(self) -> bool:
-        """Share out every topic once; return whether that worked for all of them.
+        """Share out every topic once; return True if that worked for all of them.
 
-        A topic whose members or route cannot be had now keeps the queues it has.
+        If the members or the route of a topic are not available now, its queues stay as they are.
         """
         done = [await self._share_out(topic) for topic in list(self._topics())]
         return all(done)
@@ -67,14 +67,14 @@ class Rebalance:
             route = self._routes.known(topic) or await self._routes.refresh(topic)
             members = await self._members(route) if self._allocate else []
         except PyroMQError as error:
-            await self._say_why_not(topic, str(error))
+            await self._warn_once(topic, str(error))
             return False
         queues = read_queues(topic, route)
         if queues:
             if self._failures.pop(topic, None):
                 logger.info("group=%s can read topic=%s now", self._group, topic)
         else:
-            await self._say_why_not(topic, "it has no queue that may be read")
+            await self._warn_once(topic, "it has no readable queue")
         if self._allocate is None:
             return await self._assign(topic, queues)
         if self._client_id not in members:
@@ -82,21 +82,21 @@ class Rebalance:
         try:
             self._note_orphans(topic, queues, members, self._allocate)
             mine = self._allocate(queues, members, self._client_id)
-        except Exception as error:  # the user's own function, or a machine room that nobody knows
+        except Exception as error:  # of the user's own function, or a queue or member without a machine room
             self._log.failed(repr(error))
             return False
         self._log.worked()
-        self._say_if_idle(topic, mine, len(queues), len(members))
+        self._warn_if_idle(topic, mine, len(queues), len(members))
         return await self._assign(topic, mine)
 
-    async def _say_why_not(self, topic: str, reason: str) -> None:
-        """Say once what keeps this member from a topic, and what to do about it."""
-        if topic.startswith(RETRY_PREFIX):  # brokers make it when it is needed
+    async def _warn_once(self, topic: str, reason: str) -> None:
+        """Log once why this member cannot read a topic, and what to do about it."""
+        if topic.startswith(RETRY_PREFIX):  # brokers create it when it is needed
             logger.debug("no queues of topic=%s yet: %s", topic, reason)
-        elif reason not in (said := self._failures.setdefault(topic, set())):
-            said.add(reason)
+        elif reason not in (logged := self._failures.setdefault(topic, set())):
+            logged.add(reason)
             why = await self._explain(topic)
-            logger.warning("group=%s gets nothing of topic=%s yet: %s; %s", self._group, topic, reason, why)
+            logger.warning("group=%s gets no messages of topic=%s yet: %s; %s", self._group, topic, reason, why)
 
     def _note_orphans(self, topic: str, queues: list[MessageQueue], members: list[str], allocate: Allocate) -> None:
         before = self._members_before.get(topic, members)
@@ -105,7 +105,7 @@ class Rebalance:
         for gone in set(before) - set(members):
             self.orphans.update(allocate(queues, before, gone))
 
-    def _say_if_idle(self, topic: str, mine: list[MessageQueue], queues: int, members: int) -> None:
+    def _warn_if_idle(self, topic: str, mine: list[MessageQueue], queues: int, members: int) -> None:
         if mine or not queues or topic.startswith(RETRY_PREFIX):
             self._idle_topics.discard(topic)
         elif topic not in self._idle_topics:
@@ -116,7 +116,7 @@ class Rebalance:
             )  # fmt: skip
 
     async def _members(self, route: TopicRouteData) -> list[str]:
-        # A broker that was restarted does not know us yet: without a heartbeat the others would take our queues.
+        # A restarted broker does not know this member yet: without a heartbeat the others would take its queues.
         members = await self._ask_members(route)
         if self._client_id not in members:
             await self._heartbeats.beat()
@@ -124,7 +124,7 @@ class Rebalance:
         return sorted(members, key=utf16)
 
     async def _ask_members(self, route: TopicRouteData) -> list[str]:
-        """Ask any broker that has the topic, the next one if it cannot be reached."""
+        """Ask any broker that has the topic; if it cannot be reached, ask the next one."""
         failure: PyroMQError = NoRoute("none of its brokers is known")
         for broker in random.sample(route.broker_datas, len(route.broker_datas)):
             reader = self._routes.reader(broker.broker_name)

@@ -1,4 +1,4 @@
-"""LitePullConsumer: the caller asks for messages and says when it is done with them."""
+"""LitePullConsumer: the caller polls for messages."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from pyromq.protocol.tag_filter import EVERYTHING
 
 
 class LitePullConsumer(ClientLifecycle[PollSession]):
-    """Reads topics at the caller's pace; the queues are shared out among all consumers of the group.
+    """Reads topics when the caller asks for messages; all consumers of the group share the queues.
 
     >>> async with LitePullConsumer(group="audit", namesrv="127.0.0.1:9876", subscriptions={"orders": "*"}) as consumer:
     ...     async for message in consumer:
     ...         print(message.body)
 
-    With `auto_commit` messages are committed once the caller has come back for more, so that those whose handling
-    raised come again; without it, `commit()` covers what was handed out before the call. `start_from` counts only where
-    the group has no committed offset. One task at a time may poll or iterate.
+    With `auto_commit` messages are committed after the caller has asked for more, so that a message whose handling
+    raised is delivered again. Without it, `commit()` covers what was returned before the call. `start_from` applies
+    only to queues without a committed offset. Only one task at a time may poll or iterate.
 
     After `start` a consumer with subscriptions has its queues; ConnectFailed is raised if no name server answers. A
-    topic that does not exist yet is read once it does. `close` commits what was handed out (with `auto_commit`) and
+    topic that does not exist yet is read as soon as it does. `close` commits what was returned (with `auto_commit`) and
     leaves the group.
     """
 
@@ -91,42 +91,42 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
     # --- messages ----------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[MessageExt]:
-        """Return the next messages, `pull_batch` of them unless told otherwise; none if `timeout` passes first.
+        """Return the next messages, at most `max_messages` (default: `pull_batch`); an empty list after `timeout`.
 
-        Raises AccessDenied if its account may not read a queue, and no other queue has messages.
+        Raises AccessDenied if the account may not read a queue and no other queue has messages.
         """
         session = self._session
-        session.handing_out.come_back()
+        session.ready.begin_poll()
         most = self._settings.pull_batch if max_messages is None else max_messages
-        messages = session.handing_out.take(most)
+        messages = session.ready.take(most)
         if not messages:
             with suppress(TimeoutError):
                 patience = self._poll_timeout if timeout is None else timeout
-                await wait_for(self._clock, session.handing_out.arrival.wait(), patience)
-            messages = session.handing_out.take(most)
-        session.handing_out.away_since = self._clock.now()
+                await wait_for(self._clock, session.ready.arrival.wait(), patience)
+            messages = session.ready.take(most)
+        session.ready.end_poll(self._clock.now())
         return messages
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> MessageExt:
-        """Return the next message, waiting for it as long as it takes; end when the consumer is closed."""
+        """Wait for the next message and return it; the iteration ends when the consumer is closed."""
         session = self._session
-        session.handing_out.come_back()
-        while not (messages := session.handing_out.take(1)):
+        session.ready.begin_poll()
+        while not (messages := session.ready.take(1)):
             if self._opened is not session:
                 raise StopAsyncIteration
-            await session.handing_out.arrival.wait()
-        session.handing_out.away_since = self._clock.now()
+            await session.ready.arrival.wait()
+        session.ready.end_poll(self._clock.now())
         return messages[0]
 
     async def commit(self) -> None:
-        """Commit all that was handed out before this call; on return the brokers have it."""
+        """Commit everything that was returned before this call; on return the brokers have the offsets."""
         await self._session.commit_handed_out()
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the group's committed offset of a queue, None if there is none."""
+        """Return the group's committed offset of a queue, or None if it has none."""
         return await self._session.offsets.load(self._full_queue(queue))
 
     # --- queues ------------------------------------------------------------------------------------------------------
@@ -142,37 +142,37 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         return sorted(self._bare_queue(held.queue) for held in self._session.assignment)
 
     async def assign(self, queues: Iterable[MessageQueue], tags: Expression = EVERYTHING) -> None:
-        """Read just these queues; the consumer is no member of its group then, and only shares its offsets.
+        """Read only these queues; the consumer uses the offsets of its group but is not a member of it.
 
-        Not together with `subscriptions`.
+        It cannot be combined with `subscriptions`.
         """
         session = self._session
         if session.subscribed:
-            raise ClientError("this consumer has subscriptions: the group shares out its queues, assign() cannot")
+            raise ClientError("assign() is not possible with subscriptions: the group shares out the queues")
         await session.assign([self._full_queue(queue) for queue in queues], tags)
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Hand out nothing of these queues, and pull nothing more, until they are resumed."""
+        """Stop pulling and returning messages of these queues until they are resumed."""
         for queue in queues:
             self._session.assignment.loop(self._full_queue(queue)).held.paused = True
 
     def resume(self, *queues: MessageQueue) -> None:
-        """Go on with paused queues where they were."""
+        """Continue paused queues where they were."""
         session = self._session
         for queue in queues:
             held = session.assignment.loop(self._full_queue(queue)).held
             held.paused = False
             held.room.set()
-            session.handing_out.note_messages(held)
+            session.ready.note_messages(held)
 
     def position(self, queue: MessageQueue) -> int | None:
-        """Return the offset of the next message to be handed out; None while it is not known where to start."""
+        """Return the offset of the next message to be returned; None if it is not known yet where to start."""
         return self._session.assignment.loop(self._full_queue(queue)).held.position
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset; raises ClientError unless the queue is assigned and has that offset.
+        """Continue at an offset; raises ClientError unless the queue is assigned and has that offset.
 
-        A commit after that obeys it, also backwards.
+        The next commit follows it, also backwards.
         """
         begin, end = await self._bounds(queue)
         if not begin <= offset <= end:
@@ -180,15 +180,15 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         await self._jump(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the first message that is still there."""
+        """Continue at the first message that still exists."""
         await self._jump(queue, (await self._bounds(queue))[0])
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message that will be stored."""
+        """Continue at the next message that will be stored."""
         await self._jump(queue, (await self._bounds(queue))[1])
 
     async def seek_to_time(self, queue: MessageQueue, time: datetime) -> None:
-        """Go on at the first message stored at or after a time; a datetime without a zone is local time."""
+        """Continue at the first message stored at or after a time; a datetime without a zone is local time."""
         session, full = self._session, self._full_queue(queue)
         session.assignment.loop(full)
         address = (await session.instance.routes.find_reader(full)).address

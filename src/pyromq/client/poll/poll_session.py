@@ -1,4 +1,4 @@
-"""PollSession: the parts of a LitePullConsumer while it is open, and how they are joined."""
+"""PollSession: the parts of a LitePullConsumer while it is open, and how they are connected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BROKER_WAIT_MS = 20_000
 
 
 class PollSettings(Struct, frozen=True, kw_only=True):
-    """What a LitePullConsumer was told, checked."""
+    """The checked options of a LitePullConsumer."""
 
     client: ClientConfig
     group: str
@@ -53,7 +53,7 @@ class PollSettings(Struct, frozen=True, kw_only=True):
 
 
 class PollSession:
-    """One stay in a group: from joining it, or from the first queue assigned by hand, to leaving."""
+    """A LitePullConsumer from joining its group, or from the first `assign`, to leaving."""
 
     def __init__(self, settings: PollSettings, clock: Clock) -> None:
         self.settings = settings
@@ -67,7 +67,7 @@ class PollSession:
         self.offsets = settings.offset_store or BrokerOffsets(api, routes, settings.group)
         self.commits = Commits(self.offsets)
         self._clock = clock
-        self._beginning = InitialOffset(api, routes, self.offsets, settings.group, settings.start)
+        self._initial_offset = InitialOffset(api, routes, self.offsets, settings.group, settings.start)
         self._support = FilterSupport(api, routes, self.instance.client_id, settings.group)
         self._fetcher = Fetcher(
             api=api,
@@ -80,7 +80,7 @@ class PollSession:
             namespace=settings.client.namespace,
             support=self._support,
         )
-        self.handing_out = ReadyMessages(clock.now())
+        self.ready = ReadyMessages(clock.now())
         self.assignment = Assignment(self._new_loop, self._release)
         self._membership = Membership(
             self._handle,
@@ -97,7 +97,7 @@ class PollSession:
         return bool(self.settings.subscriptions)
 
     async def start(self) -> None:
-        """Begin; join the group and take a first share of the queues if there are subscriptions."""
+        """Start; with subscriptions, join the group and take a first share of the queues."""
         self.instance.start()
         if self.settings.auto_commit:
             self._committing.start()
@@ -107,18 +107,19 @@ class PollSession:
         await self._membership.join(self)
 
     async def close(self, *, failed: bool) -> None:
-        """Stop pulling, commit, leave the group, close the connections.
+        """Stop pulling, commit, leave the group and close the connections.
 
-        After a failure the messages handed out last may not have been handled: they are not committed and come again.
+        After a failure the messages handed out last may not have been handled: they are not committed, so they are
+        delivered again.
         """
         try:
             await self._membership.stop()
             await self._committing.stop()
-            self.handing_out.stop()
+            self.ready.stop()
             await self.assignment.stop()
             if self.settings.auto_commit:
                 if not failed:
-                    self.handing_out.mark_consumed()
+                    self.ready.mark_consumed()
                 await self._commit_consumed()
         finally:
             await self._handle.close()
@@ -126,7 +127,7 @@ class PollSession:
     # --- as a member of the group ------------------------------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        """Return what heartbeats say of this consumer."""
+        """Return what heartbeats carry about this consumer."""
         return ConsumerData(
             group_name=self.settings.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
@@ -135,32 +136,34 @@ class PollSession:
         )
 
     def members_changed(self) -> None:
-        """Hear that someone joined or left the group."""
+        """Rebalance, because a member joined or left the group."""
         self._membership.wake()
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
-        """Return the offsets that the caller has come back from."""
+        """Return the offsets up to which the queues of a topic are consumed."""
         return {held.queue: held.consumed_offset or 0 for held in self.assignment if held.queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
-        """Return what goes on inside."""
+        """Return the state of this consumer for operators' tools."""
         name_servers = self.instance.api.name_servers.addresses
         properties = consumer_properties(name_servers, ConsumeType.CONSUME_ACTIVELY, self._started_ms)
-        properties |= idle_caller_property(self.handing_out.away_since)
+        properties |= idle_caller_property(self.ready.idle_since)
         return running_info(properties, self.subscriptions, self.assignment, None, self._clock.now())
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on as before: where to read is the caller's own decision, by seek()."""
-        logger.info("a reset of offsets was left to the caller of poll() group=%s", self.settings.group)
+        """Ignore it: the caller decides where to read, with `seek`."""
+        logger.info(
+            "a reset of offsets was ignored: the caller of poll() decides where to read group=%s", self.settings.group
+        )
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Refuse: there is no listener to give a message to."""
+        """Refuse, because there is no listener."""
         raise BrokerError(f"the consumer of group {self.settings.group} polls and has no listener")
 
     # --- queues ------------------------------------------------------------------------------------------------------
 
     async def assign(self, queues: Iterable[MessageQueue], expression: Expression) -> None:
-        """Read these queues, and no others, whatever the group does."""
+        """Read exactly these queues, independently of the group."""
         queues = list(queues)
         now_ms = self._clock.now_ms()
         wanted = {topic: subscribe(topic, expression, now_ms) for topic in {queue.topic for queue in queues}}
@@ -178,18 +181,18 @@ class PollSession:
             self._fetcher,
             self.settings.flow_control,
             self._clock,
-            begin=self._beginning.begin,
-            on_messages=self.handing_out.note_messages,
+            start_queue=self._initial_offset.apply,
+            on_messages=self.ready.note_messages,
             on_failure=self._pull_failed,
         )
 
     def _pull_failed(self, error: Exception) -> None:
         self.instance.refresh_soon()
         if isinstance(error, AccessDenied):
-            self.handing_out.refuse(error)
+            self.ready.refuse(error)
 
     async def _release(self, held: PollQueue) -> None:
-        self.handing_out.forget(held)
+        self.ready.forget(held)
         if self.settings.auto_commit:
             await self.commits.try_commit_last(held)
 

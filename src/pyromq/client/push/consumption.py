@@ -1,4 +1,4 @@
-"""Consuming: the listener gets some messages of a queue, and what it says about them is done."""
+"""Consumption: calls the listener with some messages of a queue and acts on the outcome."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
 
-AGAIN_FROM_MEMORY = 5.0  # seconds, when a message could not be sent back
+RETRY_FROM_MEMORY = 5.0  # seconds until a message that could not be sent back is consumed again
 _SHORTEST_REST = 0.01
 _MANY_CAUSES = 1000
 
@@ -43,20 +43,20 @@ SUCCESS, FAILED, EXCEPTION, TIME_OUT = "SUCCESS", "FAILED", "EXCEPTION", "TIME_O
 
 
 class ConsumeSettings(Struct, frozen=True, kw_only=True):
-    """What a consumer was told about its listener."""
+    """The settings of a consumer that concern its listener."""
 
     group: str
     timeout: float
     max_reconsume: int | None = None
-    """How often an orderly queue may try a message before it is given up; None: for ever."""
+    """How often an orderly queue retries a message before it gives the message up; None: forever."""
     rest: float = 1.0
-    """Seconds that an orderly queue rests after a failure, unless the listener says otherwise."""
+    """Seconds that an orderly queue rests after a failure, unless the listener sets another delay."""
     needs_lock: bool = False
     """Whether only the holder of a queue's lock may consume it."""
 
 
 class Consumption(ABC):
-    """Calls the listener and judges how it ended; without `send_back`, as in broadcasting, what fails is dropped."""
+    """Calls the listener and acts on the outcome; without `send_back`, in broadcasting, failed messages are dropped."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Consumption(ABC):
         self._odd_returns = False
 
     async def consume(self, job: Job) -> None:
-        """Have the messages of a job consumed."""
+        """Consume the messages of a job."""
         held, messages = job.held, job.messages
         started = perf_counter()
         outcome = await (self._listen_with_hooks(job) if self._before else self.listen(job))
@@ -98,14 +98,14 @@ class Consumption(ABC):
         held.consumed_at = self._clock.now()
 
     async def listen(self, job: Job) -> object:
-        """Return what the listener returned, or raised."""
+        """Return what the listener returned or raised."""
         job.listening = True
         try:
             return await self._call(job.messages)
         except asyncio.CancelledError:
             if not job.timed_out:
                 raise
-            return TimeoutError(f"the listener did not end within {self._settings.timeout:g} s")
+            return TimeoutError(f"the listener did not return within {self._settings.timeout:g} s")
         except Exception as error:
             return error
         finally:
@@ -118,7 +118,7 @@ class Consumption(ABC):
         run_hooks(self._before, context)
         try:
             outcome = await self.listen(job)
-        except BaseException as error:  # cancelled, for the consumer closes: the message comes again
+        except BaseException as error:  # cancelled because the consumer closes: the message is redelivered
             context.error, context.status = error, EXCEPTION
             raise
         else:
@@ -135,11 +135,11 @@ class Consumption(ABC):
                 self._odd_returns = True
                 logger.warning("the listener of group=%s returned %r: that acknowledges", self._settings.group, outcome)
         elif verdict.error is not None and not isinstance(verdict.error, RetryLater | DeadLetter | Suspend):
-            self._say(job.messages[0], verdict)
+            self._log_failure(job.messages[0], verdict)
         return verdict
 
-    def _say(self, message: MessageExt, verdict: Verdict) -> None:
-        """Log a failure, the first of its kind with its traceback."""
+    def _log_failure(self, message: MessageExt, verdict: Verdict) -> None:
+        """Log a failure, with its traceback if it is the first of its kind."""
         is_new = verdict.cause not in self._causes
         if len(self._causes) >= _MANY_CAUSES:
             self._causes.clear()
@@ -153,14 +153,14 @@ class Consumption(ABC):
     def _drop(self, held: ProcessQueue, messages: Sequence[MessageExt], verdict: Verdict) -> None:
         for message in messages:
             logger.warning(
-                "message=%s dropped: group=%s is broadcasting, where nothing comes again (%s)",
+                "message=%s dropped: group=%s is broadcasting, where nothing is redelivered (%s)",
                 message.message_id, self._settings.group, verdict.cause,
             )  # fmt: skip
         held.finish(messages)
 
     @abstractmethod
     async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
-        """Do what the verdict says with the messages that were not acknowledged."""
+        """Act on the verdict for the messages that were not acknowledged."""
 
 
 def _status(job: Job, outcome: object) -> str:
@@ -174,7 +174,7 @@ def _status(job: Job, outcome: object) -> str:
 
 
 class ConcurrentConsumption(Consumption):
-    """What was not taken goes back to the broker; what cannot go back comes again from memory."""
+    """Sends failed messages back to the broker; those that cannot be sent back are consumed again from memory."""
 
     async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
         if self._send_back is None:
@@ -186,7 +186,7 @@ class ConcurrentConsumption(Consumption):
         if kept:
             for message in kept:
                 message.reconsume_times += 1
-            self._clock.call_later(AGAIN_FROM_MEMORY, self._again, held, kept)
+            self._clock.call_later(RETRY_FROM_MEMORY, self._again, held, kept)
 
     def _again(self, held: ProcessQueue, messages: list[MessageExt]) -> None:
         held.put_back(messages)
@@ -194,13 +194,13 @@ class ConcurrentConsumption(Consumption):
 
 
 class OrderlyConsumption(Consumption):
-    """What was not taken comes again first, after the queue has rested: nothing overtakes it."""
+    """Consumes failed messages again after the queue has rested, before all others: nothing overtakes them."""
 
     async def consume(self, job: Job) -> None:
-        """Have the messages of a job consumed, unless the queue's lock is lost."""
+        """Consume the messages of a job, unless the lock of the queue is lost."""
         held = job.held
         if self._settings.needs_lock and self._clock.now() >= held.lock_expires:
-            held.locked = False  # whoever renews it sets it again
+            held.locked = False  # set again when the lock is renewed
             held.put_back(job.messages)
             return
         await super().consume(job)
@@ -218,7 +218,7 @@ class OrderlyConsumption(Consumption):
             self._clock.call_later(delay, self._wake, held)
 
     async def _give_up(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> list[MessageExt]:
-        """Make dead letters of those that were tried often enough; return the others."""
+        """Make dead letters of the messages that have no retries left; return the others."""
         limit = self._settings.max_reconsume
         lost = [
             message

@@ -1,4 +1,4 @@
-"""Threads for plain listeners: as many as are at work at once, and none that keeps the process from ending."""
+"""Threads for listeners that are not async: as many as run at once, and none that keeps the process from exiting."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Work = tuple[Context, asyncio.Future[object], Callable[[Any], Any], object]
 
 
 class ListenerThreads:
-    """Runs plain functions off the loop, each in a copy of its caller's context; the caller bounds how many.
+    """Runs functions on threads, each in a copy of its caller's context; the caller limits how many run at once.
 
-    A thread whose function never returns is left behind: the next call gets another one. They are daemons, unlike those
-    of concurrent.futures, so that such a one does not hold up the end of the process.
+    If a function never returns, its thread is left behind and the next call gets another one. They are daemon threads,
+    unlike those of concurrent.futures, so that a stuck function does not keep the process from exiting.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ListenerThreads:
         self._idle = 0
 
     async def run(self, function: Callable[[Any], Any], argument: object) -> object:
-        """Return what `function(argument)` does on a thread; if this is cancelled, it goes on there unheard."""
+        """Return `function(argument)`, called on a thread; if this is cancelled, the call continues and is ignored."""
         future: asyncio.Future[object] = self._loop.create_future()
         with self._lock:
             self._unclaimed += 1
@@ -46,7 +46,7 @@ class ListenerThreads:
         return outcome
 
     def close(self) -> None:
-        """Let every thread end once its function returns."""
+        """Let each thread end when its function returns."""
         for _ in range(self._threads):
             self._work.put(None)
 
@@ -67,7 +67,7 @@ class ListenerThreads:
     def _call(
         self, context: Context, future: asyncio.Future[object], function: Callable[[Any], Any], argument: object
     ) -> None:
-        if future.cancelled():  # given up before its turn came
+        if future.cancelled():  # cancelled before a thread was free
             return
         outcome = context.run(_outcome, function, argument)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -75,7 +75,7 @@ class ListenerThreads:
 
 
 class _Raised(Struct, frozen=True):
-    """What a function raised; no future takes every exception as such."""
+    """What a function raised; a future does not accept every exception as one, such as StopIteration."""
 
     error: Exception
 
@@ -85,7 +85,7 @@ def _outcome(function: Callable[[Any], Any], argument: object) -> object:
         return function(argument)
     except Exception as error:
         return _Raised(error)
-    except BaseException as error:  # sys.exit() on a thread ends nothing but the thread
+    except BaseException as error:  # sys.exit() on a thread would end only the thread
         return _Raised(RuntimeError(f"the listener raised {error!r}"))
 
 

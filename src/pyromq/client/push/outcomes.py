@@ -1,7 +1,7 @@
-"""What a listener says about the messages it was given: by returning, by one of the values here, or by raising.
+"""Outcomes: what a listener may return or raise, and what that means for its messages.
 
-Returning None, or anything that is not named here, acknowledges. `RetryLater`, `DeadLetter` and `Suspend` may be raised
-or returned; any other exception is a failure, and what failed comes again.
+Returning None, or any value not defined here, acknowledges them. `RetryLater`, `DeadLetter` and `Suspend` may be raised
+or returned. Any other exception is a failure: the messages are redelivered.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _MAX_CAUSE = 500  # characters: it travels in a header and is kept among the mes
 
 
 class Ack(Struct, frozen=True):
-    """The first `first` messages of a batch are done; the others come again."""
+    """The first `first` messages of a batch are acknowledged; the others are redelivered."""
 
     first: int
 
     def __post_init__(self) -> None:
         if self.first < 0:
-            raise ValueError(f"Ack(first=...) counts messages from 0 on, not {self.first}")
+            raise ValueError(f"Ack(first=...) must not be negative: {self.first}")
 
 
 class RetryLater(Exception):
-    """The message shall come again, after `delay` or when the broker's own rule says."""
+    """Redeliver the message after `delay`, or after the broker's own delay."""
 
     def __init__(self, delay: Delay | None = None, reason: str = "") -> None:
         super().__init__(reason)
@@ -44,14 +44,14 @@ class RetryLater(Exception):
 
 
 class DeadLetter(Exception):
-    """The message is given up at once: it goes to the group's dead letters and does not come again."""
+    """Give the message up at once: it goes to the group's dead letters and is not redelivered."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
 
 
 class Suspend(Exception):
-    """The whole queue shall wait for `delay` before the same messages come again; for orderly listeners."""
+    """Pause the queue for `delay`, then consume the same messages again; for orderly listeners."""
 
     def __init__(self, delay: Delay | None = None, reason: str = "") -> None:
         super().__init__(reason)
@@ -65,14 +65,14 @@ class Action(Enum):
     RETRY = "retry"
     GIVE_UP = "give up"
     ROLL_BACK = "roll back"
-    """They come again as if they had never been handed out: this attempt does not count."""
+    """They are consumed again as if they had never been handed out: this attempt does not count."""
 
 
 class Verdict(Struct):
     """How a call of the listener ended."""
 
     acknowledged: int
-    """So many of the messages, from the first on, are done."""
+    """How many of the messages are acknowledged, counted from the first."""
     action: Action = Action.NOTHING
     delay: float | None = None
     cause: str = ""
@@ -80,7 +80,7 @@ class Verdict(Struct):
 
 
 def judge(count: int, outcome: object) -> Verdict:
-    """Return what a listener that was given `count` messages means by what it returned or raised."""
+    """Return the meaning of what a listener returned or raised for `count` messages."""
     match outcome:
         case Ack(first=first) if first < count:
             return Verdict(first, Action.RETRY, cause=f"the listener acknowledged {first} of {count} messages")
@@ -96,7 +96,7 @@ def judge(count: int, outcome: object) -> Verdict:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return an exception and where it was raised, on one line: `ValueError: no such order (shop.py:42 in charge)`."""
+    """Return an exception and its place on one line: `ValueError: no such order (shop.py:42 in charge)`."""
     place = _place(error.__traceback__)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return _printable(text)[: _MAX_CAUSE - len(place)] + place
@@ -112,7 +112,7 @@ def _place(trace: TracebackType | None) -> str:
 
 
 def _printable(text: str) -> str:
-    # It becomes a property, whose separators are control characters, and it may hold anything a program can raise.
+    # It becomes a property, whose separators are control characters, and a program can raise any text.
     plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.encode(errors="replace").decode()
 
@@ -120,5 +120,5 @@ def _printable(text: str) -> str:
 def _seconds(delay: Delay) -> float:
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
     if not 0 <= seconds < float("inf"):
-        raise ValueError(f"a delay is a time from now on, not {delay!r}")
+        raise ValueError(f"a delay must be finite and not negative: {delay!r}")
     return seconds

@@ -1,4 +1,4 @@
-"""PushConsumer: a listener is called with every message."""
+"""PushConsumer: calls a listener with every message."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
 
 CONSUME_TIMEOUT = timedelta(minutes=15)
-_BROADCASTING_NAME = "DEFAULT"  # the same after a restart: the offsets are kept under it, as Java's clients do
+_BROADCASTING_NAME = "DEFAULT"  # the same after a restart, as in Java's clients: offsets are kept under it
 
 
 class PushConsumer(ClientLifecycle[PushSession]):
-    """Calls a listener with every message of some topics; the queues are shared out among all consumers of the group.
+    """Calls a listener with every message of some topics; all consumers of the group share the queues.
 
     >>> async def bill(message: MessageExt) -> None: ...
     >>> async with PushConsumer("billing", "127.0.0.1:9876", {"orders": "created || paid"}, bill) as consumer:
     ...     await consumer.run()
 
-    Returning from the listener acknowledges. Raising, or RetryLater, has the message come again; DeadLetter gives it
-    up. A listener annotated `list[MessageExt]` gets up to `batch_size` messages and may return Ack(first=n). With
-    `orderly` each queue's messages come one after the other, and a failure holds up its queue. With `broadcasting`
-    every member gets all messages, each once. Plain listeners run on threads, up to `concurrency` of them at a time.
-    `trace` writes message traces and OpenTelemetry spans.
+    Returning from the listener acknowledges the message. If it raises, the message is redelivered up to 16 times with
+    increasing delays; RetryLater sets the delay, DeadLetter gives the message up. A listener annotated
+    `list[MessageExt]` gets up to `batch_size` messages and may return Ack(first=n). With `orderly` the messages of a
+    queue come one after another, and a failure blocks the queue. With `broadcasting` every member gets every message
+    once. Listeners that are not async run on threads, up to `concurrency` at a time. `trace` writes message traces and
+    OpenTelemetry spans.
 
-    A message may come more than once, after a failure or a crash. It consumes while it is open; `run()` waits.
+    A message may be delivered more than once, after a failure or a crash. The consumer works while it is open; `run()`
+    waits until it is closed.
 
-    `start` raises ConnectFailed if no name server answers. A topic that does not exist yet is read once it does.
-    `close` lets the listener finish what it has in hand, commits it and leaves the group; a listener that needs more
-    than 30 s for that is cancelled, and its messages come again, elsewhere.
+    `start` raises ConnectFailed if no name server answers. A topic that does not exist yet is read as soon as it does.
+    `close` waits for the listener, commits and leaves the group. A listener that takes more than 30 s is cancelled, and
+    another member gets its messages.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         clock: Clock | None = None,
     ) -> None:
         if listener is None or not callable(listener):
-            raise ClientError("a PushConsumer needs a listener, a function that takes a message")
+            raise ClientError("a PushConsumer needs a listener: a function that takes a message")
         if group == DEFAULT_CONSUMER_GROUP:
             raise ClientError(f"the group name {group} is reserved; choose one of your own")
         check_group(group)
@@ -138,38 +140,38 @@ class PushConsumer(ClientLifecycle[PushSession]):
     # --- while it runs -----------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Give the listener nothing more, and pull nothing, until it is resumed; its queues stay its own."""
+        """Stop calling the listener and stop pulling, until `resume`; the consumer keeps its queues."""
         self._session.pause()
 
     def resume(self) -> None:
-        """Go on where it was paused."""
+        """Continue where the consumer was paused."""
         self._session.resume()
 
     async def commit(self) -> None:
-        """Commit now what is consumed, instead of within 5 s; on return the brokers have it."""
+        """Commit now, instead of within 5 s; on return the brokers have the offsets."""
         session = self._session
         await session.commits.commit_consumed(session.assignment)
 
     async def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Consume one topic more, or with another filter; all members of the group should do the same."""
+        """Consume another topic, or a topic with another filter; all members of the group should do the same."""
         session = self._session
         subscription = subscribe(with_namespace(topic, self._namespace), expression, self._clock.now_ms())
         await session.subscribe(subscription)
 
     async def unsubscribe(self, topic: str) -> None:
-        """Consume a topic no more."""
+        """Stop consuming a topic."""
         await self._session.unsubscribe(with_namespace(topic, self._namespace))
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        """The queues that this consumer has now, without those that messages come again from."""
+        """The queues that this consumer has now, without those of the retry topic."""
         session = self._session
         queues = [held.queue for held in session.assignment if held.queue.topic != session.retry_topic]
         return sorted(self._bare(queue) for queue in queues)
 
     @property
     def blocked(self) -> list[BlockedQueue]:
-        """The queues that do not go on, with `orderly`: each with the message that its listener fails with."""
+        """With `orderly`, the queues that do not advance, each with the message that its listener fails with."""
         return [replace(found, queue=self._bare(found.queue)) for found in self._session.blocked]
 
     def _bare(self, queue: MessageQueue) -> MessageQueue:
@@ -193,9 +195,9 @@ def _check_numbers(
         ("max_reconsume", max_reconsume, 0, 2**31 - 1),
     ):
         if value is not None and not low <= value <= high:
-            raise ClientError(f"{name} must lie between {low} and {high}, and is {value}")
+            raise ClientError(f"{name} must be between {low} and {high}, not {value}")
     if rate is not None and rate <= 0:
-        raise ClientError(f"rate is a number of messages a second, not {rate}")
+        raise ClientError(f"rate must be a positive number of messages per second, not {rate}")
     if batch_size > 1 and not takes_batches(listener):
         raise ClientError("batch_size needs a listener whose parameter is annotated list[MessageExt]")
 
@@ -203,5 +205,5 @@ def _check_numbers(
 def _timeout(timeout: timedelta | float) -> float:
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if seconds <= 0:
-        raise ClientError(f"consume_timeout is a time, not {timeout}")
+        raise ClientError(f"consume_timeout must be positive, not {timeout}")
     return seconds

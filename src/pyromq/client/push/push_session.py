@@ -1,4 +1,4 @@
-"""PushSession: the parts of a PushConsumer while it is open, and how they are joined."""
+"""PushSession: the parts of a PushConsumer while it is open, and how they are connected."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _LONGEST_TIMEOUT_CHECK = 60.0
 
 
 class PushSession:
-    """One stay of a PushConsumer in its group."""
+    """A PushConsumer from joining its group to leaving it."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class PushSession:
         self.offsets = settings.offset_store or self._own_offsets()
         self.commits = Commits(self.offsets)
         self.stats = ConsumerStats(clock.now())
-        self._join_parts()
-        self._join_consumption()
+        self._build_queue_parts()
+        self._build_listener_parts()
         self._tasks = [
             Periodic("commit", clock, COMMIT_INTERVAL, self._commit),
             Periodic("lock renewal", clock, RENEWAL_INTERVAL, self._renew),
@@ -101,7 +101,7 @@ class PushSession:
             Periodic("consume time-out", clock, self._timeout_check_interval(), self._expire),
         ]
 
-    # --- how it is joined --------------------------------------------------------------------------------------------
+    # --- building ----------------------------------------------------------------------------------------------------
 
     def _subscriptions(self, now_ms: int) -> dict[str, Subscription]:
         wanted = {topic: replace(kept, version_ms=now_ms) for topic, kept in self.settings.subscriptions.items()}
@@ -115,7 +115,7 @@ class PushSession:
             return LocalOffsets(default_offsets_path(self.instance.client_id, group))
         return BrokerOffsets(self.instance.api, self.instance.routes, group)
 
-    def _join_parts(self) -> None:
+    def _build_queue_parts(self) -> None:
         settings, instance = self.settings, self.instance
         api, routes, group = instance.api, instance.routes, settings.group
         self.support = FilterSupport(api, routes, instance.client_id, group)
@@ -156,9 +156,9 @@ class PushSession:
         )
         self.assignment: Assignment[ProcessQueue] = Assignment(self._new_loop, self._ownership.release)
 
-    def _join_consumption(self) -> None:
+    def _build_listener_parts(self) -> None:
         settings, api, routes = self.settings, self.instance.api, self.instance.routes
-        self.context = copy_context()  # what listeners see
+        self.context = copy_context()  # the context in which listeners run
         self.context.run(reply_channel.set, Replier(api, routes, self._clock))
         self._threads = ListenerThreads()
         kind: type[Consumption] = OrderlyConsumption if settings.orderly else ConcurrentConsumption
@@ -191,7 +191,7 @@ class PushSession:
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the group, take a first share of the queues and begin to consume."""
+        """Join the group, take a first share of the queues and start to consume."""
         if self._tracing is not None:
             await self._tracing.open()
         if self._spans is not None:
@@ -203,7 +203,7 @@ class PushSession:
             task.start()
 
     async def close(self, *, failed: bool = False) -> None:
-        """Let what is in hand end, commit it, and leave the group; only then do others take over."""
+        """Wait for the listener, commit, and leave the group; only then do others take the queues over."""
         self.closing.set()
         try:
             self.workers.stop()
@@ -221,7 +221,7 @@ class PushSession:
                 await self._tracing.close()
 
     async def subscribe(self, subscription: Subscription) -> None:
-        """Consume a topic too, or by another filter."""
+        """Consume another topic, or a topic with another filter."""
         await self.support.ensure_everywhere([subscription])
         self.subscriptions[subscription.topic] = subscription
         await self.membership.look_up(subscription.topic)
@@ -229,19 +229,19 @@ class PushSession:
         self.membership.wake()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Give up a topic's queues, committed."""
+        """Commit and give up the queues of a topic."""
         self.subscriptions.pop(topic, None)
         await self.assignment.replace([], topic)
         await self.instance.heartbeats.beat()
 
     def pause(self) -> None:
-        """Hand out nothing more, and pull nothing."""
+        """Stop handing out messages and stop pulling."""
         self.paused = True
         for held in self.assignment:
             held.paused = True
 
     def resume(self) -> None:
-        """Go on where it was paused."""
+        """Continue where it was paused."""
         self.paused = False
         for held in self.assignment:
             held.paused = False
@@ -251,7 +251,7 @@ class PushSession:
     # --- as a member of the group ------------------------------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        """Return what heartbeats say of this consumer."""
+        """Return what heartbeats carry about this consumer."""
         broadcasting = self.settings.broadcasting
         return ConsumerData(
             group_name=self.settings.group,
@@ -262,7 +262,7 @@ class PushSession:
         )
 
     def members_changed(self) -> None:
-        """Hear that someone joined or left the group."""
+        """Rebalance, because a member joined or left the group."""
         self.membership.wake()
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
@@ -270,7 +270,7 @@ class PushSession:
         return {held.queue: held.consumed_offset or 0 for held in self.assignment if held.queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
-        """Return what goes on inside."""
+        """Return the state of this consumer for operators' tools."""
         properties = consumer_properties(
             self.instance.api.name_servers.addresses,
             ConsumeType.CONSUME_PASSIVELY,
@@ -283,24 +283,24 @@ class PushSession:
 
     @property
     def blocked(self) -> list[BlockedQueue]:
-        """The orderly queues that a failing message holds up."""
+        """The orderly queues that a failing message blocks."""
         return [held.blocked for held in self.assignment if held.blocked is not None]
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, and commit them; what is in hand counts no more."""
+        """Continue from these offsets and commit them; the outcomes of current jobs are ignored."""
         for queue, offset in offsets.items():
             if queue not in self.assignment or offset < 0:
                 continue
             logger.info("offset of %s reset to %d by an operator", queue, offset)
             loop = self.assignment.loop(queue)
-            if loop.held.pull_offset is None:  # not begun: it will begin there
+            if loop.held.pull_offset is None:  # not started yet: it will start there
                 await self.offsets.commit(queue, offset)
             else:
                 await loop.restart_at(offset)
                 await self.commits.try_commit_consumed([loop.held])
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Give one message to the listener, beside all others."""
+        """Call the listener with one message, in addition to all others."""
         self.fetcher.show_as_sent(message)
         job = Job(ProcessQueue(message.queue), [message], self._clock.now())
         started = perf_counter()
@@ -324,7 +324,7 @@ class PushSession:
             self.fetcher,
             self.settings.flow_control,
             self._clock,
-            begin=self._ownership.begin,
+            start_queue=self._ownership.acquire,
             on_messages=self.workers.offer,
             on_failure=lambda error: self.instance.refresh_soon(),
             interval=self.settings.pull_interval,
@@ -335,7 +335,7 @@ class PushSession:
             await self.assignment.loop(held.queue).restart_at(offset)
         self.workers.offer(held)
 
-    # --- what happens by itself --------------------------------------------------------------------------------------
+    # --- periodic work -----------------------------------------------------------------------------------------------
 
     async def _commit(self) -> bool:
         return await self.commits.try_commit_consumed(self.assignment)
@@ -348,7 +348,7 @@ class PushSession:
         return True
 
     async def _expire(self) -> bool:
-        # In an orderly queue nothing may overtake a message, however long its listener takes.
+        # In an orderly queue nothing may overtake a message, so a slow listener is only logged.
         self.workers.expire(self.settings.consume_timeout, cancel=not self.settings.orderly)
         return True
 

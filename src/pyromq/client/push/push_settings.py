@@ -1,4 +1,4 @@
-"""What a PushConsumer was told."""
+"""The options of a PushConsumer."""
 
 from __future__ import annotations
 

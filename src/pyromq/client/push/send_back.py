@@ -1,4 +1,9 @@
-"""Sending a message back: the broker keeps it for the group's retry topic, or among its dead letters."""
+"""Sending a message back: the broker puts it into the group's retry topic, or among its dead letters.
+
+If the broker cannot be reached, or no longer has the message, a copy goes to the retry topic of any broker. The broker
+makes a dead letter of a copy that has no retries left. Java's clients send copies in the same cases, and also for
+messages that an orderly listener gives up.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +29,14 @@ SEND_BACK_TIMEOUT = 5.0
 
 
 def delay_level(delay: float | None) -> int:
-    """Return the level whose delay is at least so many seconds: what a broker without free delays can do."""
+    """Return the lowest level of at least so many seconds, for brokers that only have delay levels."""
     if delay is None:
         return BY_RECONSUME_TIMES
     return min(bisect_left(DEFAULT_DELAY_LEVELS_MS, delay * 1000) + 1, len(DEFAULT_DELAY_LEVELS_MS))
 
 
 class SendBack:
-    """Sends back what one group's listener did not take."""
+    """Sends back the messages that the listener of one group did not consume."""
 
     def __init__(
         self, api: BrokerApi, routes: Routes, group: str, *, max_reconsume: int | None, namespace: str | None
@@ -44,10 +49,7 @@ class SendBack:
         self._copies = RetryCopies(api, routes, group, max_reconsume=max_reconsume, namespace=namespace)
 
     async def send(self, message: MessageExt, queue: MessageQueue, verdict: Verdict) -> bool:
-        """Send one message back to the broker it came from, or a copy to any; log why and return False if none goes.
-
-        A copy helps where the broker is away, and where its log has the message no more.
-        """
+        """Send a message back to its broker, or a copy to any broker; if both fail, log why and return False."""
         try:
             address = await self._routes.find_master(queue)
             await self._api.send_back(address, self._header(message, verdict), timeout=SEND_BACK_TIMEOUT)
@@ -63,23 +65,23 @@ class SendBack:
                 await self._copies.retry(message, queue, delay_level(verdict.delay), verdict.cause)
         except PyroMQError as error:
             logger.warning(
-                "message=%s of group=%s could not be sent back, it comes again from memory: %s; nor could a copy: %s",
+                "message=%s of group=%s could not be sent back, it is retried from memory: %s; nor could a copy: %s",
                 message.message_id, self._group, reason, error,
             )  # fmt: skip
             return False
-        logger.info("message=%s of group=%s went back as a copy: %s", message.message_id, self._group, reason)
+        logger.info("message=%s of group=%s was sent back as a copy: %s", message.message_id, self._group, reason)
         return True
 
     async def bury(self, message: MessageExt, queue: MessageQueue, cause: str) -> bool:
-        """Make a dead letter of what an orderly listener gives up; log why and return False if that fails.
+        """Make a dead letter of a message that an orderly listener gives up; if that fails, log why and return False.
 
-        By a copy, for the stored message does not know how often it was tried here.
+        It sends a copy, because the stored message does not record how often it was tried here.
         """
         try:
             await self._copies.bury(message, queue, cause)
         except PyroMQError as error:
             logger.warning(
-                "message=%s of group=%s could not be given up, it holds up its queue: %s",
+                "message=%s of group=%s could not become a dead letter, it blocks its queue: %s",
                 message.message_id, self._group, error,
             )  # fmt: skip
             return False
@@ -110,7 +112,7 @@ _LEFT_BEHIND = names.TIMER_NAMES | {
 
 
 class RetryCopies:
-    """Sends copies on behalf of one group."""
+    """Sends copies of messages to the retry topic of one group."""
 
     def __init__(
         self, api: BrokerApi, routes: Routes, group: str, *, max_reconsume: int | None, namespace: str | None
@@ -122,13 +124,13 @@ class RetryCopies:
         self._namespace = namespace
 
     async def retry(self, message: MessageExt, queue: MessageQueue, level: int, cause: str) -> None:
-        """Have a copy come again, from another broker if there is one: this one has just failed."""
+        """Send a copy to be redelivered, through another broker if there is one, because this one has just failed."""
         delay = {names.DELAY: str(level or FIRST_RETRY_LEVEL + message.reconsume_times)}
         target = (await self._queues()).next_elsewhere(queue.broker_name)
         await self._send(message, target, self._properties(message, cause) | delay, self._max_reconsume)
 
     async def bury(self, message: MessageExt, queue: MessageQueue, cause: str) -> None:
-        """Make a copy a dead letter at once, on the broker that the message came from if that is possible."""
+        """Make a dead letter of a copy at once, on the broker that the message came from if possible."""
         info = await self._queues()
         target = info.next_of(queue.broker_name) or info.next()
         await self._send(message, target, self._properties(message, cause), AT_ONCE)

@@ -1,4 +1,4 @@
-"""Workers: so many jobs at a time, over all queues that have something to hand out."""
+"""Workers: tasks that take jobs from all queues that have messages, `concurrency` jobs at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 _AFTER_A_FAULT = 5.0
 _AFTER_CANCELLING = 5.0
-_LONGEST_STRETCH = 0.005  # seconds: a listener that never waits must not keep pulls and heartbeats from the loop
+_LONGEST_STRETCH = 0.005  # seconds: a listener that never awaits must not starve pulls and heartbeats
 
 
 class Job(Struct, eq=False):
-    """Some messages of one queue, on their way through the listener."""
+    """Some messages of one queue that go to the listener together."""
 
     held: ProcessQueue
     messages: list[MessageExt]
@@ -35,7 +35,7 @@ class Job(Struct, eq=False):
     """The listener has them now."""
     overdue: bool = False
     timed_out: bool = False
-    """It was overdue and is cancelled."""
+    """It was cancelled because it was overdue."""
 
 
 def _lowest_message(job: Job) -> MessageInProgress | None:
@@ -53,7 +53,7 @@ def _lowest_message(job: Job) -> MessageInProgress | None:
 
 
 class Workers:
-    """Tasks that take messages in turn from the queues and have them consumed; there is one only while it has work."""
+    """Tasks that take messages from the queues in turn and consume them; a task exists only while it has work."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Workers:
         self._context = context
         self._concurrency = concurrency
         self._batch_size = batch_size
-        self._pace = RateLimit(rate, clock) if rate else None
-        self._pacing = asyncio.Lock()
-        self._line: FairQueue[ProcessQueue] = FairQueue()
+        self._rate_limit = RateLimit(rate, clock) if rate else None
+        self._rate_lock = asyncio.Lock()
+        self._ready: FairQueue[ProcessQueue] = FairQueue()
         self._jobs: dict[asyncio.Task[None], Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -83,12 +83,12 @@ class Workers:
         return [message for message in found if message is not None]
 
     def offer(self, held: ProcessQueue) -> None:
-        """Hear that a queue may have something to hand out."""
-        if self._line.join(held):
+        """Note that a queue may have something to hand out."""
+        if self._ready.join(held):
             self._start()
 
     def _start(self) -> None:
-        if len(self._line) and len(self._tasks) < self._concurrency and not self._closed:
+        if len(self._ready) and len(self._tasks) < self._concurrency and not self._closed:
             context = self._context.copy()
             self._tasks.add(asyncio.create_task(self._run(), name="pyromq listener", context=context))
 
@@ -97,8 +97,8 @@ class Workers:
         assert task is not None
         since = perf_counter()
         try:
-            while job := self._take() if self._pace is None else await self._take_at(self._pace):
-                self._start()  # another one, if there is more to do
+            while job := self._take() if self._rate_limit is None else await self._take_limited(self._rate_limit):
+                self._start()  # another task, if there is more to do
                 self._jobs[task] = job
                 await self._work(job)
                 del self._jobs[task]
@@ -110,38 +110,38 @@ class Workers:
             self._tasks.discard(task)
 
     def _take(self) -> Job | None:
-        held = None if self._closed else self._line.next()
+        held = None if self._closed else self._ready.next()
         if held is None:
             return None
         messages = held.take(self._batch_size)
-        self._line.join(held)
+        self._ready.join(held)
         return Job(held, messages, self._clock.now())
 
-    async def _take_at(self, pace: RateLimit) -> Job | None:
-        async with self._pacing:
-            await pace.turn()
+    async def _take_limited(self, limit: RateLimit) -> Job | None:
+        async with self._rate_lock:
+            await limit.wait()
             job = self._take()
             if job is not None:
-                pace.passed(len(job.messages))
+                limit.count(len(job.messages))
             return job
 
     async def _work(self, job: Job) -> None:
         try:
             await self._consume(job)
         except Exception:
-            # Not the listener's doing. What of the messages is unfinished is not committed, and comes again.
+            # Not a failure of the listener. Unfinished messages are not committed and are consumed again.
             logger.exception("consuming from %s failed unexpectedly", job.held.queue)
             self._clock.call_later(_AFTER_A_FAULT, self._again, job)
         finally:
             job.held.end_job()
-            self._line.join(job.held)
+            self._ready.join(job.held)
 
     def _again(self, job: Job) -> None:
         job.held.put_back(job.messages)
         self.offer(job.held)
 
     def expire(self, age: float, *, cancel: bool) -> None:
-        """Look for listeners that have been at work for longer than `age` seconds; log them, or cancel them."""
+        """Cancel, or only log, the jobs whose listener has been running for more than `age` seconds."""
         now = self._clock.now()
         for task, job in list(self._jobs.items()):
             if not job.listening or job.overdue or now - job.started <= age:
@@ -156,23 +156,23 @@ class Workers:
     def stop(self) -> None:
         """Hand out nothing more."""
         self._closed = True
-        self._line.clear()
+        self._ready.clear()
         for task in self._tasks - self._jobs.keys():
-            task.cancel()  # it waits for its turn
+            task.cancel()  # it waits for the rate limit
 
     async def close(self, patience: float) -> None:
-        """Wait for what is in hand; what takes longer than `patience` is cancelled, and left behind if that fails."""
+        """Wait for all jobs; cancel those that take longer than `patience`, and leave those that do not end then."""
         self.stop()
-        at_work = await self._still_at_work(list(self._tasks), patience)
-        if at_work:
-            logger.warning("listeners still at work after %g s are cancelled: their messages come again", patience)
-            for task in at_work:
+        running = await self._still_running(list(self._tasks), patience)
+        if running:
+            logger.warning("listeners still running after %g s are cancelled: their messages are redelivered", patience)
+            for task in running:
                 task.cancel()
-            left = await self._still_at_work(at_work, _AFTER_CANCELLING)
+            left = await self._still_running(running, _AFTER_CANCELLING)
             if left:
-                logger.error("%d listeners do not end although they were cancelled: left behind", len(left))
+                logger.error("%d listeners are still running although they were cancelled: left behind", len(left))
 
-    async def _still_at_work(self, tasks: list[asyncio.Task[None]], patience: float) -> list[asyncio.Task[None]]:
+    async def _still_running(self, tasks: list[asyncio.Task[None]], patience: float) -> list[asyncio.Task[None]]:
         done = asyncio.gather(*tasks, return_exceptions=True)
         with suppress(TimeoutError):
             await wait_for(self._clock, asyncio.shield(done), patience)

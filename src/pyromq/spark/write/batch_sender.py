@@ -78,8 +78,8 @@ class BatchSender:
 
     async def _put(self, batch: MessageBatch) -> None:
         if self._pace is not None:
-            await self._pace.turn()
-            self._pace.passed(batch.count)
+            await self._pace.wait()
+            self._pace.count(batch.count)
         await self._window.enter(len(batch.body))
         if self._failure is not None:
             self._window.leave(len(batch.body))
