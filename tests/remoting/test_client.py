@@ -170,7 +170,7 @@ async def test_a_refused_connection_is_one_clear_error(client: RemotingClient) -
 
 @pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":9876", "host:port", "host:99999"])
 async def test_an_address_without_host_or_port_is_one_clear_error(client: RemotingClient, address: str) -> None:
-    with pytest.raises(ConnectFailed, match="an address is host:port"):
+    with pytest.raises(ConnectFailed, match="an address must be host:port"):
         await client.request(address, request(ECHO))
 
 
@@ -293,7 +293,7 @@ async def test_outstanding_requests_are_bounded(clock: FakeClock, address: str) 
         connection = await client.connection(address)
         stuck = [connection.request_future(request(NEVER), 2.0) for _ in range(4)]
         assert not connection.writable
-        with pytest.raises(RemotingError, match=r"4 requests to .* are outstanding already"):
+        with pytest.raises(RemotingError, match=r"4 requests to .* are already outstanding"):
             connection.request_future(request(ECHO), 2.0)
         patient = asyncio.ensure_future(connection.request(request(ECHO, body=b"in turn"), 5.0))
         impatient = asyncio.ensure_future(connection.request(request(ECHO), 1.0))

@@ -1,4 +1,4 @@
-"""What a load balancer and a person with curl ask first: /healthz and /varz."""
+"""/healthz for load balancers and /varz for people with curl."""
 
 from __future__ import annotations
 
@@ -15,26 +15,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-Facts = Callable[[], dict[str, Any]]
 
+def health_app(problems: Callable[[], dict[str, str]], varz: Callable[[], dict[str, Any]]) -> Starlette:
+    """Build the pages: `problems` returns what is wrong (empty if nothing is), `varz` what /varz shows."""
 
-def health_app(healthy: Callable[[], dict[str, str]], facts: Facts) -> Starlette:
-    """Build the pages; `healthy` returns what is wrong (empty: all well), `facts` what /varz shows."""
+    async def show_health(_: Request) -> JSONResponse:
+        found = problems()
+        return JSONResponse({"status": "unhealthy" if found else "ok", **found}, status_code=503 if found else 200)
 
-    async def healthz(_: Request) -> JSONResponse:
-        problems = healthy()
-        return JSONResponse(
-            {"status": "unhealthy" if problems else "ok", **problems}, status_code=503 if problems else 200
-        )
+    async def show_varz(_: Request) -> JSONResponse:
+        return JSONResponse(varz())
 
-    async def varz(_: Request) -> JSONResponse:
-        return JSONResponse(facts())
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/varz", varz)])
+    return Starlette(routes=[Route("/healthz", show_health), Route("/varz", show_varz)])
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn inside our own process: the signals are ours, and it says when it listens."""
+    """Uvicorn inside our own process: it leaves signals to us and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -50,7 +46,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind at once, so that a port in use is an error before anything else has started."""
+    """Bind at once, so that a port in use is reported before anything else starts."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What a REGISTER_BROKER request says, in all the forms that brokers have used."""
+"""BrokerRegistration: what a broker says when it registers, read from every form that brokers have used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE_BODY_VERSION: Final = 37  # 3.0.11; brokers before it sent their topic tab
 
 
 class BrokerRegistration(Struct, frozen=True, kw_only=True):
-    """What a broker says of itself; `filter_servers` None leaves those known before."""
+    """A broker and its topics. If `filter_servers` is None, those known before stay."""
 
     cluster: str
     broker_name: str
@@ -31,7 +31,7 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
 
 
 def read_registration(request: RemotingCommand) -> BrokerRegistration:
-    """Return who registers with which topics; raise BrokerError if the body is not what was sent."""
+    """Read a REGISTER_BROKER request; raise BrokerError if the body was changed on its way."""
     header = request.header(RegisterBrokerRequestHeader)
     if header.body_crc32 != 0 and header.body_crc32 != body_crc(request.body):
         raise BrokerError("the body does not match its CRC32")

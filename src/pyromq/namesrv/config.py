@@ -1,4 +1,4 @@
-"""Settings of a name server, and the few of them that may be changed over the wire."""
+"""Settings of a name server, and those that can be changed over the wire."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ORDER_MESSAGE_ENABLE: Final = "orderMessageEnable"
 
 
 class NameServerConfig(Struct, frozen=True, kw_only=True):
-    """What an operator can choose."""
+    """What an operator can set."""
 
     order_message_enable: bool = False
-    """Put the order config of a topic into its route: producers then take their queues from it."""
+    """Add the order config of a topic to its route; producers then take their queues from it."""
     broker_silence: float = 120.0
     """Seconds without a registration after which a broker is dropped."""
     scan_interval: float = 10.0
-    """Seconds between two looks for silent brokers."""
+    """Seconds between two scans for silent brokers."""
 
 
 class NameServerSettings:
-    """The configuration in force: what was given at start, and over it what was changed over the wire.
+    """The settings in force: those given at start, overridden by changes made over the wire.
 
-    `fixed` gives those that can only be seen. What can be changed is an allow-list: Apache's list of forbidden keys was
-    once misspelt, so that anybody could set a path.
+    `fixed` returns the settings that can be read but not changed. Only keys of an allow-list can be changed: Apache's
+    list of forbidden keys once had a typing error, and anybody could set a path.
     """
 
     def __init__(self, given: NameServerConfig, path: Path | None, fixed: Callable[[], Mapping[str, str]]) -> None:
@@ -44,7 +44,7 @@ class NameServerSettings:
         self._changing = asyncio.Lock()
 
     def load(self) -> None:
-        """Take up changes made before a restart; raise ConfigError if they are unreadable."""
+        """Load changes made before a restart; raise ConfigError if they are unreadable."""
         if self._file is None:
             return
         try:
@@ -53,15 +53,15 @@ class NameServerSettings:
             raise ConfigError(f"{self._file.path}: {error.remark}") from error
 
     async def change(self, text: bytes) -> None:
-        """Set what `key=value` lines say; raise NoPermission, BrokerError or OSError, with nothing changed.
+        """Change settings by `key=value` lines; they are durable on return.
 
-        It is durable on return.
+        Raise NoPermission, BrokerError or OSError; then nothing has changed.
         """
         async with self._changing:
             try:
                 changes = _parse(text)
             except ValueError as error:
-                raise BrokerError("not readable as key=value lines in UTF-8") from error
+                raise BrokerError("the settings must be key=value lines in UTF-8") from error
             changed = _changed(self.current, changes)
             if self._file is not None:
                 await asyncio.to_thread(self._file.save, _format(_changeable(changed)))
@@ -80,7 +80,7 @@ def _changeable(config: NameServerConfig) -> dict[str, str]:
 def _changed(config: NameServerConfig, changes: Mapping[str, str]) -> NameServerConfig:
     refused = [key for key in changes if key not in _changeable(config)]
     if refused:
-        raise NoPermission(f"cannot be changed over the wire: {', '.join(refused)[:200]}")
+        raise NoPermission(f"these settings cannot be changed over the wire: {', '.join(refused)[:200]}")
     if ORDER_MESSAGE_ENABLE in changes:
         config = replace(config, order_message_enable=_boolean(changes[ORDER_MESSAGE_ENABLE]))
     return config
@@ -88,7 +88,7 @@ def _changed(config: NameServerConfig, changes: Mapping[str, str]) -> NameServer
 
 def _boolean(value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise BrokerError(f"{ORDER_MESSAGE_ENABLE} is true or false, not {value[:40]!r}")
+        raise BrokerError(f"{ORDER_MESSAGE_ENABLE} must be true or false, not {value[:40]!r}")
     return value.lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""The requests that a name server answers."""
+"""NameServerHandlers: the answers to all requests. Which code calls which method is in requests.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STANDARD_JSON_VERSION: Final = 401  # 4.9.4: clients from then on read routes wi
 
 
 class NameServerHandlers:
-    """Answers for each request code; `now` counts seconds from anywhere, and only forward."""
+    """Answers each request; `now` returns seconds of a clock that never goes back."""
 
     def __init__(
         self, routes: RouteTable, kv: KVConfig, settings: NameServerSettings, now: Callable[[], float]
@@ -34,7 +34,7 @@ class NameServerHandlers:
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def register_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Take in a broker and its topics; tell it the order config, and a slave where its master is."""
+        """Register a broker and its topics; answer with the order config, and to a slave with its master's address."""
         master = self._routes.register(read_registration(request), connection, self._now())
         header = headers.RegisterBrokerResponseHeader(
             master_addr=master.address if master else None, ha_server_addr=master.ha_address if master else None
@@ -44,13 +44,13 @@ class NameServerHandlers:
         return response(request, header=header, body=body)
 
     def unregister_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Forget a broker that stops."""
+        """Remove a broker that stops."""
         header = request.header(headers.UnregisterBrokerRequestHeader)
         self._routes.unregister(header.broker_addr)
         return response(request)
 
     def query_data_version(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Tell a broker whether it needs to register again."""
+        """Answer whether a broker needs to register again."""
         header = request.header(headers.QueryDataVersionRequestHeader)
         version = bodies.decode(DataVersion, request.body)
         changed, known = self._routes.query_version(header.broker_addr, version, self._now())
@@ -58,13 +58,13 @@ class NameServerHandlers:
         return response(request, header=answer, body=bodies.encode(known) if known else b"")
 
     def wipe_write_permission(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Keep producers away from a broker, so that it can be stopped."""
+        """Take the write permission from a broker's topics, so that it can be stopped."""
         header = request.header(headers.WipeWritePermOfBrokerRequestHeader)
         count = self._routes.wipe_write(header.broker_name)
         return response(request, header=headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
     def add_write_permission(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Let producers come back to a broker."""
+        """Give the write permission back to a broker's topics."""
         header = request.header(headers.AddWritePermOfBrokerRequestHeader)
         count = self._routes.add_write(header.broker_name)
         return response(request, header=headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count))
@@ -72,7 +72,7 @@ class NameServerHandlers:
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def get_route(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Tell a client which brokers serve a topic."""
+        """Return the brokers and queues of a topic."""
         header = request.header(headers.GetRouteInfoByTopicRequestHeader)
         route = self._routes.route(header.topic)
         if route is None:
@@ -83,7 +83,7 @@ class NameServerHandlers:
         return response(request, body=bodies.encode(route, quoted_keys=quoted))
 
     def get_cluster_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Tell which brokers there are."""
+        """Return all brokers and clusters."""
         return response(request, body=bodies.encode(self._routes.cluster_info()))
 
     def get_all_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -96,7 +96,7 @@ class NameServerHandlers:
         return response(request, body=_topic_list(self._routes.topics_of_cluster(header.cluster)))
 
     def get_system_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """List the topics named after clusters and brokers, and a broker that knows the rest."""
+        """List the topics named after clusters and brokers, and a broker that knows its other system topics."""
         return response(request, body=_topic_list(*self._routes.system_topics()))
 
     def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -122,17 +122,17 @@ class NameServerHandlers:
     # --- settings ----------------------------------------------------------------------------------------------------
 
     async def put_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Keep a value under a namespace and key."""
+        """Set the value of a namespace and key."""
         header = request.header(headers.PutKvConfigRequestHeader)
         await self._kv.put(header.namespace, header.key, header.value)
         return response(request)
 
     def get_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return a value that was kept."""
+        """Return the value of a namespace and key."""
         header = request.header(headers.GetKvConfigRequestHeader)
         value = self._kv.get(header.namespace, header.key)
         if value is None:
-            raise QueryNotFound(f"nothing is kept under {header.namespace}, {header.key}")
+            raise QueryNotFound(f"namespace {header.namespace} has no key {header.key}")
         return response(request, header=headers.GetKvConfigResponseHeader(value=value))
 
     async def delete_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -146,16 +146,16 @@ class NameServerHandlers:
         header = request.header(headers.GetKvListByNamespaceRequestHeader)
         table = self._kv.table(header.namespace)
         if table is None:
-            raise QueryNotFound(f"nothing is kept under {header.namespace}")
+            raise QueryNotFound(f"namespace {header.namespace} does not exist")
         return response(request, body=bodies.encode(KVTable(table=dict(table))))
 
     async def update_config(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Change settings, as far as the wire may."""
+        """Change settings that can be changed over the wire."""
         await self._settings.change(request.body)
         return response(request)
 
     def get_config(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Show the settings."""
+        """Return all settings."""
         return response(request, body=self._settings.text())
 
 

@@ -1,4 +1,4 @@
-"""KVConfig: named settings that administrators keep on a name server, the order of topics among them.
+"""KVConfig: values that administrators keep on a name server, such as the order config of topics.
 
 {"configTable":{"<namespace>":{"<key>":"<value>"}}}        kvConfig.json, as Apache's name server writes it
 """
@@ -24,7 +24,7 @@ class _KVFile(Body):
 
 
 class KVConfig:
-    """Settings by namespace and key; without a path they live in memory only."""
+    """Values by namespace and key; without a path they are kept in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = JsonFile(path) if path else None
@@ -32,27 +32,27 @@ class KVConfig:
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
-        """Read what was kept; raise ConfigError if it is there and unreadable."""
+        """Read the file, if there is one; raise ConfigError if it is unreadable."""
         if self._file is not None:
             kept = self._file.load(lambda text: decode(_KVFile, text))
             self._tables = kept.config_table if kept else {}
 
     def get(self, namespace: str, key: str) -> str | None:
-        """Return a value, None if there is none."""
+        """Return a value; None if there is none."""
         return self._tables.get(namespace, {}).get(key)
 
     def table(self, namespace: str) -> Mapping[str, str] | None:
-        """Return all of a namespace, None if it never held anything."""
+        """Return all values of a namespace; None if it never had any."""
         table = self._tables.get(namespace)
         return None if table is None else MappingProxyType(table)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value; it is durable on return. Raise OSError, with nothing changed, if it cannot be."""
+        """Set a value; it is durable on return. Raise OSError if it cannot be saved; then nothing has changed."""
         async with self._writing:
             await self._replace(namespace, {**self._tables.get(namespace, {}), key: value})
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove a value if it is there; durable on return, as `put`."""
+        """Remove a value, if there is one; durable on return, as with `put`."""
         async with self._writing:
             table = self._tables.get(namespace, {})
             if key in table:

@@ -1,7 +1,8 @@
-"""RouteTable: which broker serves which topic, and who has gone silent.
+"""RouteTable: which broker serves which topic, and which brokers have gone silent.
 
 A broker group (one broker name) has a master, id 0, and slaves; only the master's topics count. A broker is alive while
-it registers; what it registered goes when it says so, when its connection closes, or when it was silent for too long.
+it keeps registering. It is removed with all its topics when it unregisters, when its connection closes, or when it has
+been silent for too long.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ logger = logging.getLogger(__name__)
 
 
 class MasterAddress(NamedTuple):
-    """Where a slave finds its master."""
+    """The addresses at which a slave finds its master."""
 
     address: str
     ha_address: str
 
 
 class VersionAnswer(NamedTuple):
-    """Whether a broker's topics differ from those known here, and which version those are."""
+    """Whether a broker's topics differ from those known here, and the version of those."""
 
     changed: bool
     known: DataVersion | None
 
 
 class SystemTopics(NamedTuple):
-    """The topics that every cluster and broker has, and a broker that can be asked for more."""
+    """The topics that every cluster and broker has, and a broker that knows its other system topics."""
 
     names: list[str]
     broker_address: str | None
@@ -67,11 +68,11 @@ class _LiveBroker(Struct):
     data_version: DataVersion
     connection: object
     ha_address: str
-    deleted_topics: set[str] = field(default_factory=set)  # by an operator, while the broker still had them
+    deleted_topics: set[str] = field(default_factory=set)  # deleted by an operator while the broker still had them
 
 
 class RouteTable:
-    """All that a name server knows of brokers and topics, in memory."""
+    """All that a name server knows about brokers and topics, in memory."""
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name -> its queues
@@ -83,7 +84,7 @@ class RouteTable:
     # --- brokers come and go ---------------------------------------------------------------------------------------
 
     def register(self, broker: BrokerRegistration, connection: object, now: float) -> MasterAddress | None:
-        """Take in a broker and, from a master, its topics; return where its master is if it is a slave of one alive."""
+        """Add a broker and, if it is a master, its topics; return a slave's master if that is alive."""
         group = self._groups.setdefault(broker.broker_name, _BrokerGroup(broker.cluster))
         self._clusters.setdefault(broker.cluster, {})[broker.broker_name] = None
         known = self._live.get(broker.address)
@@ -99,7 +100,7 @@ class RouteTable:
         return self._master_of(group) if broker.broker_id != MASTER_ID else None
 
     def query_version(self, address: str, version: DataVersion, now: float) -> VersionAnswer:
-        """Compare a broker's topic version with the known one; the same version counts as a sign of life."""
+        """Compare a broker's topic version with the known one. The same version counts as a sign of life."""
         live = self._live.get(address)
         if live is None:
             return VersionAnswer(True, None)
@@ -109,16 +110,16 @@ class RouteTable:
         return VersionAnswer(False, live.data_version)
 
     def unregister(self, address: str) -> None:
-        """Forget a broker that says goodbye; another one that has taken its id meanwhile stays."""
+        """Remove a broker that stops; another one that has taken its id in the meantime stays."""
         self._forget(address, "unregistered")
 
     def connection_lost(self, connection: object) -> None:
-        """Forget the brokers whose latest registration came over this very connection."""
+        """Remove the brokers whose latest registration came over this connection."""
         for address in [address for address, live in self._live.items() if live.connection is connection]:
             self._forget(address, "connection lost")
 
     def expire(self, now: float, silence: float) -> list[object]:
-        """Forget the brokers that were silent for longer than `silence`; return their connections, to be closed."""
+        """Remove the brokers that were silent for longer than `silence`; return their connections, to be closed."""
         expired = [(address, live) for address, live in self._live.items() if now - live.last_seen > silence]
         for address, _ in expired:
             self._forget(address, "silent for too long")
@@ -127,7 +128,7 @@ class RouteTable:
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Return who serves a topic, None if nobody does."""
+        """Return the route of a topic; None if no broker serves it."""
         queues = self._queues.get(topic, {})
         if not queues:
             return None
@@ -137,22 +138,22 @@ class RouteTable:
         return TopicRouteData(queue_datas=list(queues.values()), broker_datas=brokers, filter_server_table=filters)
 
     def topics(self, having: Callable[[int], bool] = lambda flag: True) -> list[str]:
-        """Return the topics; with `having`, those whose first broker gives them such a system flag."""
+        """Return the topics for which `having` is true of the system flag that their first broker gives."""
         return [topic for topic, queues in self._queues.items() if having(next(iter(queues.values())).topic_sys_flag)]
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Return the topics that a broker of the cluster serves."""
+        """Return the topics of all brokers of a cluster."""
         names = self._clusters.get(cluster, {})
         return [topic for topic, queues in self._queues.items() if not names.keys().isdisjoint(queues)]
 
     def system_topics(self) -> SystemTopics:
-        """Return the topics named after clusters and brokers, and a broker to ask for the rest."""
+        """Return the topics named after clusters and brokers, and a broker that knows its other system topics."""
         names = dict.fromkeys(name for cluster, members in self._clusters.items() for name in (cluster, *members))
         addresses = (address for group in self._groups.values() for address in group.addresses.values())
         return SystemTopics(list(names), next(addresses, None))
 
     def cluster_info(self) -> ClusterInfo:
-        """Return all brokers and the clusters they form."""
+        """Return all brokers and clusters."""
         return ClusterInfo(
             broker_addr_table={name: self._broker_data(name) for name in self._groups},
             cluster_addr_table={cluster: list(members) for cluster, members in self._clusters.items()},
@@ -163,11 +164,11 @@ class RouteTable:
         return RouteCounts(len(self._queues), len(self._clusters), len(self._live))
 
     def figures(self) -> BoundFigures[RouteCounts]:
-        """Return what can be read of this table while the server runs."""
+        """Return the figures of this table."""
         return BoundFigures(_FIGURES, self.counts)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Stop routing a topic, to the brokers of one cluster only if given, until a broker changes its topics."""
+        """Remove the route of a topic, or its part in one cluster, until a broker changes its topics."""
         queues = self._queues.get(topic, {})
         members = queues if cluster is None else self._clusters.get(cluster, {})
         for name in [name for name in queues if name in members]:
@@ -177,20 +178,21 @@ class RouteTable:
                 master.deleted_topics.add(topic)
 
     def wipe_write(self, broker_name: str) -> int:
-        """Take the write permission from all topics of a broker; return how many they are."""
+        """Take the write permission from all topics of a broker; return their number."""
         return self._set_permissions(broker_name, lambda permission: permission & ~PERM_WRITE)
 
     def add_write(self, broker_name: str) -> int:
-        """Give the write permission back to all topics of a broker; return how many they are."""
+        """Give the write permission back to all topics of a broker; return their number."""
         return self._set_permissions(broker_name, lambda permission: permission | PERM_WRITE)
 
     # --- the tables --------------------------------------------------------------------------------------------------
 
     def _merge_topics(self, broker: BrokerRegistration, changed: bool, deleted: set[str]) -> None:
-        """Add and change topics, never remove: a registration may carry a single topic.
+        """Add and change topics but never remove them: a registration may carry a single topic.
 
-        An unchanged version adds what is missing here. Apache's name server ignores it whole, so that after its restart
-        a single-topic registration hides the broker's other topics; but what an operator deleted or wiped stays so.
+        A registration with an unchanged version adds the topics that are missing here. Apache's name server ignores it,
+        and after a restart a single-topic registration then hides the broker's other topics. Topics that an operator
+        deleted stay deleted, and permissions that were wiped stay wiped.
         """
         name = broker.broker_name
         for topic, config in broker.topics.items():
@@ -247,7 +249,7 @@ class RouteTable:
 
 
 def _place(group: _BrokerGroup, broker: BrokerRegistration) -> bool:
-    """Put a broker under its id, taking it from any other it had; tell whether nobody had that id."""
+    """Set the broker of an id and remove it from other ids; return True if the id was free."""
     known = group.addresses.items()
     for other in [other for other, address in known if address == broker.address and other != broker.broker_id]:
         del group.addresses[other]

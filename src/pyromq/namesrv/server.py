@@ -1,4 +1,4 @@
-"""NameServer: tells clients which broker serves which topic."""
+"""NameServer: builds the parts of a name server and listens."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SETTINGS_FILE = "namesrv.properties"
 class NameServer:
     """A name server on one port; an async context manager that serves while it is open.
 
-    `data_dir` holds the KV config and changed settings; without it they are gone when the server stops. Routes are
-    never kept: brokers register again within 30 s.
+    `data_dir` holds the KV config and changed settings; without it they are lost when the server stops. Routes are
+    never saved: brokers register again within 30 s.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class NameServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on, also where any free one was asked for."""
+        """The port it listens on, even if the configured one is 0."""
         return self._server.port
 
     @property
     def address(self) -> str:
-        """Where clients find it: `host:port`."""
+        """Where clients reach it: `host:port`."""
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     @property
@@ -71,7 +71,7 @@ class NameServer:
         return self.figures().varz()
 
     async def __aenter__(self) -> Self:
-        """Listen; raise StoreError, ConfigError or RemotingError where directory, files or port do not allow it."""
+        """Listen; raise StoreError, ConfigError or RemotingError if the directory, a file or the port is unusable."""
         async with AsyncExitStack() as stack:
             if self._data_dir is not None:
                 self._lock_directory(self._data_dir, stack)
@@ -98,19 +98,19 @@ class NameServer:
         stack.callback(lock.release)
 
     def _fixed_settings(self) -> dict[str, str]:
-        """Return what can be seen over the wire and not changed, by Apache's names."""
+        """Return the settings that can be read but not changed over the wire, by Apache's names."""
         paths = {"kvConfigPath": KV_FILE, "configStorePath": SETTINGS_FILE}
         kept = {key: str(self._data_dir / name) for key, name in paths.items()} if self._data_dir else {}
         return {"listenPort": str(self.port), "clusterTest": "false", "productEnvName": "center", **kept}
 
     def _now(self) -> float:
-        """Count seconds in scans: a broker does not grow old because somebody sets the machine's clock."""
+        """Return seconds counted in scans: setting the machine's clock must not make a broker look silent."""
         return self._scans.count * self._config.scan_interval
 
     def _scan(self) -> bool:
         for connection in self.routes.expire(self._now(), self._config.broker_silence):
             if isinstance(connection, Connection):
-                connection.abort(f"its broker did not register for {self._config.broker_silence:g} s")
+                connection.abort(f"its broker has not registered for {self._config.broker_silence:g} s")
         return True
 
 

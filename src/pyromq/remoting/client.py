@@ -1,4 +1,4 @@
-"""Keeps one connection for each address and sends requests over it."""
+"""RemotingClient: sends requests over one connection for each address."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pyromq.remoting.limits import CLIENT_LIMITS, Limits
 from pyromq.remoting.round import Round
 
 NO_HANDLERS: Mapping[int, Handler] = MappingProxyType({})
-IDLE_TIMEOUT = 110.0  # a little before a server's 120 s, so that no request meets a connection being closed
+IDLE_TIMEOUT = 110.0  # below a server's 120 s, so that no request meets a connection that is being closed
 FRAME_TIMEOUT = 60.0
 CLOSE_TIMEOUT = 3.0
 
 
 class RemotingClient:
-    """Send requests to addresses (`host:port`); a lost connection is made again by the next call.
+    """Send requests to addresses (`host:port`). The next call reconnects a lost connection.
 
     `handlers` serve the requests that servers send over these connections. With `credentials` all requests are signed.
     """
@@ -59,7 +59,7 @@ class RemotingClient:
         self._closed = False
 
     async def request(self, address: str, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
-        """Send a request and return its answer, whatever its code; connecting counts towards `timeout`.
+        """Send a request and return its answer, whatever its code. Connecting counts towards `timeout`.
 
         Raise ConnectFailed if nothing was sent, RequestTimeout or ConnectionLost if the outcome is unknown.
         """
@@ -69,23 +69,23 @@ class RemotingClient:
             connection = await self._connect_within(address, timeout)
             timeout -= min(max(self._clock.now() - started, 0.0), timeout)
         if connection.writable:
-            return await connection.request_future(command, timeout)  # a coroutine less for each message sent
+            return await connection.request_future(command, timeout)  # saves a coroutine for each message
         return await connection.request(command, timeout)
 
     def ready(self, address: str | None) -> Connection | None:
-        """Return the connection to `address` if there is one that takes a request at once."""
+        """Return the connection to `address` if it can take a request at once, else None."""
         connection = self._connections.get(address) if address else None
         return connection if connection is not None and connection.writable and not connection.closed else None
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
-        """Send a request that is never answered; return once it is queued and the connection can take more."""
+        """Send a request without an answer; return when it is queued and the connection can take more."""
         connection = await self.connection(address)
         connection.oneway(command)
         if not connection.writable:
             await connection.drain()
 
     async def connection(self, address: str) -> Connection:
-        """Return the connection to `address`, made now if there is none; raise ConnectFailed."""
+        """Return the connection to `address`; connect if there is none. Raise ConnectFailed."""
         connection = self._connections.get(address)
         if connection is not None and not connection.closed:
             return connection
@@ -97,14 +97,14 @@ class RemotingClient:
             self._attempts[address] = attempt
             attempt.add_done_callback(lambda done: self._attempt_ended(address, done))
         try:
-            return await asyncio.shield(attempt)  # one caller who gives up does not take it from the others
+            return await asyncio.shield(attempt)  # a caller that gives up must not cancel it for the others
         except asyncio.CancelledError:
             if self._closed and attempt.cancelled():
                 raise ConnectFailed(f"cannot connect to {address}: this client is closed") from None
             raise
 
     async def close(self) -> None:
-        """Send what is queued and close all connections; requests still outstanding end with ConnectionLost."""
+        """Send what is queued and close all connections; outstanding requests end with ConnectionLost."""
         self._closed = True
         for attempt in list(self._attempts.values()):
             attempt.cancel()
@@ -120,7 +120,7 @@ class RemotingClient:
 
     @cached_property
     def _endpoint(self) -> Endpoint:
-        """Made on first use, so that a client can be built before its loop runs."""
+        """Create the endpoint on first use, so that a client can be built before its loop runs."""
         return Endpoint(
             clock=self._clock,
             round=self._round or Round(asyncio.get_running_loop()),
@@ -158,7 +158,7 @@ class RemotingClient:
     def _attempt_ended(self, address: str, attempt: asyncio.Task[Connection]) -> None:
         del self._attempts[address]
         if not attempt.cancelled():
-            attempt.exception()  # looked at: nobody may be waiting any more
+            attempt.exception()  # retrieve it: perhaps nobody waits any more, and asyncio would log it
 
     def _disconnected(self, connection: Connection) -> None:
         if self._connections.get(connection.address) is connection:
@@ -170,7 +170,7 @@ class RemotingClient:
 def _split(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal() and int(port) < 65536):
-        raise ConnectFailed(f"cannot connect to {address!r}: an address is host:port")
+        raise ConnectFailed(f"cannot connect to {address!r}: an address must be host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -1,7 +1,7 @@
 """One socket that carries requests and answers in both directions.
 
-Everything runs in callbacks of the loop: a read hands its frames to `serve` at once, answers gather until the round
-ends and leave in one write. No task, no timer and no stream is made for a request.
+Everything runs in callbacks of the loop. A read passes its frames to `serve` at once. Answers are collected until the
+round ends and leave in one write. A request needs no task, no timer and no stream of its own.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
-JOIN_LIMIT = 256 * 1024  # above this, copying answers into one piece costs more than handing over several
+JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
 
 
 class Connection(asyncio.Protocol):
-    """Send requests and answers to one peer, and hand its requests to `serve`.
+    """Send requests and answers to one peer, and pass its requests to `serve`.
 
     `address` is what a client connected to; `peer` and `local` are the two ends (`ip:port`). `attributes` belongs to
     the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. With `credentials`
-    all requests are signed but those whose frames somebody else made, and handed to `send`. A connection that
-    `throttles` reads nothing from a peer that does not read what it is sent: a server does so, and a client must not,
-    or the two could wait for each other for ever.
+    every request is signed, except for frames that the caller encoded and passed to `send`. With `throttles` nothing is
+    read from a peer that does not read its answers. A server throttles; a client must not, or the two could wait for
+    each other for ever.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class Connection(asyncio.Protocol):
         self._aborted = False
         self._reason = ""
 
-    # --- what the loop calls ---------------------------------------------------------------------------------------
+    # --- called by the loop -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has the methods but not the base class
         self.peer = _address_text(transport.get_extra_info("peername"))
         self.local = _address_text(transport.get_extra_info("sockname"))
         self.address = self._outstanding.address = self.address or self.peer
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
     # --- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, frame: bytes | memoryview) -> None:
-        """Queue an encoded frame or the next part of one; it leaves when the round ends. Once closed, it is dropped."""
+        """Queue a frame or a part of one; it is written when the round ends. A closed connection drops it."""
         if self.closed:
             return
         if not self._parts:
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
         self._queued += len(frame)
 
     def flush(self) -> None:
-        """Write what is queued, in one piece; the round calls this."""
+        """Write what is queued at once; called by the round."""
         parts, self._parts = self._parts, []
         size, self._queued = self._queued, 0
         if not parts or self._transport.is_closing():
@@ -172,7 +172,7 @@ class Connection(asyncio.Protocol):
         return await self.request_future(command, timeout)
 
     def request_future(self, command: RemotingCommand, timeout: float) -> asyncio.Future[RemotingCommand]:
-        """Send a request and return the future of its answer; cancel the future to lose interest.
+        """Send a request and return the future of its answer. Cancel the future to stop waiting.
 
         Raise ConnectionLost if the connection is closed, RemotingError if too many requests are outstanding.
         """
@@ -186,16 +186,16 @@ class Connection(asyncio.Protocol):
         return future
 
     def open_request(self, code: int, timeout: float) -> tuple[int, asyncio.Future[RemotingCommand]]:
-        """Return the opaque of a request, whose frame the caller must `send`, and the future of its answer.
+        """Return the opaque of a request and the future of its answer; the caller must `send` the frame.
 
-        Raises as `request_future`.
+        Raises the same errors as `request_future`.
         """
         if self.closed:
             raise ConnectionLost(self._lost_text())
         return self._outstanding.open(code, timeout)
 
     def oneway(self, command: RemotingCommand) -> None:
-        """Send a request that is never answered; raise ConnectionLost if the connection is closed."""
+        """Send a request without an answer; raise ConnectionLost if the connection is closed."""
         if self.closed:
             raise ConnectionLost(self._lost_text())
         command.flag |= ONEWAY_FLAG
@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def writable(self) -> bool:
-        """Say whether unsent bytes and outstanding requests are below their limits, so that more may be sent."""
+        """Whether unsent bytes and outstanding requests are below their limits, so that more may be sent."""
         return not (self._paused or self._outstanding.full or self._queued > self._write_high)
 
     async def drain(self) -> None:
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             raise ConnectionLost(self._lost_text())
 
     async def _wait_for_room(self, timeout: float) -> float:
-        """Wait until `writable`, and still so after all others who waited; return what is left of `timeout`."""
+        """Wait until `writable`, even after all others that waited; return the rest of `timeout`."""
         deadline = self._clock.now() + timeout
         while not self.writable:
             try:
@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
     # --- closing ---------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Send what is queued, close, and wait until the socket is gone; a peer that does not read is cut off."""
+        """Send what is queued, close, and wait until the socket is gone. A peer that does not read is cut off."""
         if not self.closed:
             self._reason = "closed on this side"
             self.flush()
@@ -254,9 +254,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def age(self) -> None:
-        """Count one tick of the watch: without traffic, and within one frame."""
+        """Count a tick without traffic, and a tick within an unfinished frame; called by the idle watch."""
         unsent = self._transport.get_write_buffer_size()
-        if unsent != self._unsent:  # the peer reads, if slowly
+        if unsent != self._unsent:  # the peer still reads, however slowly
             self._unsent = unsent
             self.silent_ticks = 0
         self.silent_ticks += 1
@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
     def _take(self, frames: list[bytes]) -> None:
         for index, frame in enumerate(frames):
             if self._throttles and self._queued > self._write_high:
-                # A few bytes of request can ask for megabytes: the rest of this read waits for its turn.
+                # A few bytes of request can ask for megabytes: serve the rest of this read later.
                 self._backlog = frames[index:]
                 self._transport.pause_reading()
                 return
@@ -297,10 +297,10 @@ class Connection(asyncio.Protocol):
 
 
 Answer: TypeAlias = bytes | RemotingCommand | None
-"""An encoded frame, a command to encode, or nothing: answered later with `Connection.send`, or never."""
+"""An encoded frame, a command to encode, or None: the answer comes later by `Connection.send`, or never."""
 
 Handler: TypeAlias = Callable[[RemotingCommand, Connection], Answer | Coroutine[Any, Any, Answer]]
-"""Answers one request, or raises; a coroutine runs as a task. One-way requests are never answered."""
+"""Answers one request or raises. A coroutine runs as a task. One-way requests get no answer."""
 
 
 def _address_text(address: tuple[Any, ...] | None) -> str:
@@ -312,7 +312,7 @@ def _address_text(address: tuple[Any, ...] | None) -> str:
 
 def _not_a_frame(first_byte: int) -> str:
     if first_byte == TLS_HANDSHAKE:
-        return "it speaks TLS, which this port does not"
+        return "it speaks TLS; this port does not"
     if chr(first_byte).isascii() and chr(first_byte).isalpha():
-        return "it speaks no RocketMQ; perhaps HTTP"
+        return "it does not speak RocketMQ; perhaps it speaks HTTP"
     return ""

@@ -1,4 +1,4 @@
-"""Runs the handler for each request and turns what it returns or raises into an answer."""
+"""Dispatcher: runs the handler of each request and turns what it returns or raises into an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_REASON = 300
 
 
 class Dispatcher:
-    """Serve requests from a table of handlers: plain ones inside the read, coroutines as tasks that it keeps."""
+    """Serve requests from a table of handlers: plain functions within the read, coroutines as tasks."""
 
     def __init__(self, handlers: Mapping[int, Handler], *, answer_unknown: bool = True) -> None:
         self._handler_of: Callable[[int], Handler | None] = handlers.get
@@ -31,7 +31,7 @@ class Dispatcher:
         handler = self._handler_of(command.code)
         try:
             answer = handler(command, connection) if handler else self._unknown(command)
-            if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # cheaper than to ask for a coroutine
+            if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # cheaper than to test for a coroutine
                 _send_answer(answer, command, connection)
             else:
                 self._start(answer, command, connection)
@@ -39,7 +39,7 @@ class Dispatcher:
             _send_answer(error_answer(command, error), command, connection)
 
     async def stop(self, clock: Clock, timeout: float) -> None:
-        """Refuse new requests, wait for the running handlers, and cancel those still running after `timeout`."""
+        """Refuse new requests, wait for running handlers, and cancel those still running after `timeout`."""
         self._handler_of = lambda code: _refuse
         if self._tasks:
             await _wait_or_cancel(self._tasks, clock, timeout)
@@ -61,13 +61,13 @@ class Dispatcher:
 
 
 def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Return the answer that tells the peer of `error`; log what nobody raised on purpose."""
+    """Return the answer that reports `error` to the peer; log errors that no handler raises on purpose."""
     match error:
         case BrokerError():
             return response(command, error.code, _encodable(error.remark))
         case StoreError(retriable=True):
             return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, _reason(error))
-        case RemoteProtocolError():  # a header or body in a whole frame: the connection is still in step
+        case RemoteProtocolError():  # a bad header or body in a complete frame: the next frame can still be read
             return response(command, ResponseCode.SYSTEM_ERROR, _reason(error))
     logger.error("the handler of request code %d failed", command.code, exc_info=error)
     return response(command, ResponseCode.SYSTEM_ERROR, _reason(error))
@@ -93,13 +93,13 @@ def _refuse(command: RemotingCommand, connection: Connection) -> Answer:
 
 
 def _reason(error: Exception) -> str:
-    """Return class and message on one short line; the operating system's texts would name files of this machine."""
+    """Return class and message on one short line, without file names of this machine."""
     text = error.strerror if isinstance(error, OSError) else str(error)
     return _encodable(" ".join(f"{type(error).__name__}: {text}".split())[:MAX_REASON])
 
 
 def _encodable(text: str) -> str:
-    """Return `text` without lone surrogates: it may quote what a stranger sent."""
+    """Return `text` without lone surrogates, which it may quote from a peer."""
     return text.encode(errors="replace").decode()
 
 
@@ -108,7 +108,7 @@ async def _wait_or_cancel(tasks: set[asyncio.Task[None]], clock: Clock, timeout:
     try:
         await wait_for(clock, asyncio.shield(finished), timeout)
     except TimeoutError:
-        logger.warning("cancelled %d requests that did not end within %g s", len(tasks), timeout)
+        logger.warning("cancelled %d requests that did not finish within %g s", len(tasks), timeout)
         for task in tasks:
             task.cancel()
         await finished

@@ -1,4 +1,4 @@
-"""The half that a server and a client have in common: their connections, and what serves and watches them."""
+"""Endpoint: what servers and clients have in common, their connections and what serves and watches them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ConnectionCallback = Callable[[Connection], None]
 
 
 class Endpoint:
-    """Make connections that share one round, one table of handlers and one timer for each kind of waiting."""
+    """Make connections that share one round, one table of handlers and one timer for each kind of time-out."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Endpoint:
         )
 
     async def close(self, timeout: float) -> None:
-        """Refuse new requests, let handlers finish for at most `timeout`, send all answers, close all connections."""
+        """Refuse new requests, give handlers `timeout` to finish, send all answers, close all connections."""
         self._closing = True
         await self._dispatcher.stop(self._clock, timeout)
         self._round.finish()
@@ -90,8 +90,8 @@ class Endpoint:
             self._on_connect(connection)
 
     def _refuse(self, connection: Connection) -> None:
-        level = logging.DEBUG if self._was_full else logging.WARNING  # one line for a whole flood
-        connection.abort(f"{self._max_connections} connections are open already", level)
+        level = logging.DEBUG if self._was_full else logging.WARNING  # one line for a whole flood of connections
+        connection.abort(f"{self._max_connections} connections are already open", level)
         self._was_full = True
 
     def _lost(self, connection: Connection) -> None:

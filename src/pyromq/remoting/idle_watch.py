@@ -1,4 +1,4 @@
-"""The live connections of a server or client: who has gone silent, who never finishes a frame."""
+"""IdleWatch: finds connections that have gone silent or never finish a frame."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pyromq.remoting.ticker import Ticker
 
 
 class WatchedConnection(Protocol):
-    """A connection as the watch sees it."""
+    """What the watch needs of a connection."""
 
     silent_ticks: int
     frame_ticks: int
 
     def age(self) -> None:
-        """Count one more tick, or start again if bytes moved since the last one."""
+        """Count one more tick; start again if bytes moved since the last one."""
 
     def abort(self, reason: str, level: int = ...) -> None:
         """Drop the connection, with one line in the log."""
 
 
 class IdleWatch:
-    """Close connections without traffic (120 s, as RocketMQ does) and those that drip a frame too slowly."""
+    """Close connections without traffic (after 120 s, as RocketMQ) and those that send a frame too slowly."""
 
     def __init__(self, clock: Clock, idle_timeout: float, frame_timeout: float) -> None:
         interval = min(1.0, idle_timeout / 4, frame_timeout / 4)
@@ -36,16 +36,16 @@ class IdleWatch:
         self._ticker = Ticker(clock, interval, self._sweep)
 
     def add(self, connection: WatchedConnection) -> None:
-        """Watch `connection` from now on."""
+        """Start to watch `connection`."""
         self._connections.add(connection)
         self._ticker.start()
 
     def remove(self, connection: WatchedConnection) -> None:
-        """Watch `connection` no longer."""
+        """Stop watching `connection`."""
         self._connections.discard(connection)
 
     def stop(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching all connections."""
         self._ticker.stop()
         self._connections.clear()
 

@@ -1,4 +1,4 @@
-"""The event loop: uvloop where it is installed, asyncio's own elsewhere (12-20 % slower under load)."""
+"""The event loop: uvloop if it is installed, else asyncio's own (12-20 % slower under load)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end on a new loop; the first Ctrl-C cancels it."""
+    """Run `main` to its end on a new loop. The first Ctrl-C cancels it."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)

@@ -1,7 +1,7 @@
-"""One pass of the event loop: what it read is finished together, then each connection is written to once.
+"""A round: one pass of the event loop. What it read is finished together, then each connection is written to once.
 
-Connections that became readable in one pass share one end of round. The broker's store commits its group there, so
-64 connections cost one file write and 64 socket writes, not 64 of each interleaved; see docs/architecture.md.
+All connections that became readable in one pass share the end of the round. The broker's store commits its group there,
+so requests of 64 connections cost one file write and 64 socket writes, not 64 of each. See docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class Flushable(Protocol):
     """Something that holds bytes until its round ends."""
 
     def flush(self) -> None:
-        """Write what is held, at once."""
+        """Write the held bytes now."""
 
 
 class Round:
-    """Run the hooks once at the end of each pass of the loop, then flush every member that joined."""
+    """Run the hooks once at the end of each pass of the loop, then flush all members."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.hooks: list[Callable[[], None]] = []
         self.began = 0.0
-        """When the round began that ends, for its hooks, by perf_counter()."""
+        """When the round that is ending began, by perf_counter(); for hooks."""
         self._scheduled_at = 0.0
         self._loop = loop
         self._members: list[Flushable] = []
@@ -36,14 +36,14 @@ class Round:
         self._in_hooks = False
 
     def schedule(self) -> None:
-        """Ask for an end of round; from inside a hook, for another one."""
+        """Request an end of round; within a hook, another one."""
         if not self._scheduled:
             self._scheduled = True
             self._scheduled_at = perf_counter()
             self._loop.call_soon(self.finish)
 
     def add(self, member: Flushable) -> None:
-        """Flush `member` when the round ends; what joins from inside a hook still leaves with this round."""
+        """Flush `member` when the round ends; a member added by a hook is flushed in the same round."""
         self._members.append(member)
         if not self._in_hooks:
             self.schedule()

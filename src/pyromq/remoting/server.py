@@ -1,4 +1,4 @@
-"""Listens on a port and answers requests."""
+"""RemotingServer: listens on a port and answers requests."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ BACKLOG = 1024
 
 
 class RemotingServer:
-    """Serve `handlers` to whoever connects; an async context manager that listens while it is open.
+    """Answer requests with `handlers`; an async context manager that listens while it is open.
 
-    Servers that share a `round` answer together: the broker's two ports do. On close it stops accepting, refuses new
+    Servers that share a `round` answer together, as the broker's two ports do. On close it stops accepting, refuses new
     requests with SERVICE_NOT_AVAILABLE, waits `close_timeout` for handlers that run as tasks, sends what is queued
-    and closes. `answer_unknown=False` is for name servers: RocketMQ's leave an unknown code unanswered.
+    and closes. With `answer_unknown=False` unknown codes get no answer, as from RocketMQ's name server.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class RemotingServer:
 
     @property
     def connections(self) -> Collection[Connection]:
-        """Return the connections that are open now."""
+        """The open connections."""
         return self._endpoint.connections
 
     async def __aenter__(self) -> Self:
-        """Listen; raise RemotingError if the port is taken."""
+        """Listen; raise RemotingError if the port is in use."""
         self._endpoint = self._new_endpoint()
         try:
             self._listener = await asyncio.get_running_loop().create_server(

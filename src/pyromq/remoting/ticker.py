@@ -1,4 +1,4 @@
-"""Count time in ticks: one timer for everything that waits, and none while nothing does."""
+"""Ticker: counts time in ticks. It needs one timer for everything that waits, and none while nothing waits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 
 
 class Ticker:
-    """Call `sweep` every `interval` seconds until it returns False; `start` it again when there is work again.
+    """Call `sweep` every `interval` seconds until it returns False. Call `start` again when there is new work.
 
-    Ages are counted in ticks and never read off the wall, so setting the machine's time ends no request.
+    Ages are counted in ticks, not read from the clock, so setting the machine's time does not end a request.
     """
 
     def __init__(self, clock: Clock, interval: float, sweep: Callable[[], bool]) -> None:
@@ -24,12 +24,12 @@ class Ticker:
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
-        """Tick from now on, unless it already does."""
+        """Start to tick, unless it already does."""
         if self._timer is None:
             self._timer = self._clock.call_later(self._interval, self._tick)
 
     def stop(self) -> None:
-        """Tick no more."""
+        """Stop ticking."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -39,7 +39,7 @@ class Ticker:
         self.count += 1
         try:
             goes_on = self._sweep()
-        except Exception:  # or nothing would ever time out again
+        except Exception:  # else nothing would ever time out again
             logger.exception("a sweep failed")
             goes_on = True
         if goes_on:
