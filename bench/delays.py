@@ -32,7 +32,7 @@ from typing import Any
 from pyromq import Message, Producer
 from pyromq.admin import AdminClient
 from pyromq.broker.delay.timer.timer_records import let_wait
-from pyromq.client.results import SendResult
+from pyromq.client.send_result import SendResult
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import Record, decode_messages, encode_host
 from pyromq.protocol.names import SCHEDULE_TOPIC

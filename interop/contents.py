@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pyromq import Message, MessageExt, Producer
 from pyromq.client.consume.start_from import plain_pull
+from pyromq.client.net.calls.answers import PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.results import PullStatus
 from pyromq.protocol.messages.record import decode_messages
 
 READER = "TOOLS_CONSUMER"  # a group that every broker has

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from pyromq.client.push.outcomes import RetryLater as RetryLater
     from pyromq.client.push.outcomes import Suspend as Suspend
     from pyromq.client.push.push_consumer import PushConsumer as PushConsumer
-    from pyromq.client.results import SendResult as SendResult
-    from pyromq.client.results import SendStatus as SendStatus
-    from pyromq.client.results import TransactionResult as TransactionResult
     from pyromq.client.send.producer import Producer as Producer
     from pyromq.client.send.transaction_producer import TransactionProducer as TransactionProducer
+    from pyromq.client.send_result import SendResult as SendResult
+    from pyromq.client.send_result import SendStatus as SendStatus
+    from pyromq.client.send_result import TransactionResult as TransactionResult
     from pyromq.client.trace.config import Trace as Trace
     from pyromq.client.trace.dispatcher import TraceCounts as TraceCounts
     from pyromq.errors import AccessDenied as AccessDenied
@@ -88,14 +88,14 @@ _HOMES = {
     "ROLLBACK": "client.push.outcomes",
     "SendContext": "client.hooks",
     "SendHook": "client.hooks",
-    "SendResult": "client.results",
-    "SendStatus": "client.results",
+    "SendResult": "client.send_result",
+    "SendStatus": "client.send_result",
     "Sql": "client.consume.subscriptions",
     "Suspend": "client.push.outcomes",
     "Trace": "client.trace.config",
     "TraceCounts": "client.trace.dispatcher",
     "TransactionProducer": "client.send.transaction_producer",
-    "TransactionResult": "client.results",
+    "TransactionResult": "client.send_result",
     "TransactionState": "protocol.headers.transactions",
     "UNKNOWN": "client.push.outcomes",
     "AccessDenied": "errors",

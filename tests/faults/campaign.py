@@ -18,8 +18,8 @@ from msgspec import Struct, field, structs
 
 from pyromq import Message, Producer, PyroMQError
 from pyromq.client.consume.start_from import plain_pull
+from pyromq.client.net.calls.answers import PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.results import PullStatus
 from pyromq.errors import NoRoute
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.record import decode_messages

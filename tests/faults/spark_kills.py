@@ -22,8 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from pyromq.client.net.calls.answers import PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.results import PullStatus
 from pyromq.protocol.messages.record import decode_messages
 from tests.faults.campaign import Server, pull_header
 from tests.faults.spark_campaign import Driver, Row, Sent, disordered, produce, read_parquet, wait_until

@@ -13,15 +13,13 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from pyromq.admin.topic_reader import TopicReader
-from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.rate_limit import RateLimit
-from pyromq.client.results import SendResult
 from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, NoRoute, TopicNotFound
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import request
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, dlq_topic
@@ -246,11 +244,5 @@ class DeadLetters:
 
 async def retention_hours(api: BrokerApi, address: str) -> float:
     """Return how many hours a broker keeps its files."""
-    answer = await api.call(address, request(RequestCode.GET_BROKER_CONFIG), CALL_TIMEOUT)
-    if answer.code != ResponseCode.SUCCESS:
-        raise broker_error(answer.code, answer.remark)
-    for line in answer.body.decode(errors="replace").splitlines():
-        key, _, value = line.partition("=")
-        if key.strip() == "fileReservedTime" and value.strip().isdigit():
-            return float(value)
-    return _DEFAULT_HOURS
+    hours = (await AdminCalls(api.remoting).broker_config(address)).get("fileReservedTime", "")
+    return float(hours) if hours.isdigit() else _DEFAULT_HOURS

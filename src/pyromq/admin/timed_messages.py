@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from msgspec import Struct
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.calls.timer_calls import WaitingMessage, cancel_waiting, list_waiting
+from pyromq.client.net.calls.timer_calls import WaitingMessage
 from pyromq.errors import NotSupported, NotSupportedByServer
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
@@ -55,7 +55,7 @@ class TimedMessages:
     async def _pending_of(self, broker_name: str, address: str, topic: str | None) -> AsyncIterator[TimedMessage]:
         after, is_last = (-1, -1), False
         while not is_last:
-            page = await list_waiting(self._api.remoting, address, topic, after)
+            page = await self._api.list_waiting(address, topic, after)
             after, is_last = page.next, page.is_last
             for stored in page.messages:
                 yield _timed(broker_name, stored)
@@ -66,7 +66,7 @@ class TimedMessages:
 
     async def _count_of(self, address: str) -> int:
         try:
-            return (await list_waiting(self._api.remoting, address, None)).count
+            return (await self._api.list_waiting(address, None)).count
         except NotSupported:
             return 0
 
@@ -80,9 +80,7 @@ class TimedMessages:
         masters = await self._masters()
         for name, address in masters.items():
             try:
-                if await cancel_waiting(
-                    self._api.remoting, address, self._group, WaitingMessage(topic, name, message_id)
-                ):
+                if await self._api.cancel_waiting(address, self._group, WaitingMessage(topic, name, message_id)):
                     cancelled.append(name)
             except NotSupportedByServer:
                 refusals.append(NotSupported(f"broker {address} is not PyroMQ's: it has no timer"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from pyromq.client.net.calls.answers import PullAnswer, PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import NoRoute
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PULL_SUBSCRIPTION_FLAG

@@ -8,22 +8,17 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from pyromq.admin.groups.admin_calls import GroupAdminCalls
 from pyromq.admin.groups.snapshot import EPOCH
 from pyromq.admin.masters import Masters, gather_limited
-from pyromq.client.net.calls.base import CALL_TIMEOUT
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.bodies import (
     ClusterInfo,
-    GroupList,
     QueueData,
     TopicConfig,
-    TopicConfigSerializeWrapper,
     TopicOffset,
-    decode,
 )
-from pyromq.protocol.codes import MASTER_ID, PERM_READ, PERM_WRITE, RequestCode
-from pyromq.protocol.headers.admin import QueryTopicConsumeByWhoRequestHeader
+from pyromq.protocol.codes import MASTER_ID, PERM_READ, PERM_WRITE
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 
@@ -93,25 +88,12 @@ class TopicDescription(Struct, frozen=True, kw_only=True):
         return sum(queue.messages for queue in self.queues)
 
 
-class _TopicCalls(GroupAdminCalls):
-    async def configs(self, address: str) -> dict[str, TopicConfig]:
-        """Return all topics of a broker."""
-        answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, timeout=CALL_TIMEOUT)
-        return decode(TopicConfigSerializeWrapper, answer.body).topic_config_table
-
-    async def groups(self, address: str, topic: str) -> list[str]:
-        """Return the groups that consume a topic at a broker, or did so before."""
-        header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
-        answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, timeout=CALL_TIMEOUT)
-        return decode(GroupList, answer.body).group_list
-
-
 class Topics:
     """Lists and describes topics."""
 
     def __init__(self, api: BrokerApi) -> None:
         self._api = api
-        self._calls = _TopicCalls(api.remoting)
+        self._calls = AdminCalls(api.remoting)
 
     async def names(self) -> list[str]:
         """Return the names of all topics that a name server knows, including the system's."""
@@ -121,7 +103,7 @@ class Topics:
         """Return all topics of all brokers."""
         cluster = await self._api.cluster_info()
         masters = await Masters.find(self._api)
-        tables = await masters.ask(self._calls.configs)
+        tables = await masters.ask(self._calls.topic_configs)
         names = sorted({name for table in tables.values() for name in table})
         topics = (
             _summary(name, _kind(name, cluster), {at: table[name] for at, table in tables.items() if name in table})
@@ -150,13 +132,13 @@ class Topics:
         )
 
     async def _consumers(self, masters: Masters, topic: str) -> tuple[TopicConsumer, ...]:
-        known = await masters.ask(lambda address: self._calls.groups(address, topic))
+        known = await masters.ask(lambda address: self._calls.topic_groups(address, topic))
         names = sorted({name for groups in known.values() for name in groups})
         return tuple(await gather_limited(names, lambda name: self._consumer(masters, topic, name)))
 
     async def _consumer(self, masters: Masters, topic: str, group: str) -> TopicConsumer:
         stats = await masters.ask(lambda address: self._calls.consume_stats(address, group, topic))
-        online = await masters.ask(lambda address: self._calls.connections(address, group))
+        online = await masters.ask(lambda address: self._calls.group_connections(address, group))
         rows = [row for answer in stats.values() for row in answer.offset_table.values()]
         ids = {member.client_id for found in online.values() if found for member in found.connection_set}
         lag = sum(max(row.broker_offset - row.consumer_offset, 0) for row in rows)

@@ -6,20 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct
 
-from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.errors import NotSupported
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import RemotingCommand, request
-from pyromq.protocol.headers import Header
-from pyromq.protocol.headers.transactions import (
-    ListTransactionsRequestHeader,
-    ListTransactionsResponseHeader,
-    ResumeCheckHalfMessageRequestHeader,
-)
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import MessageExt
-from pyromq.protocol.messages.record import decode_messages
 
 _AT_A_TIME = 100
 
@@ -52,7 +42,7 @@ class Transactions:
     """Lists and resumes transactions on all brokers of a cluster."""
 
     def __init__(self, api: BrokerApi, masters: Callable[[], Awaitable[dict[str, str]]]) -> None:
-        self._api = api
+        self._calls = AdminCalls(api.remoting)
         self._masters = masters
 
     async def pending(self) -> AsyncIterator[HalfMessage]:
@@ -68,24 +58,13 @@ class Transactions:
     async def resume(self, half: HalfMessage) -> None:
         """Let brokers ask about a given-up one again; raises BrokerError if it was resumed or decided since."""
         address = (await self._masters())[half.message.broker_name or ""]
-        header = ResumeCheckHalfMessageRequestHeader(msg_id=half.message.offset_message_id)
-        await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+        await self._calls.resume_checks(address, half.message.offset_message_id)
 
     async def _all(self, *, given_up: bool) -> AsyncIterator[HalfMessage]:
         for name, address in (await self._masters()).items():
             offset, is_last = 0, False
             while not is_last:
-                header = ListTransactionsRequestHeader(given_up=given_up, offset=offset, max_num=_AT_A_TIME)
-                answer = await self._ask(address, RequestCode.LIST_TRANSACTIONS, header)
-                for message in decode_messages(answer.body, name):
+                page = await self._calls.half_messages(address, name, offset, _AT_A_TIME, given_up=given_up)
+                for message in page.messages:
                     yield HalfMessage(message, given_up)
-                page = answer.header(ListTransactionsResponseHeader)
                 offset, is_last = page.next_offset, page.is_last
-
-    async def _ask(self, address: str, code: RequestCode, header: Header) -> RemotingCommand:
-        answer = await self._api.call(address, request(code, header), CALL_TIMEOUT)
-        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            raise NotSupported(f"the broker at {address} cannot list transactions: it is not PyroMQ's")
-        if answer.code != ResponseCode.SUCCESS:
-            raise broker_error(answer.code, answer.remark)
-        return answer

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from pyromq.client.results import SendResult
+from pyromq.client.send_result import SendResult
 from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pyromq.admin.groups.admin_calls import GroupAdminCalls
 from pyromq.blocking import Portal
 from pyromq.client.environment import environment_credentials
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import read_queues
 from pyromq.errors import ConfigError, NoRoute
@@ -205,7 +205,7 @@ async def _masters(api: BrokerApi, topic: str) -> dict[str, str]:
 async def _check_members(api: BrokerApi, masters: dict[str, str], topic: str, group: str) -> None:
     """Raise ConfigError if the group still reads the old topic: it would get messages twice and out of order."""
     for address in masters.values():
-        members = await GroupAdminCalls(api.remoting).connections(address, group)
+        members = await AdminCalls(api.remoting).group_connections(address, group)
         if members is not None and topic in members.subscription_table:
             raise ConfigError(
                 f"{len(members.connection_set)} members of {group!r} read {topic!r}: stop them, or have them subscribe"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyromq.client.hooks import SendHook
-from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendStatus
 from pyromq.errors import BrokerError, ConnectionLost, InvalidMessage
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request

@@ -9,8 +9,8 @@ import pytest
 
 from pyromq.client.hooks import SendContext, SendHook
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
-from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendStatus
 from pyromq.errors import BrokerError, InvalidMessage
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster

@@ -7,8 +7,8 @@ import pytest
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
-from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendStatus
 from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.testing import LocalCluster, eventually

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.results import SendStatus
 from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendStatus
 from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, SystemBusy
 from pyromq.namesrv.server import NameServer

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pyromq.admin.groups.admin_calls import GroupAdminCalls
 from pyromq.admin.masters import Masters
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, GroupNotFound
@@ -30,7 +30,7 @@ class GroupChanges:
     def __init__(self, api: BrokerApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._calls = GroupAdminCalls(api.remoting)
+        self._calls = AdminCalls(api.remoting)
 
     async def set(
         self, group: str, changes: Mapping[str, bool | int], *, broker: str | None = None
@@ -43,7 +43,7 @@ class GroupChanges:
         changed = await self.plan_set(group, changes, broker=broker)
         masters = await Masters.find(self._api)
         for name, settings in changed.items():
-            await self._calls.update(masters.addresses[name], settings)
+            await self._calls.update_group(masters.addresses[name], settings)
             logger.info("group set group=%s broker=%s %s", group, name, dict(changes))
         return changed
 
@@ -56,7 +56,7 @@ class GroupChanges:
             nearest = get_close_matches(name, SETTINGS, n=1)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
             raise ClientError(f"a group has no setting {name!r}{hint}")
-        tables = await _ask_all(await self._masters(broker), self._calls.settings)
+        tables = await _ask_all(await self._masters(broker), self._calls.group_settings)
         new = SubscriptionGroupConfig(group_name=group)
         return {name: replace(table.get(group, new), **changes) for name, table in tables.items()}
 
@@ -75,7 +75,7 @@ class GroupChanges:
         known = await self.plan_delete(group)
         masters = await Masters.find(self._api)
         for name in known:
-            await self._calls.delete(masters.addresses[name], group)
+            await self._calls.delete_group(masters.addresses[name], group)
             logger.info("group deleted group=%s broker=%s", group, name)
         return known
 
@@ -98,7 +98,7 @@ class GroupChanges:
         masters = await Masters.find(self._api)
         for name, topics in chosen.items():
             for each in topics:
-                await self._calls.clone(masters.addresses[name], source, target, each)
+                await self._calls.clone_offsets(masters.addresses[name], source, target, each)
                 logger.info("offsets copied from=%s to=%s topic=%s broker=%s", source, target, each, name)
         return chosen
 
@@ -114,7 +114,7 @@ class GroupChanges:
 
     async def _check_offline(self, group: str, what: str) -> None:
         masters = await Masters.find(self._api)
-        answers = await _ask_all(masters, lambda address: self._calls.connections(address, group))
+        answers = await _ask_all(masters, lambda address: self._calls.group_connections(address, group))
         ids = {member.client_id for known in answers.values() if known for member in known.connection_set}
         if ids:
             raise ClientError(f"{group!r} cannot be {what}: stop its members first: {', '.join(sorted(ids))}")
@@ -122,7 +122,7 @@ class GroupChanges:
     async def _topics_of(self, group: str) -> dict[str, list[str]]:
         """Return the topics for which a group has offsets, by broker that knows it; raises GroupNotFound."""
         masters = await Masters.find(self._api)
-        settings = await _ask_all(masters, self._calls.settings)
+        settings = await _ask_all(masters, self._calls.group_settings)
         offsets = await _ask_all(masters, self._calls.topics_by_group)
         known = {
             name: sorted(topics.get(group, ()))

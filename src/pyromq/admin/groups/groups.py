@@ -58,7 +58,9 @@ class Groups(OffsetResets):
         return GroupListing(groups=tuple(groups), silent_brokers=masters.silent)
 
     async def _groups_of(self, address: str) -> set[str]:
-        settings, topics = await asyncio.gather(self._calls.settings(address), self._calls.topics_by_group(address))
+        settings, topics = await asyncio.gather(
+            self._calls.group_settings(address), self._calls.topics_by_group(address)
+        )
         return settings.keys() | topics.keys()
 
     async def _summary(self, masters: Masters, group: str) -> GroupSummary:
@@ -80,7 +82,7 @@ class Groups(OffsetResets):
     async def _members_and_offsets(self, address: str, group: str) -> tuple[ConsumerConnection | None, GroupOffsets]:
         """Return a group's members and offsets at a broker, including topics without a committed offset."""
         stats = self._calls.consume_stats(address, group)
-        connection, known = await asyncio.gather(self._calls.connections(address, group), stats)
+        connection, known = await asyncio.gather(self._calls.group_connections(address, group), stats)
         counted = {queue.topic for queue in known.offset_table}
         missing = connection.subscription_table.keys() - counted if connection else ()
         more = await gather_limited(missing, lambda topic: self._calls.consume_stats(address, group, topic))

@@ -131,7 +131,7 @@ class OffsetResets(GroupChanges):
         places = sorted({(move.queue.topic, move.queue.broker_name) for move in plan.moves})
         moves = []
         for topic, broker in places:
-            told = await self._calls.reset(masters[broker], plan.group, topic, _timestamp(plan.to))
+            told = await self._calls.reset_offsets(masters[broker], plan.group, topic, _timestamp(plan.to))
             for queue, offset in sorted(told.items()):
                 moves.append(OffsetMove(queue=queue, before=before.get(queue), after=offset))
                 _log(plan.group, moves[-1])

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from pyromq.admin.groups.admin_calls import GroupAdminCalls
 from pyromq.admin.groups.description import Member, Opinion, TopicSubscription
 from pyromq.admin.masters import Masters, gather_limited
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.errors import BrokerError, LocalProtocolError, ProtocolError, RemotingError
 from pyromq.protocol.bodies import (
     Connection,
@@ -216,13 +216,15 @@ class GroupSnapshot:
         return is_behind or any(state.cached_msg_count for state in states)
 
 
-async def take_snapshot(calls: GroupAdminCalls, masters: Masters, group: str) -> GroupSnapshot:
+async def take_snapshot(calls: AdminCalls, masters: Masters, group: str) -> GroupSnapshot:
     """Ask all brokers, and through them all members."""
 
     async def ask_broker(address: str) -> BrokerAnswer:
         return BrokerAnswer(
             *await asyncio.gather(
-                calls.settings(address), calls.connections(address, group), calls.consume_stats(address, group)
+                calls.group_settings(address),
+                calls.group_connections(address, group),
+                calls.consume_stats(address, group),
             )
         )
 

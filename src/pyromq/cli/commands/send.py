@@ -25,8 +25,8 @@ from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import Select
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
-from pyromq.client.results import SendResult
 from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendResult
 from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP

@@ -11,9 +11,9 @@ from msgspec import Struct
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.filter_support import FilterSupport
 from pyromq.client.consume.subscriptions import Subscription
+from pyromq.client.net.calls.answers import PullAnswer, PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
-from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import ClientError
 from pyromq.protocol.codes import (
     MASTER_ID,

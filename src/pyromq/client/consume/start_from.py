@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from pyromq.client.net.calls.answers import PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.results import PullStatus
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import ConsumeFromWhere
 from pyromq.protocol.codes import PULL_SUBSCRIPTION_FLAG

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from pyromq.client.net.calls.answers import BrokerIdentity
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
-from pyromq.client.results import BrokerIdentity
-from pyromq.errors import AccessDenied, PyroMQError
+from pyromq.errors import AccessDenied, NotSupported, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,12 @@ class Heartbeats:
         """Tell one broker, and return what it says of itself; raises PyroMQError."""
         hello = self.brokers[address] = await self._api.heartbeat(address, self._content())
         return hello
+
+    async def require_timer(self, address: str) -> None:
+        """Raise NotSupported unless a broker is PyroMQ's: others would deliver a timed message at once."""
+        broker = self.brokers.get(address) or await self.greet(address)
+        if broker.pyromq is None:
+            raise NotSupported(f"broker {address} is not PyroMQ's: it has no timer for any delay, only levels (level=)")
 
     async def _beat(self, address: str, content: HeartbeatData) -> bool:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
 
 from pyromq.client.net.instance import ClientInstance
-from pyromq.client.results import SendResult
+from pyromq.client.send_result import SendResult
 from pyromq.clock import wait_for
 from pyromq.errors import RequestTimeout
 from pyromq.protocol.messages import properties as names

@@ -9,13 +9,14 @@ from msgspec import Struct
 
 from pyromq.client.config import ClientConfig
 from pyromq.client.hooks import EndContext, SendContext, SendHook, run_hooks
+from pyromq.client.net.calls.answers import SendAnswer
 from pyromq.client.net.calls.broker_api import read_region, read_sent
-from pyromq.client.net.calls.timer_calls import WaitingMessage, cancel_waiting, require_timer
+from pyromq.client.net.calls.timer_calls import WaitingMessage
 from pyromq.client.net.publish_info import Select, TopicPublishInfo, queue_by_choice, queue_for_key
 from pyromq.client.net.sharing import borrow_instance
-from pyromq.client.results import SendAnswer, SendResult, SendStatus
 from pyromq.client.send.fault_tolerance import LatencyFaultTolerance
 from pyromq.client.send.prepare import PreparedMessage
+from pyromq.client.send_result import SendResult, SendStatus
 from pyromq.clock import Clock
 from pyromq.errors import (
     AccessDenied,
@@ -175,9 +176,9 @@ class Delivery:
         """Cancel a message that waits for its time; return whether it still did."""
         queue = result.queue._replace(topic=with_namespace(result.queue.topic, self._namespace))
         address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
-        await require_timer(self.instance.heartbeats, address)
+        await self.instance.heartbeats.require_timer(address)
         message = WaitingMessage(queue.topic, queue.broker_name, result.message_id, result.offset_message_id)
-        return await cancel_waiting(self._api.remoting, address, self.rules.group, message)
+        return await self._api.cancel_waiting(address, self.rules.group, message)
 
     async def send_to(self, queue: MessageQueue, outgoing: PreparedMessage, timeout: float) -> SendResult:
         """Send to one queue, once."""
@@ -192,7 +193,7 @@ class Delivery:
             raise RequestTimeout("no time is left to send the message; it was not sent")
         address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
         if outgoing.timed:
-            await require_timer(self.instance.heartbeats, address)
+            await self.instance.heartbeats.require_timer(address)
         if self.is_watched:
             return await self._send_watched(queue, address, outgoing, timeout)
         return await self._send(queue, address, outgoing, timeout)

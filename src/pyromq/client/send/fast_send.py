@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pyromq.client.net.calls.broker_api import read_sent
-from pyromq.client.results import SendResult
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.prepare import MessagePreparer
+from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.command import RemotingCommand

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
-from pyromq.client.results import SendResult
 from pyromq.client.send.prepare import MessagePreparer, PreparedElement, PreparedMessage, size_in_batch
+from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock, TimerHandle
 from pyromq.protocol.messages.message import Message, MessageQueue
 

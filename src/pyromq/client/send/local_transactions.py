@@ -11,12 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from pyromq.client.hooks import EndContext
+from pyromq.client.net.calls.broker_api import end_transaction_request
 from pyromq.client.push.listener import is_async
 from pyromq.client.push.listener_threads import ListenerThreads
 from pyromq.client.push.outcomes import UNKNOWN, cause_of
 from pyromq.errors import ConnectionLost
-from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
@@ -80,13 +79,6 @@ _AT_A_TIME: Final = 16
 _MOST_WAITING: Final = 10_000
 
 
-def end_command(header: EndTransactionRequestHeader, cause: str) -> RemotingCommand:
-    """Return the request that ends a transaction; nobody answers it."""
-    command = request(RequestCode.END_TRANSACTION, header, oneway=True)
-    command.remark = cause or None
-    return command
-
-
 class TransactionAnswers:
     """Has each question judged, some at a time, and answers the broker that asked; `tell` hears of it before."""
 
@@ -136,7 +128,7 @@ class TransactionAnswers:
             )
         )
         try:
-            connection.oneway(end_command(answer, judgement.cause))
+            connection.oneway(end_transaction_request(answer, judgement.cause))
         except ConnectionLost:
             logger.info("the broker left that asked about message=%s; it will ask again", message.message_id)
 

@@ -11,7 +11,6 @@ from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
 from pyromq.client.reply.requesting import ask
-from pyromq.client.results import SendResult
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
 from pyromq.client.send.find_message import find_message
@@ -19,6 +18,7 @@ from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer
 from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
+from pyromq.client.send_result import SendResult
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pyromq.client.config import ClientConfig
-from pyromq.client.results import SendResult
 from pyromq.client.send.delivery import Delivery, DeliveryRules
 from pyromq.client.send.fast_send import FastSend
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer, PreparedMessage
+from pyromq.client.send_result import SendResult
 from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock, wait_for
 from pyromq.protocol.messages.message import MessageQueue

@@ -14,18 +14,17 @@ from pyromq.client.hooks import EndContext
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
 from pyromq.client.push.outcomes import ROLLBACK
-from pyromq.client.results import SendResult, SendStatus, TransactionResult
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.local_transactions import (
     LocalTransactions,
     TransactionFunction,
     TransactionOutcome,
-    end_command,
 )
 from pyromq.client.send.prepare import PreparedMessage
 from pyromq.client.send.producer import Producer
 from pyromq.client.send.transaction_session import TransactionSession
+from pyromq.client.send_result import SendResult, SendStatus, TransactionResult
 from pyromq.clock import wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader
@@ -195,7 +194,7 @@ class TransactionProducer(Producer):
                     from_check=False,
                 )
             )
-            await instance.api.remoting.oneway(address, end_command(header, judgement.cause))
+            await instance.api.end_transaction(address, header, judgement.cause)
         except PyroMQError as error:
             logger.warning("the broker will ask about message=%s, it could not be told: %s", stored.message_id, error)
 

@@ -15,9 +15,9 @@ from msgspec import Struct, field
 
 from pyromq.client.config import ClientConfig
 from pyromq.client.lifecycle import ClientLifecycle
-from pyromq.client.results import SendResult
 from pyromq.client.send.delivery import Delivery, DeliveryRules
 from pyromq.client.send.prepare import MessagePreparer
+from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock, TimerHandle, wait_for
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import Message

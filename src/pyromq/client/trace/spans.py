@@ -25,7 +25,7 @@ from opentelemetry.trace import (
 )
 
 from pyromq.client.hooks import ConsumeContext, ConsumeHook
-from pyromq.client.results import SendResult, TransactionResult
+from pyromq.client.send_result import SendResult, TransactionResult
 from pyromq.protocol.messages.message import Message, MessageExt
 from pyromq.protocol.messages.properties import (
     DELAY,

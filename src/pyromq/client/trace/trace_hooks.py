@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, EndContext, SendContext, SendHook
 from pyromq.client.net.address import local_address
-from pyromq.client.results import SendResult, SendStatus
+from pyromq.client.send_result import SendResult, SendStatus
 from pyromq.clock import Clock
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import Message, MessageExt

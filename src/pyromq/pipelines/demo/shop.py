@@ -16,8 +16,8 @@ from datetime import timedelta
 from msgspec import Struct
 
 from pyromq.client.push.outcomes import COMMIT, ROLLBACK
-from pyromq.client.results import SendResult
 from pyromq.client.send.transaction_producer import TransactionProducer
+from pyromq.client.send_result import SendResult
 from pyromq.pipelines.demo.departments import Seen, Stock
 from pyromq.pipelines.orders import REASONS, STATES
 from pyromq.protocol.headers.transactions import TransactionState

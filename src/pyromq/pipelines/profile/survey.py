@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from pyromq.blocking import Portal
 from pyromq.client.environment import environment_credentials
+from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
-from pyromq.protocol.codes import MASTER_ID, RequestCode
-from pyromq.protocol.command import request
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC, dlq_topic, is_system_group, retry_topic
 from pyromq.spark.offsets import Offsets
@@ -85,12 +85,10 @@ async def _ask(namesrv: str) -> tuple[list[str], dict[str, OffsetTable]]:
     async with await BrokerApi.connect(namesrv, credentials=environment_credentials()) as api:
         brokers = (await api.cluster_info()).broker_addr_table
         masters = {name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()}
-
-        async def table(address: str) -> OffsetTable:
-            answer = await api.call(address, request(RequestCode.GET_ALL_CONSUMER_OFFSET))
-            return decode(ConsumerOffsetSerializeWrapper, answer.body).offset_table
-
-        tables = {name: await table(address) for name, address in masters.items() if address is not None}
+        ask = AdminCalls(api.remoting).committed_offsets
+        tables: dict[str, OffsetTable] = {
+            name: await ask(address) for name, address in masters.items() if address is not None
+        }
         return await api.topic_list(), tables
 
 

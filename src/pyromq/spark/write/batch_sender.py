@@ -10,10 +10,10 @@ from typing import Self, TypeVar
 
 from pyromq.client.config import ClientConfig
 from pyromq.client.rate_limit import RateLimit
-from pyromq.client.results import SendResult, SendStatus
 from pyromq.client.send.delivery import Delivery, DeliveryRules
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.prepare import PreparedMessage
+from pyromq.client.send_result import SendResult, SendStatus
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import Message, MessageQueue

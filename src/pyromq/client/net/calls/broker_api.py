@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from pyromq.client.net.calls.answers import PullAnswer, PullStatus, SendAnswer
 from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
 from pyromq.client.net.calls.group_calls import GroupCalls
+from pyromq.client.net.calls.timer_calls import TimerCalls
 from pyromq.client.net.name_servers import NameServers
-from pyromq.client.results import SEND_STATUSES, PullAnswer, PullStatus, SendAnswer
+from pyromq.client.send_result import SEND_STATUSES
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import AccessDenied, BrokerError, NoRoute, QueryNotFound, TopicNotFound
 from pyromq.protocol.acl import Credentials
@@ -45,6 +47,7 @@ from pyromq.protocol.headers.send import (
     SendMessageResponseHeader,
     read_place,
 )
+from pyromq.protocol.headers.transactions import EndTransactionRequestHeader
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import DEFAULT_REGION, TBW102
@@ -54,7 +57,7 @@ QUERY_TIMEOUT = 18.0
 _FOR_EVER_MS = 2**63 - 1
 
 
-class BrokerApi(GroupCalls):
+class BrokerApi(GroupCalls, TimerCalls):
     """Typed calls to brokers and name servers over kept connections.
 
     >>> async with await BrokerApi.connect("127.0.0.1:9876") as api:
@@ -136,6 +139,10 @@ class BrokerApi(GroupCalls):
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
         """Send one message and hear nothing of it."""
         await self.remoting.oneway(address, _send_request(header, body, oneway=True))
+
+    async def end_transaction(self, address: str, header: EndTransactionRequestHeader, cause: str) -> None:
+        """Tell a broker how a transaction ended; it does not answer."""
+        await self.remoting.oneway(address, end_transaction_request(header, cause))
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -253,6 +260,13 @@ _PULL_STATUSES = {int(status): status for status in PullStatus}
 
 def _send_request(header: SendMessageRequestHeaderV2, body: bytes, *, oneway: bool = False) -> RemotingCommand:
     return request(_SEND_BATCH if header.batch else _SEND, header, body, oneway=oneway)
+
+
+def end_transaction_request(header: EndTransactionRequestHeader, cause: str) -> RemotingCommand:
+    """Return the request that ends a transaction; brokers do not answer it. `cause` says why the end is unknown."""
+    command = request(RequestCode.END_TRANSACTION, header, oneway=True)
+    command.remark = cause or None
+    return command
 
 
 def _has(message: MessageExt, key: str, unique: bool) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyromq.client.net.calls.answers import BrokerIdentity
 from pyromq.client.net.calls.base import CALL_TIMEOUT, BrokerCalls
-from pyromq.client.results import BrokerIdentity
 from pyromq.errors import QueryNotFound
 from pyromq.protocol.bodies import (
     CheckClientRequestBody,

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pyromq.client.consume.start_from import first_offset_since
+from pyromq.client.net.calls.answers import PullAnswer, PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.diagnosis import diagnose, explain
 from pyromq.client.net.routes import Routes, read_queues
 from pyromq.client.portal import Portal
-from pyromq.client.results import PullAnswer, PullStatus
 from pyromq.errors import AccessDenied, NoRoute, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.codes import MASTER_ID, PULL_SUBSCRIPTION_FLAG, PULL_SUSPEND_FLAG

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 
-from pyromq.client.results import PullAnswer, PullStatus
+from pyromq.client.net.calls.answers import PullAnswer, PullStatus
 from pyromq.errors import CorruptRecord, PyroMQError
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES

@@ -1,8 +1,8 @@
-"""What sends and pulls come back with."""
+"""SendResult: what a send returns to its caller."""
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -44,40 +44,3 @@ class TransactionResult(SendResult, frozen=True, gc=True):  # an exception may b
     state: TransactionState
     error: Exception | None = None
     """What the local transaction raised; its state is then UNKNOWN."""
-
-
-class SendAnswer(Struct, frozen=True, gc=False):
-    """A broker's answer to a send that it stored."""
-
-    status: SendStatus
-    offset_message_id: str
-    queue_id: int
-    queue_offset: int
-
-
-class PullStatus(IntEnum):
-    """What a pull found; the values are the answer's codes."""
-
-    FOUND = ResponseCode.SUCCESS
-    NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND
-    NO_MATCHED_MESSAGE = ResponseCode.PULL_RETRY_IMMEDIATELY
-    OFFSET_MOVED = ResponseCode.PULL_OFFSET_MOVED
-
-
-class PullAnswer(Struct, frozen=True, gc=False):
-    """A broker's answer to a pull; the body holds stored records, back to back."""
-
-    status: PullStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    suggested_broker_id: int
-    body: bytes
-
-
-class BrokerIdentity(Struct, frozen=True):
-    """What a broker tells of itself when it answers a heartbeat."""
-
-    version: int
-    pyromq: str | None
-    """Its release if it is PyroMQ's, None for Apache's."""

@@ -1,0 +1,178 @@
+"""Requests that operators send to one broker: about groups, topics, transactions and its configuration."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyromq.client.net.calls.base import CALL_TIMEOUT, BrokerCalls
+from pyromq.errors import BrokerError, NotSupported, TopicNotFound
+from pyromq.protocol.bodies import (
+    ConsumerConnection,
+    ConsumerOffsetSerializeWrapper,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    GroupList,
+    ResetOffsetBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicOffset,
+    TopicStatsTable,
+    decode,
+    encode,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand
+from pyromq.protocol.headers import Header
+from pyromq.protocol.headers.admin import (
+    CloneGroupOffsetRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+    GetConsumeStatsRequestHeader,
+    GetTopicStatsInfoRequestHeader,
+    InvokeBrokerToResetOffsetRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+)
+from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
+from pyromq.protocol.headers.transactions import (
+    ListTransactionsRequestHeader,
+    ListTransactionsResponseHeader,
+    ResumeCheckHalfMessageRequestHeader,
+)
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.record import decode_messages
+
+STATS_TIMEOUT = 15.0
+"""Seconds for a broker to read the times of many queues."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds for a consumer to report its state; its broker would wait for 10 s."""
+
+
+class HalfMessagePage(NamedTuple):
+    """Some half messages of one broker, and where the next ones begin."""
+
+    messages: list[MessageExt]
+    next_offset: int
+    is_last: bool
+
+
+class AdminCalls(BrokerCalls):
+    """Typed requests for operators' tools."""
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    async def group_connections(self, address: str, group: str) -> ConsumerConnection | None:
+        """Return the members that are connected to this broker, None if there are none."""
+        header = GetConsumerConnectionListRequestHeader(consumer_group=group)
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        try:
+            answer = await self._ask(address, code, header, timeout=CALL_TIMEOUT)
+        except BrokerError as error:
+            if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                return None
+            raise
+        return decode(ConsumerConnection, answer.body)
+
+    async def consume_stats(self, address: str, group: str, topic: str | None = None) -> ConsumeStats:
+        """Return how far a group is in this broker's queues of a topic, or of all topics with offsets."""
+        header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+        answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header, timeout=STATS_TIMEOUT)
+        return decode(ConsumeStats, answer.body)
+
+    async def running_info(self, address: str, group: str, client_id: str) -> ConsumerRunningInfo:
+        """Ask a member, through its broker, to report its state."""
+        header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
+        answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, timeout=ANSWER_TIMEOUT)
+        return decode(ConsumerRunningInfo, answer.body)
+
+    async def group_settings(self, address: str) -> dict[str, SubscriptionGroupConfig]:
+        """Return the settings of all groups of this broker."""
+        answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, timeout=CALL_TIMEOUT)
+        return decode(SubscriptionGroupWrapper, answer.body).subscription_group_table
+
+    async def committed_offsets(self, address: str) -> dict[str, dict[int, int]]:
+        """Return all offsets committed at this broker: by `topic@group`, then by queue."""
+        answer = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET, timeout=CALL_TIMEOUT)
+        return decode(ConsumerOffsetSerializeWrapper, answer.body).offset_table
+
+    async def topics_by_group(self, address: str) -> dict[str, set[str]]:
+        """Return the topics for which each group has offsets at this broker."""
+        found: dict[str, set[str]] = {}
+        for key in await self.committed_offsets(address):
+            topic, _, group = key.partition("@")
+            found.setdefault(group, set()).add(topic)
+        return found
+
+    async def update_group(self, address: str, settings: SubscriptionGroupConfig) -> None:
+        """Change the settings of a group; create it if it does not exist."""
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self._ask(address, code, body=encode(settings), timeout=CALL_TIMEOUT)
+
+    async def delete_group(self, address: str, group: str) -> None:
+        """Delete a group and its offsets from this broker."""
+        header = DeleteSubscriptionGroupRequestHeader(group_name=group, remove_offset=True)
+        await self._ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header, timeout=CALL_TIMEOUT)
+
+    async def clone_offsets(self, address: str, source: str, target: str, topic: str) -> None:
+        """Copy the offsets of a topic from one group to another, whether the source is online or not."""
+        header = CloneGroupOffsetRequestHeader(src_group=source, dest_group=target, topic=topic, offline=True)
+        await self._ask(address, RequestCode.CLONE_GROUP_OFFSET, header, timeout=CALL_TIMEOUT)
+
+    async def reset_offsets(self, address: str, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
+        """Tell a group's members to continue from a time, -1 for the end; return that offset in each queue."""
+        header = InvokeBrokerToResetOffsetRequestHeader(topic=topic, group=group, timestamp=timestamp_ms, is_force=True)
+        answer = await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header, timeout=CALL_TIMEOUT)
+        return decode(ResetOffsetBody, answer.body).offset_table
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
+        """Return all topics of a broker."""
+        answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, timeout=CALL_TIMEOUT)
+        return decode(TopicConfigSerializeWrapper, answer.body).topic_config_table
+
+    async def topic_groups(self, address: str, topic: str) -> list[str]:
+        """Return the groups that consume a topic at a broker, or did so before."""
+        header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
+        answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, timeout=CALL_TIMEOUT)
+        return decode(GroupList, answer.body).group_list
+
+    async def topic_ends(self, address: str, topic: str) -> dict[MessageQueue, TopicOffset] | None:
+        """Return where the queues of a topic begin and end, None if this broker does not have it."""
+        header = GetTopicStatsInfoRequestHeader(topic=topic)
+        try:
+            answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, header, timeout=CALL_TIMEOUT)
+        except TopicNotFound:
+            return None
+        return decode(TopicStatsTable, answer.body).offset_table
+
+    # --- transactions and the broker itself --------------------------------------------------------------------------
+
+    async def half_messages(
+        self, address: str, broker_name: str, offset: int, most: int, *, given_up: bool
+    ) -> HalfMessagePage:
+        """Return some of the messages whose transactions have not ended, or that were given up, from an offset on."""
+        header = ListTransactionsRequestHeader(given_up=given_up, offset=offset, max_num=most)
+        answer = await self._ask_about_transactions(address, RequestCode.LIST_TRANSACTIONS, header)
+        page = answer.header(ListTransactionsResponseHeader)
+        return HalfMessagePage(decode_messages(answer.body, broker_name), page.next_offset, page.is_last)
+
+    async def resume_checks(self, address: str, offset_message_id: str) -> None:
+        """Let a broker ask again about a transaction that it gave up; raises BrokerError if it cannot."""
+        header = ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id)
+        await self._ask_about_transactions(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+
+    async def _ask_about_transactions(self, address: str, code: RequestCode, header: Header) -> RemotingCommand:
+        try:
+            return await self._ask(address, code, header, timeout=CALL_TIMEOUT)
+        except BrokerError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            raise NotSupported(f"the broker at {address} cannot list transactions: it is not PyroMQ's") from None
+
+    async def broker_config(self, address: str) -> dict[str, str]:
+        """Return a broker's configuration, by key."""
+        answer = await self._ask(address, RequestCode.GET_BROKER_CONFIG, timeout=CALL_TIMEOUT)
+        lines = answer.body.decode(errors="replace").splitlines()
+        return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}

@@ -1,0 +1,47 @@
+"""Brokers' answers as values: to a send, a pull and a heartbeat."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from pyromq.client.send_result import SendStatus
+from pyromq.protocol.codes import ResponseCode
+
+
+class SendAnswer(Struct, frozen=True, gc=False):
+    """A broker's answer to a send that it stored."""
+
+    status: SendStatus
+    offset_message_id: str
+    queue_id: int
+    queue_offset: int
+
+
+class PullStatus(IntEnum):
+    """What a pull found; the values are the answer's codes."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED_MESSAGE = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_MOVED = ResponseCode.PULL_OFFSET_MOVED
+
+
+class PullAnswer(Struct, frozen=True, gc=False):
+    """A broker's answer to a pull; the body holds stored records, back to back."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    body: bytes
+
+
+class BrokerIdentity(Struct, frozen=True):
+    """What a broker tells of itself when it answers a heartbeat."""
+
+    version: int
+    pyromq: str | None
+    """Its release if it is PyroMQ's, None for Apache's."""
