@@ -1,4 +1,4 @@
-"""The pages of docs/ and the README: lines that fit a screen, links and file names that exist."""
+"""The pages: lines that fit a screen, links and file names that exist."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.stem != "architecture")]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 LINE = 120
 TABLE_LINE = 160
-FOLDERS = "src|tests|interop|bench|examples|docs|pyromq|broker|client|store|spark|pipelines"
-_FILE = re.compile(rf"`((?:{FOLDERS})/[\w/]+\.\w+)`")
+FOLDERS = "src|tests|interop|bench|examples|docs|pyromq|" + "|".join(
+    path.name for path in (ROOT / "src" / "pyromq").iterdir() if path.is_dir()
+)
+_FILE = re.compile(rf"(?<![\w/.])((?:{FOLDERS})/[\w/]+\.(?:py|md|xml|java|toml))\b")
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
