@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyromq.blocking import Portal
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import queue_for_key
-from pyromq.errors import ConfigError, InvalidMessage, NoRoute, PyroMQError, TaskRepeated
+from pyromq.errors import InvalidMessage, NoRoute, PyroMQError, TaskRepeated
 from pyromq.protocol.codes import PERM_READ
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark import dedupe
@@ -224,9 +224,3 @@ def test_a_batch_that_is_sent_again_has_the_same_ids_and_dedupe_drops_it(
     )
     query.awaitTermination()
     assert sorted(int(row.body) for row in spark.table("deduped").collect()) == list(range(200))
-
-
-@pytest.mark.spark
-def test_dedupe_names_the_column_that_it_lacks(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="dedupe needs the column 'topic'"):
-        dedupe(spark.range(1))

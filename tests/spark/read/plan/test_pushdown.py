@@ -1,8 +1,7 @@
-"""Filters that Spark pushes down narrow what is read, and never too much; progress becomes lag."""
+"""Filters that Spark pushes down narrow what is read, and never too much."""
 
 from __future__ import annotations
 
-import json
 import operator
 import pickle
 import random
@@ -31,7 +30,6 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import parse_tags
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.options.read_options import read_options
-from pyromq.spark.progress import QueueLag, lag
 from pyromq.spark.read.batch_reader import BatchReader, PushingBatchReader
 from pyromq.spark.read.plan.partitions import Slices
 from pyromq.spark.read.plan.positions import bounds
@@ -176,14 +174,3 @@ def test_tags_go_to_the_broker_unless_it_has_a_filter(cluster: LocalCluster, sen
 def test_a_plain_reader_takes_no_filters() -> None:
     assert BatchReader.pushFilters is DataSourceReader.pushFilters, "Spark would refuse every read"
     assert not is_pushing()
-
-
-def test_progress_becomes_lag_of_each_queue() -> None:
-    end, latest = ({"orders": {"broker-a": {"0": 5, "1": offset}}} for offset in (7, 9))
-    source = {"description": "…", "endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}
-    kafka = {"endOffset": '{"topic": {"0": 1}}', "latestOffset": None}
-    expected = [QueueLag("orders", "broker-a", 0, 5, 5), QueueLag("orders", "broker-a", 1, 7, 9)]
-    assert lag({"sources": [kafka, source]}) == expected
-    assert lag(json.dumps({"sources": [{"endOffset": end, "latestOffset": latest}]})) == expected
-    assert [queue.messages for queue in expected] == [0, 2]
-    assert lag(None) == lag({"sources": [{"endOffset": None, "latestOffset": None}]}) == []
