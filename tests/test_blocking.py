@@ -282,7 +282,8 @@ def test_the_administrators_client_looks_after_a_cluster(cluster: LocalCluster, 
 async def test_both_faces_of_the_administrators_client_have_the_same_names() -> None:
     async with AsyncAdminClient() as wrapped:
         with AdminClient() as wrapper:
-            themes = {name for name in vars(wrapped) if not name.startswith("_")}
+            properties = {name for name, value in vars(AsyncAdminClient).items() if isinstance(value, property)}
+            themes = properties - {"api"}
             assert themes == {name for name in vars(wrapper) if not name.startswith("_")}
             for one, other in [(wrapped, wrapper), *((getattr(wrapped, at), getattr(wrapper, at)) for at in themes)]:
                 public = {name for name in dir(type(one)) if not name.startswith("_")}
@@ -298,6 +299,14 @@ def test_public_names_are_found_on_first_use_and_unknown_ones_are_not() -> None:
     assert isinstance(pyromq.__version__, str)
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = pyromq.no_such_name
+
+
+def test_the_administrators_names_are_found_on_first_use() -> None:
+    for name in pyromq.admin.__all__:
+        assert getattr(pyromq.admin, name) is not None
+    assert set(pyromq.admin.__all__) <= set(dir(pyromq.admin))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = pyromq.admin.no_such_name
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 
 from pyromq.admin.dead_letters import DeadLetters
 from pyromq.admin.groups.groups import Groups
@@ -26,31 +25,40 @@ ADMIN_GROUP = "pyromq-admin"
 
 
 class AdminSession:
-    """What an AdminClient has while it is open: connections, and a producer once one is needed."""
+    """The connections and the themes of an AdminClient while it is open."""
 
     def __init__(self, namesrv: str | Sequence[str], credentials: Credentials | None, clock: Clock) -> None:
         self._namesrv = namesrv
         self._credentials = credentials
         self._clock = clock
-        self._stack = AsyncExitStack()
         self._producer: Producer | None = None
-        self.api: BrokerApi
+        self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        """Prepare the connections; the first call connects."""
-        api = await BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
-        self.api = await self._stack.enter_async_context(api)
+        """Make the themes. The first call connects."""
+        opening = BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
+        self.api = await self._exit.enter_async_context(await opening)
+        self.dead_letters = DeadLetters(self.api, self.producer, self._clock)
+        self.timed_messages = TimedMessages(self.api, self.masters, ADMIN_GROUP)
+        self.transactions = Transactions(self.api, self.masters)
+        self.traces = Traces(self.api)
+        self.groups = Groups(self.api, self._clock)
+        self.topics = Topics(self.api)
 
     async def close(self, *, failed: bool) -> None:
         """Close all connections."""
-        await self._stack.aclose()
+        await self._exit.aclose()
 
     async def producer(self) -> Producer:
-        """Return the producer, opened on first use."""
+        """Return the producer for messages that operators send; it is opened on first use."""
         if self._producer is None:
             producer = Producer(ADMIN_GROUP, self._namesrv, credentials=self._credentials, clock=self._clock)
-            self._producer = await self._stack.enter_async_context(producer)
+            self._producer = await self._exit.enter_async_context(producer)
         return self._producer
+
+    async def masters(self) -> dict[str, str]:
+        """Return the address of every broker's master, by the broker's name."""
+        return (await Masters.find(self.api)).addresses
 
 
 class AdminClient(ClientLifecycle[AdminSession]):
@@ -68,19 +76,41 @@ class AdminClient(ClientLifecycle[AdminSession]):
         credentials: Credentials | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._clock = clock or SystemClock()
-        super().__init__("client", partial(AdminSession, namesrv, credentials, self._clock))
+        super().__init__("client", lambda: AdminSession(namesrv, credentials, clock or SystemClock()))
 
-    async def start(self) -> None:
-        """Open the client; `async with` does it for you. The first call connects."""
-        await super().start()
-        api = self.api
-        self.dead_letters = DeadLetters(api, self.producer, self._clock)
-        self.timed_messages = TimedMessages(api, self.masters, ADMIN_GROUP)
-        self.transactions = Transactions(api, self.masters)
-        self.traces = Traces(api)
-        self.groups = Groups(api, self._clock)
-        self.topics = Topics(api)
+    # --- themes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> Groups:
+        """Consumer groups."""
+        return self._session.groups
+
+    @property
+    def topics(self) -> Topics:
+        """Topics."""
+        return self._session.topics
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Dead letters."""
+        return self._session.dead_letters
+
+    @property
+    def timed_messages(self) -> TimedMessages:
+        """Messages that wait for their delivery time."""
+        return self._session.timed_messages
+
+    @property
+    def transactions(self) -> Transactions:
+        """Transactions without a known end."""
+        return self._session.transactions
+
+    @property
+    def traces(self) -> Traces:
+        """Message traces."""
+        return self._session.traces
+
+    # --- the cluster -------------------------------------------------------------------------------------------------
 
     @property
     def api(self) -> BrokerApi:
@@ -91,11 +121,9 @@ class AdminClient(ClientLifecycle[AdminSession]):
         """Return the producer for messages that operators send; it is opened on first use."""
         return await self._session.producer()
 
-    # --- the cluster -------------------------------------------------------------------------------------------------
-
     async def masters(self) -> dict[str, str]:
         """Return the address of every broker's master, by the broker's name."""
-        return (await Masters.find(self.api)).addresses
+        return await self._session.masters()
 
     async def read(self, topic: str) -> AsyncIterator[MessageExt]:
         """Yield all messages that a topic holds now, without a group; raises NoRoute if there is no such topic."""
