@@ -1,4 +1,4 @@
-"""The `pyromq` command: one entry point, every family of verbs in a module of its own."""
+"""The `pyromq` command: the entry point, which finds the module of a verb."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pyromq
 from pyromq.cli.server_settings import start_logging
 from pyromq.errors import PyroMQError
 
-# Verb -> the module of its family, loaded when the verb is used: `send` needs no broker and no web server.
+# Verb -> module in `commands`, loaded when the verb is used: `send` needs no broker and no web server.
 VERBS = {
     "up": "servers",
     "namesrv": "servers",
     "broker": "servers",
     "send": "send",
-    "tail": "send",
+    "tail": "tail",
     "message": "message",
     "bench": "bench",
     "store": "store",
@@ -70,7 +70,7 @@ def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
 ) -> None:
-    """Hold the options that stand before every verb; `main` looks at --debug."""
+    """Define the options before the verb; `main` handles --debug."""
 
 
 def main() -> None:
@@ -78,11 +78,11 @@ def main() -> None:
     debug = "--debug" in sys.argv
     if debug:
         start_logging(debug)
-    logging.getLogger("pyromq").addHandler(logging.NullHandler())  # only servers tell their story; see start_logging
+    logging.getLogger("pyromq").addHandler(logging.NullHandler())  # only servers log; see start_logging
     try:
         app()
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`pyromq tail ... | head`): no error, and no second one at exit.
+        # The reader of our output has closed the pipe (`pyromq tail ... | head`): no error, here or at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (PyroMQError, OSError) as error:
         if debug:
@@ -94,9 +94,9 @@ def main() -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Return one line that tells a person what is wrong."""
+    """Return one line that says what is wrong."""
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"{error.strerror or error}; choose another port or stop the server that has it"
+        return f"{error.strerror or error}; choose another port or stop the server that uses it"
     text = " ".join(str(error).split())
     return text or type(error).__name__
 

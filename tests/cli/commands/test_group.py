@@ -124,7 +124,7 @@ def test_reset_shows_asks_and_does(cluster: LocalCluster) -> None:
     assert group(cluster, "reset", "audit", "--to", "earliest", "--dry-run") == moves
     no = command(cluster, "reset", "audit", "--to", "earliest", text="n\n")
     assert no.returncode == 1
-    assert "Move audit in 4 queues: 8 messages come again, 0 never come?" in no.stderr
+    assert "Move audit in 4 queues: 8 messages are delivered again, 0 are skipped?" in no.stderr
     assert group(cluster, "reset", "audit", "--to", "earliest", "--dry-run") == moves, "nothing happened so far"
     assert group(cluster, "reset", "audit", "--to", "earliest", "--yes") == moves
     assert group(cluster, "reset", "audit", "--to", "1", "--topic", "orders", "--dry-run")[0].endswith(" 0 -> 1")

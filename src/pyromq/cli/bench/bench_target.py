@@ -1,4 +1,4 @@
-"""What a benchmark needs to know of a topic: its brokers' addresses and how many queues each has."""
+"""The target of a benchmark: the addresses of a topic's brokers and the number of queues."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DEFAULT_QUEUES = 4
 
 
 class BenchTarget(NamedTuple):
-    """The masters that have a topic, and the queues that all of them have."""
+    """The masters of a topic, and the number of queues that all of them have."""
 
     addresses: list[tuple[str, int]]
     queues: int
 
 
 async def find_target(api: BrokerApi, topic: str, *, writing: bool) -> BenchTarget:
-    """Return where a topic lies; for writing, where it will be made if it is new."""
+    """Return the brokers of a topic; for writing, those that will create it if it is new."""
     queues_of_new = 0
     try:
         route = await api.route(topic)
@@ -42,7 +42,7 @@ async def find_target(api: BrokerApi, topic: str, *, writing: bool) -> BenchTarg
 
 
 async def filled_ranges(api: BrokerApi, target: BenchTarget, topic: str) -> list[tuple[int, int, int]]:
-    """Return (queue id, first offset, end) of the queues that hold something on every broker."""
+    """Return (queue id, first offset, end) of the queues that hold messages on every broker."""
     ranges = []
     for queue_id in range(target.queues):
         names = [f"{host}:{port}" for host, port in target.addresses]

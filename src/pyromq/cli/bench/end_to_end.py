@@ -1,7 +1,7 @@
-"""The work of `pyromq bench end-to-end`: messages at a fixed rate, and how long each takes until a consumer has it.
+"""The work of `pyromq bench end-to-end`: send at a fixed rate, and measure the time until a consumer has each message.
 
-The time counts from when a message should have been sent, so that a broker that stalls cannot hide it by being asked
-less meanwhile. Sender and consumer are this process and share its clock.
+The time counts from when a message should have been sent, so that a stalled broker cannot hide behind fewer requests.
+Sender and consumer are in this process and share its clock.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _PATIENCE = 5.0  # seconds for the last messages to arrive
 
 
 class EndToEnd:
-    """Sends and receives on one topic until the budget is spent; no group's offsets are moved."""
+    """Sends and receives on one topic until the budget is spent; moves no group's offsets."""
 
-    def __init__(self, namesrv: str, topic: str, size: int, rate: float, tally: LoadCounts) -> None:
+    def __init__(self, namesrv: str, topic: str, size: int, rate: float, counts: LoadCounts) -> None:
         self._namesrv = namesrv
         self._topic = topic
         self._padding = b"x" * max(size - _DUE.size, 0)
         self._interval = 1 / rate
-        self._tally = tally
-        self._tag = f"bench-{secrets.token_hex(8)}"  # tells the messages of this run from all others
-        self._under_way = 0
+        self._counts = counts
+        self._tag = f"bench-{secrets.token_hex(8)}"  # identifies the messages of this run
+        self._in_flight = 0
         self._arrival = asyncio.Event()
 
     async def run(self, budget: Callable[[], bool]) -> None:
-        """Measure; what has not arrived within 5 s after the last send counts as lost."""
+        """Measure. Messages that have not arrived 5 s after the last send count as lost."""
         account = environment_credentials()
         async with (
             Producer("pyromq-bench", self._namesrv, credentials=account) as producer,
             LitePullConsumer(TOOLS_CONSUMER_GROUP, self._namesrv, auto_commit=False, credentials=account) as consumer,
         ):
-            await producer.send(Message(topic=self._topic, body=b"-"))  # so that the topic is there
+            await producer.send(Message(topic=self._topic, body=b"-"))  # creates the topic
             queues = await consumer.queues(self._topic)
             await consumer.assign(queues, self._tag)
             for queue in queues:
@@ -53,12 +53,12 @@ class EndToEnd:
             receiving = asyncio.create_task(self._receive(consumer))
             try:
                 await self._send_all(producer, budget)
-                await self._wait_for_the_last()
+                await self._wait_for_last()
             finally:
                 receiving.cancel()
             with suppress(asyncio.CancelledError):
                 await receiving
-        self._tally.lost += self._under_way
+        self._counts.lost += self._in_flight
 
     async def _send_all(self, producer: Producer, budget: Callable[[], bool]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -69,25 +69,25 @@ class EndToEnd:
                 await asyncio.sleep(due - time.perf_counter())
 
     async def _send(self, producer: Producer, due: float) -> None:
-        self._under_way += 1
+        self._in_flight += 1
         try:
             await producer.send(Message(topic=self._topic, body=_DUE.pack(due) + self._padding, tags=self._tag))
         except PyroMQError as error:
-            self._under_way -= 1
-            self._tally.errors += 1
-            self._tally.first_error = self._tally.first_error or str(error)
+            self._in_flight -= 1
+            self._counts.errors += 1
+            self._counts.first_error = self._counts.first_error or str(error)
 
     async def _receive(self, consumer: LitePullConsumer) -> None:
         async for message in consumer:
             took = time.perf_counter() - _DUE.unpack_from(message.body)[0]
-            self._under_way -= 1
-            self._tally.messages += 1
-            self._tally.latencies_us.append(max(int(took * 1e6), 0))  # a timer may wake us a little early
+            self._in_flight -= 1
+            self._counts.messages += 1
+            self._counts.latencies_us.append(max(int(took * 1e6), 0))  # a timer may wake us a little early
             self._arrival.set()
 
-    async def _wait_for_the_last(self) -> None:
+    async def _wait_for_last(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                while self._under_way > 0:
+                while self._in_flight > 0:
                     self._arrival.clear()
                     await self._arrival.wait()

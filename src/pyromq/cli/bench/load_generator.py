@@ -1,8 +1,8 @@
-"""The load generator behind `pyromq bench`: raw frames, callbacks, a closed loop on every connection.
+"""The load generator of `bench send` and `bench consume`: raw frames, callbacks, a closed loop on every connection.
 
-It speaks the plain protocol (JSON headers), so it measures any RocketMQ 4.x broker. Each connection keeps a number of
-slots; the slot's number is the `opaque`, each answer stamps its slot and sends the slot's next request at once, and all
-answers of one read are handled before one write.
+It uses the plain protocol (JSON headers), so it measures any RocketMQ 4.x broker. A connection has a number of slots,
+each with one request in flight. The slot's number is the `opaque` of its requests. An answer frees its slot, which
+sends its next request at once. All answers of one read are handled before one write.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, cast
 
 import msgspec
@@ -24,7 +25,7 @@ _FIRST_OPAQUE = 10_000_000  # eight digits, so that every frame of a slot has th
 
 
 class AnswerHeader(msgspec.Struct, gc=False):
-    """What the generator reads of an answer's header."""
+    """The fields of an answer's header that the generator reads."""
 
     code: int = 0
     opaque: int = 0
@@ -36,20 +37,20 @@ _decode = msgspec.json.Decoder(AnswerHeader).decode
 
 
 class Slot(Protocol):
-    """One request in flight: makes the next request, counts what an answer brought."""
+    """One request in flight: makes the next request, and counts the messages of an answer."""
 
     def renumber(self, index: int) -> None:
-        """Take the place `index` among the slots of a connection: it becomes the opaque."""
+        """Set the slot's number within its connection, which becomes the opaque."""
 
     def next_request(self) -> bytes: ...
 
     def accept(self, answer: AnswerHeader, body: bytes) -> int:
-        """Return how many messages this answer stands for; raise ValueError for one that counts as an error."""
+        """Return the number of messages in this answer; raise ValueError if it counts as an error."""
         ...
 
 
 class LoadCounts:
-    """What all connections saw: messages, errors, latencies in microseconds."""
+    """Totals of all connections: messages, errors, latencies in microseconds."""
 
     def __init__(self) -> None:
         self.errors = 0
@@ -58,12 +59,12 @@ class LoadCounts:
         self.start_counting()
 
     def start_counting(self) -> None:
-        """Forget the messages of the warm-up, but none of its errors."""
+        """Reset the messages of the warm-up, but not its errors."""
         self.messages = 0
         self.latencies_us = array.array("I")
 
     def percentile(self, share: float) -> float:
-        """Return the latency in milliseconds that `share` of the answers stayed within."""
+        """Return the latency in milliseconds that `share` of the answers did not exceed."""
         ordered = sorted(self.latencies_us)
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)] / 1000 if ordered else 0.0
 
@@ -71,9 +72,9 @@ class LoadCounts:
 class LoadConnection(asyncio.Protocol):
     """One connection with its slots."""
 
-    def __init__(self, slots: Sequence[Slot], tally: LoadCounts, budget: Callable[[], bool]) -> None:
+    def __init__(self, slots: Sequence[Slot], counts: LoadCounts, budget: Callable[[], bool]) -> None:
         self._slots = slots
-        self._tally = tally
+        self._counts = counts
         self._budget = budget
         self._sent_at = [0] * len(slots)
         self._outstanding = 0
@@ -81,7 +82,7 @@ class LoadConnection(asyncio.Protocol):
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport does not inherit from it
         self._write([self._frame(index) for index in range(len(self._slots)) if self._budget()])
 
     def data_received(self, data: bytes) -> None:
@@ -102,11 +103,11 @@ class LoadConnection(asyncio.Protocol):
         index = answer.opaque - _FIRST_OPAQUE
         self._outstanding -= 1
         try:
-            self._tally.messages += self._slots[index].accept(answer, body)
-            self._tally.latencies_us.append((now - self._sent_at[index]) // 1000)
+            self._counts.messages += self._slots[index].accept(answer, body)
+            self._counts.latencies_us.append((now - self._sent_at[index]) // 1000)
         except ValueError as error:
-            self._tally.errors += 1
-            self._tally.first_error = self._tally.first_error or str(error)
+            self._counts.errors += 1
+            self._counts.first_error = self._counts.first_error or str(error)
         if self._budget():
             requests.append(self._frame(index))
 
@@ -122,7 +123,7 @@ class LoadConnection(asyncio.Protocol):
             self.finished.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._tally.lost += self._outstanding
+        self._counts.lost += self._outstanding
         if not self.finished.done():
             self.finished.set_result(None)
 
@@ -140,7 +141,7 @@ def json_header(code: int, fields: dict[str, str], index: int) -> bytes:
 
 
 class SendSlot:
-    """Sends one message after another to one queue, each with an id of its own."""
+    """Sends one message after another to one queue, each with its own id."""
 
     def __init__(self, number: int, topic: str, queue_id: int, body: bytes, seed: str, group: str, tag: str) -> None:
         properties = f"UNIQ_KEY\\u0001{seed[:16].upper():0<16}%016X\\u0002WAIT\\u0001true"
@@ -154,7 +155,7 @@ class SendSlot:
         self.renumber(0)
 
     def renumber(self, index: int) -> None:
-        # The two marks are filled in with a fixed number of digits, so the lengths stay as they are.
+        # The two numbers are filled in with a fixed number of digits, so the lengths do not change.
         self._header = json_header(310, self._fields, index)
         length = len(self._header % (0, 0))
         self._prefix = _LENGTHS.pack(4 + length + len(self._body), length)
@@ -170,7 +171,7 @@ class SendSlot:
 
 
 class PullSlot:
-    """Reads one queue from its start to its end, and again."""
+    """Reads one queue from start to end, again and again."""
 
     def __init__(self, number: int, topic: str, queue_id: int, low: int, high: int, batch: int, group: str) -> None:
         self._fields = {
@@ -179,7 +180,7 @@ class PullSlot:
             "subscription": "*", "subVersion": "0", "expressionType": "TAG",
         }  # fmt: skip
         self._low, self._high = low, high
-        # Slots that share a queue start at different places: else all would ask for the same page.
+        # Slots of one queue start at different offsets; otherwise all would read the same page.
         self._offset = low + (number * 7919 * batch) % max(high - low, 1)
         self.renumber(0)
 
@@ -199,7 +200,7 @@ class PullSlot:
 
 
 def count_records(body: bytes) -> int:
-    """Walk the records of a pull answer."""
+    """Return the number of records in the body of a pull answer."""
     position, count = 0, 0
     while position < len(body):
         size = _LENGTH.unpack_from(body, position)[0]
@@ -210,21 +211,35 @@ def count_records(body: bytes) -> int:
     return count
 
 
+def slot_groups(connections: int, in_flight: int, make: Callable[[int], Slot]) -> Sequence[Sequence[Slot]]:
+    """Make the slots of every connection. `make` gets a number over all connections."""
+    groups = []
+    for connection in range(connections):
+        group = []
+        for index in range(in_flight):
+            slot = make(connection * in_flight + index)
+            slot.renumber(index)
+            group.append(slot)
+        groups.append(group)
+    return groups
+
+
 async def drive(
     addresses: Sequence[tuple[str, int]],
     slots: Sequence[Sequence[Slot]],
-    tally: LoadCounts,
+    counts: LoadCounts,
     budget: Callable[[], bool],
 ) -> None:
-    """Open a connection for each group of slots (addresses in turn) and run them until the budget is spent."""
+    """Open a connection for each group of slots, to the addresses in turn, and run until the budget is spent."""
     loop = asyncio.get_running_loop()
-    generators: list[LoadConnection] = []
+    opened: list[LoadConnection] = []
     try:
         for number, own in enumerate(slots):
             host, port = addresses[number % len(addresses)]
-            _, generator = await loop.create_connection(lambda own=own: LoadConnection(own, tally, budget), host, port)  # type: ignore[misc]
-            generators.append(generator)
-        await asyncio.gather(*(generator.finished for generator in generators))
+            make = partial(LoadConnection, own, counts, budget)
+            _, connection = await loop.create_connection(make, host, port)
+            opened.append(connection)
+        await asyncio.gather(*(connection.finished for connection in opened))
     finally:
-        for generator in generators:
-            generator.close()
+        for connection in opened:
+            connection.close()

@@ -1,4 +1,4 @@
-"""`pyromq dlq`: what consumer groups gave up, looked at, exported and sent again."""
+"""`pyromq dlq`: list, show, export and resend dead letters."""
 
 from __future__ import annotations
 
@@ -12,39 +12,37 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
-from pyromq.cli.server_settings import namesrv_addresses
+from pyromq.admin.views.dead_letter_view import dead_letter_fields, dead_letter_topic_fields
+from pyromq.cli.arguments import AsJson, Namesrv, Yes, namesrv_addresses
 from pyromq.cli.show.dead_letter_output import (
-    letter_as_json,
-    letter_as_line,
-    letter_file,
-    topic_as_json,
-    topics_as_table,
-    warning,
+    dead_letter_file,
+    dead_letter_line,
+    dead_letter_table,
+    expiry_warning,
 )
+from pyromq.cli.show.lines import json_line
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
-Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
-Group = Annotated[str, typer.Argument(help="The consumer group that gave them up.")]
-Where = Annotated[str | None, typer.Option(help="Only those whose properties fit, in SQL92: \"TAGS = 'paid'\".")]
-Cause = Annotated[str | None, typer.Option(help="Only those whose cause has this text.")]
+Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Where = Annotated[str | None, typer.Option(help="Only those with matching properties, in SQL92: \"TAGS = 'paid'\".")]
+Cause = Annotated[str | None, typer.Option(help="Only those whose cause contains this text.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", metavar="ID", help="Only this message; may be repeated.")]
 
-app = typer.Typer(help="Dead letters: what consumer groups gave up.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters: messages that consumer groups gave up.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_groups(namesrv: Namesrv = None, as_json: AsJson = False) -> None:
-    """Show which groups have dead letters, how many, and how long they stay."""
+    """List groups that have dead letters, how many, and how long they are kept."""
     topics = run(_groups(namesrv_addresses(namesrv)))
     if as_json:
         for topic in topics:
-            print(topic_as_json(topic))
+            print(json_line(dead_letter_topic_fields(topic)))
     else:
-        Console().print(topics_as_table(topics, datetime.now(UTC)) if topics else "no group has dead letters")
-    if text := warning(topics):
+        Console().print(dead_letter_table(topics, datetime.now(UTC)) if topics else "no group has dead letters")
+    if text := expiry_warning(topics):
         Console(stderr=True).print(f"[yellow]{text}[/]")
 
 
@@ -60,10 +58,10 @@ def show(
     where: Where = None,
     cause: Cause = None,
     ids: Ids = None,
-    count: Annotated[int, typer.Option(min=0, help="Stop after so many (0: never).")] = 0,
+    count: Annotated[int, typer.Option(min=0, help="Stop after this many (0: never).")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show a group's dead letters, oldest first, with the cause of each one's last failure."""
+    """Show a group's dead letters, oldest first, each with the cause of its last failure."""
     wanted = Wanted(where=where, cause=cause, ids=ids)
     shown = run(_show(namesrv_addresses(namesrv), group, wanted, count, as_json))
     if ids and not shown:
@@ -74,7 +72,7 @@ async def _show(namesrv: str, group: str, wanted: Wanted, count: int, as_json: b
     shown = 0
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         async for letter in admin.dead_letters.read(group, wanted):
-            print(letter_as_json(letter) if as_json else letter_as_line(letter))
+            print(json_line(dead_letter_fields(letter)) if as_json else dead_letter_line(letter))
             shown += 1
             if shown == count:
                 break
@@ -89,7 +87,7 @@ def export(
     where: Where = None,
     cause: Cause = None,
 ) -> None:
-    """Write a group's dead letters to a file: JSON lines, or Parquet if the name ends so."""
+    """Write a group's dead letters to a file: JSON lines, or Parquet if the name ends in .parquet."""
     wanted = Wanted(where=where, cause=cause)
     count = run(_export(namesrv_addresses(namesrv), group, wanted, None if str(file) == "-" else file))
     print(f"{count:,} dead letters of {group} exported", file=sys.stderr)
@@ -98,7 +96,7 @@ def export(
 async def _export(namesrv: str, group: str, wanted: Wanted, file: Path | None) -> int:
     count = 0
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
-        with letter_file(file) as write:
+        with dead_letter_file(file) as write:
             async for letter in admin.dead_letters.read(group, wanted):
                 write(letter)
                 count += 1
@@ -112,19 +110,19 @@ def resend(
     where: Where = None,
     cause: Cause = None,
     ids: Ids = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    to: Annotated[str | None, typer.Option(help="Send to this topic.", show_default="where it came from")] = None,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many a second.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All dead letters.")] = False,
+    to: Annotated[str | None, typer.Option(help="Send to this topic.", show_default="the original topic")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="At most this many a second.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Send dead letters again, as new messages that keep their history in PYROMQ_… properties.
+    """Send dead letters again, as new messages with their history in PYROMQ_… properties.
 
-    They stay among the dead letters too: sending twice makes two of them.
+    The dead letters stay where they are: sending twice makes two messages.
     """
     chosen = Wanted(where=where, cause=cause, ids=ids)
     if everything == (chosen != Wanted()):
-        raise typer.BadParameter("say which: --id, --where or --cause, or --all")
+        raise typer.BadParameter("select dead letters by --id, --where or --cause, or give --all")
     run(_resend(namesrv_addresses(namesrv), group, chosen, to, rate, dry_run=dry_run, ask=not (yes or ids)))
 
 
@@ -138,7 +136,7 @@ async def _resend(
             return
         if ask:
             count = len([None async for _ in admin.dead_letters.read(group, wanted)])
-            where = to or "the topics they came from"
+            where = to or "their original topics"
             if count:
                 typer.confirm(f"Send {count:,} dead letters of {group} to {where}?", abort=True, err=True)
         sent = await _send(admin, group, wanted, to, rate)

@@ -1,8 +1,7 @@
-"""`pyromq group`: consumer groups, how far they are, what holds them up, and moving them elsewhere."""
+"""`pyromq group`: list, describe and change consumer groups."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -12,40 +11,39 @@ from rich.console import Console
 from rich.markup import escape
 
 from pyromq.admin import AdminClient, GroupDescription, GroupListing, ResetTo
-from pyromq.cli.arguments import parse_duration, parse_time
-from pyromq.cli.server_settings import namesrv_addresses, split_assignment
-from pyromq.cli.show.group_tables import (
-    description_as_tables,
-    description_fields,
-    groups_as_table,
-    move_as_line,
-    settings_fields,
-    summary_fields,
+from pyromq.admin.views.group_view import group_fields, group_settings_fields, group_summary_fields
+from pyromq.cli.arguments import (
+    AsJson,
+    DryRun,
+    Namesrv,
+    Yes,
+    namesrv_addresses,
+    parse_duration,
+    parse_time,
+    split_assignment,
 )
+from pyromq.cli.show.group_tables import description_as_tables, groups_as_table, move_as_line
+from pyromq.cli.show.lines import json_line
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 
-Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
 Group = Annotated[str, typer.Argument(help="The consumer group.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
-app = typer.Typer(help="Consumer groups: members, lag, what holds them up, and moving them.", no_args_is_help=True)
+app = typer.Typer(help="Consumer groups: members, lag, blocked queues; move and change them.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_groups(
     namesrv: Namesrv = None,
-    everything: Annotated[bool, typer.Option("--all", help="RocketMQ's own groups too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include RocketMQ's own groups.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show all groups: members, topics, and how many messages wait for each."""
+    """List all groups with their members, topics and lag."""
     listing = run(_list(namesrv_addresses(namesrv)))
     groups = [group for group in listing.groups if everything or not group.is_built_in]
     if as_json:
         for group in groups:
-            print(json.dumps(summary_fields(group), ensure_ascii=False))
+            print(json_line(group_summary_fields(group)))
     else:
         Console().print(groups_as_table(groups) if groups else "there are no groups")
     _warn(listing.silent_brokers)
@@ -65,15 +63,15 @@ def _warn(silent: Mapping[str, str]) -> None:
 def describe(
     group: Group,
     namesrv: Namesrv = None,
-    watch: Annotated[str, typer.Option(help="Watch so long whether offsets move, where messages wait.")] = "1s",
-    slow: Annotated[str, typer.Option(help="Tell of messages that take longer than this.")] = "10s",
+    watch: Annotated[str, typer.Option(help="If messages wait, watch this long whether offsets move.")] = "1s",
+    slow: Annotated[str, typer.Option(help="Report messages that take longer than this.")] = "10s",
     as_json: AsJson = False,
 ) -> None:
-    """Show a group's members, its lag in messages and in time, queue by queue, and what holds it up."""
+    """Show a group's members, its lag in messages and in time for each queue, and what blocks it."""
     seconds = [parse_duration(text, name).total_seconds() for text, name in ((watch, "--watch"), (slow, "--slow"))]
     found = run(_describe(namesrv_addresses(namesrv), group, *seconds))
     if as_json:
-        print(json.dumps(description_fields(found), ensure_ascii=False))
+        print(json_line(group_fields(found)))
         return
     for piece in description_as_tables(found):
         Console().print(piece, soft_wrap=isinstance(piece, str))
@@ -95,9 +93,9 @@ def reset(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Move a group to other offsets: back, so that it gets messages again, or ahead, so that it never gets some.
+    """Move a group to other offsets: back to receive messages again, or ahead to skip some.
 
-    Members with a listener are told, and carry it out within seconds; those that poll must be stopped first.
+    Members with a listener are told and carry it out within seconds. Stop members that poll first.
     """
     run(_reset(namesrv_addresses(namesrv), group, _target(to), topic or (), dry_run=dry_run, ask=not yes))
 
@@ -115,24 +113,24 @@ async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *
         if dry_run:
             print(*map(move_as_line, plan.moves), sep="\n")
             return
-        what = f"{plan.again:,} messages come again, {plan.skipped:,} never come"
+        what = f"{plan.again:,} messages are delivered again, {plan.skipped:,} are skipped"
         if ask:
             typer.confirm(f"Move {group} in {len(plan.moves)} queues: {what}?", abort=True, err=True)
         print(*map(move_as_line, await admin.groups.reset(plan)), sep="\n")
-        told = f"; told to {len(plan.members)} members, which carry it out" if plan.members else ""
+        told = f"; {len(plan.members)} members were told and carry it out" if plan.members else ""
         print(f"{group} moved: {what}{told}", file=sys.stderr)
 
 
 @app.command()
 def clone(
-    source: Annotated[str, typer.Argument(help="The group whose offsets are copied.")],
-    target: Annotated[str, typer.Argument(help="The group that gets them; it must not be online.")],
+    source: Annotated[str, typer.Argument(help="The group to copy offsets from.")],
+    target: Annotated[str, typer.Argument(help="The group to copy them to; it must not be online.")],
     namesrv: Namesrv = None,
     topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Give a group the offsets of another, so that it goes on where that one is."""
+    """Copy the offsets of a group to another, which then continues from there."""
     run(_clone(namesrv_addresses(namesrv), source, target, topic, dry_run=dry_run, ask=not yes))
 
 
@@ -141,7 +139,7 @@ async def _clone(namesrv: str, source: str, target: str, topic: str | None, *, d
         chosen = await admin.groups.plan_clone(source, target, topic)
         if not dry_run:
             if ask:
-                typer.confirm(f"Replace what {target} has committed by offsets of {source}?", abort=True, err=True)
+                typer.confirm(f"Replace the offsets of {target} by those of {source}?", abort=True, err=True)
             chosen = await admin.groups.clone(source, target, topic)
     for broker, topics in chosen.items():
         print(f"{broker}: {', '.join(topics)}")
@@ -157,10 +155,10 @@ def set_group(
     broker: Annotated[str | None, typer.Option(help="Only at this broker.", show_default="all")] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change what a group may do; one that does not exist is made. `describe --json` shows all settings."""
+    """Change a group's settings; create it if it does not exist. `describe --json` shows all settings."""
     wanted = dict(_setting(text) for text in changes)
     for name, fields in run(_set(namesrv_addresses(namesrv), group, wanted, broker, dry_run)).items():
-        print(json.dumps({"broker_name": name, **fields}))
+        print(json_line({"broker_name": name, **fields}))
 
 
 def _setting(text: str) -> tuple[str, bool | int]:
@@ -168,7 +166,7 @@ def _setting(text: str) -> tuple[str, bool | int]:
     if value in ("true", "false"):
         return name, value == "true"
     if not value.isdecimal():
-        raise typer.BadParameter(f"{name} is true, false or a number, not {value!r}")
+        raise typer.BadParameter(f"{name} must be true, false or a number, not {value!r}")
     return name, int(value)
 
 
@@ -178,12 +176,12 @@ async def _set(
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         change = admin.groups.plan_set if dry_run else admin.groups.set
         changed = await change(group, changes, broker=broker)
-        return {name: settings_fields(settings) for name, settings in changed.items()}
+        return {name: group_settings_fields(settings) for name, settings in changed.items()}
 
 
 @app.command()
 def delete(group: Group, namesrv: Namesrv = None, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Have all brokers forget a group and its offsets; its dead letters stay. It must not be online."""
+    """Delete a group and its offsets from all brokers; its dead letters stay. It must not be online."""
     brokers = run(_delete(namesrv_addresses(namesrv), group, dry_run=dry_run, ask=not yes))
     print(f"{group} {'would be deleted' if dry_run else 'deleted'} on {', '.join(brokers)}")
 
@@ -194,6 +192,6 @@ async def _delete(namesrv: str, group: str, *, dry_run: bool, ask: bool) -> list
         if dry_run:
             return brokers
         if ask:
-            question = f"Forget {group} and all its offsets on {', '.join(brokers)}?"
+            question = f"Delete {group} and all its offsets on {', '.join(brokers)}?"
             typer.confirm(question, abort=True, err=True)
         return await admin.groups.delete(group)

@@ -1,4 +1,4 @@
-"""`pyromq pipeline`: the shipped pipelines, and projects of Spark's Declarative Pipelines."""
+"""`pyromq pipeline`: run the shipped pipelines, and projects of Spark's Declarative Pipelines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
+from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses
 from pyromq.cli.pipeline.generated_commands import assignments, pipeline_command, project_command
-from pyromq.cli.server_settings import namesrv_addresses
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG
 
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
 Directory = Annotated[Path, typer.Argument(help="The project's directory.")]
 
-app = typer.Typer(help="Pipelines on Spark: shipped ones, and your own.", no_args_is_help=True)
+app = typer.Typer(help="Pipelines on Spark: the shipped ones, and your own.", no_args_is_help=True)
 
 
 class Pipelines(TyperGroup):
-    """Makes the command of a pipeline when it is asked for: its options are those of its Options."""
+    """Makes the command of a pipeline on demand, from its Options."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(CATALOG)
@@ -47,7 +46,7 @@ app.add_typer(running, name="run")
 
 @app.command("list")
 def list_pipelines(as_json: AsJson = False) -> None:
-    """Show the shipped pipelines; `pyromq pipeline run NAME --help` shows their options."""
+    """List the shipped pipelines; `pyromq pipeline run NAME --help` shows their options."""
     if as_json:
         for name, summary in CATALOG.items():
             print(json.dumps({"pipeline": name, "summary": summary}))
@@ -61,11 +60,11 @@ def list_pipelines(as_json: AsJson = False) -> None:
 @app.command()
 def init(
     directory: Directory,
-    namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")] = None,
-    topic: Annotated[str, typer.Option(help="The topic that it reads.")] = "orders",
-    to: Annotated[str, typer.Option(help="The topic that it writes to.")] = "alerts",
+    namesrv: Namesrv = None,
+    topic: Annotated[str, typer.Option(help="The topic to read.")] = "orders",
+    to: Annotated[str, typer.Option(help="The topic to write to.")] = "alerts",
 ) -> None:
-    """Write a project of Spark's Declarative Pipelines that reads and writes topics."""
+    """Write a new project of Spark's Declarative Pipelines that reads and writes topics."""
     for path in project.write(directory, namesrv_addresses(namesrv), topic, to):
         print(path)
     Console(stderr=True).print(f"next: pyromq pipeline dry-run {directory}, then pyromq pipeline run {directory}")
@@ -75,7 +74,7 @@ def init(
 def dry_run(
     directory: Directory,
     remote: Annotated[str | None, typer.Option(help="A Spark Connect server, sc://host:15002.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="A setting of Spark, key=value; may be repeated.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
 ) -> None:
     """Check a project without running it: its graph, its sources and their columns."""
     project.execute(directory, dry=True, master=None, remote=remote, conf=assignments(conf))

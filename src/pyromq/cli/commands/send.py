@@ -1,12 +1,10 @@
-"""`pyromq send` and `pyromq tail`: one message in, a topic followed."""
+"""`pyromq send`: send a message, a file, or each line of stdin."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,25 +14,16 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from pyromq.admin.views.message_view import message_as_json, message_as_line
-from pyromq.cli.arguments import parse_duration, parse_time
-from pyromq.cli.server_settings import namesrv_addresses, split_assignment
-from pyromq.client.consume.start_from import StartFrom
-from pyromq.client.consume.subscriptions import Expression, Sql
+from pyromq.admin.views.message_view import send_result_fields
+from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses, parse_duration, parse_time, split_assignment
+from pyromq.cli.show.lines import json_line
 from pyromq.client.environment import environment_credentials
-from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import Select
-from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.client.send_result import SendResult
-from pyromq.errors import ClientError, NoRoute, TopicNotFound
-from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
-from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
-from pyromq.protocol.tag_filter import EVERYTHING
+from pyromq.errors import ClientError
+from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.remoting.loop import run
-
-Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
 
 IN_FLIGHT = 256
 SendOne = Callable[[Producer, Message], Awaitable[SendResult]]
@@ -50,17 +39,17 @@ def send(
     tag: Annotated[str | None, typer.Option(help="Tag of the message.")] = None,
     key: Annotated[list[str] | None, typer.Option(help="A key to find it by; may be repeated.")] = None,
     properties: Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE")] = None,
-    delay: Annotated[str | None, typer.Option(help="Deliver after this time: 10s, 30m, 2h, 1d12h.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Deliver after this delay: 10s, 30m, 2h, 1d12h.")] = None,
     at: Annotated[str | None, typer.Option(help="Deliver at this time (ISO 8601).")] = None,
     order_key: Annotated[str | None, typer.Option(help="Messages with the same key go to the same queue.")] = None,
     queue: Annotated[int | None, typer.Option(min=0, help="Send to this queue.")] = None,
-    file: Annotated[Path | None, typer.Option(help="Take the body from a file.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="Send it so many times.")] = 1,
+    file: Annotated[Path | None, typer.Option(help="Read the body from a file.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Send it this many times.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Send a message, a file, or each line of stdin."""
     if delay is not None and at is not None:
-        raise typer.BadParameter("give --delay or --at, one of them")
+        raise typer.BadParameter("give --delay or --at, not both")
     send_one = partial(
         Producer.send,
         order_key=order_key,
@@ -81,7 +70,7 @@ def send(
 
 def _bodies(body: str | None, file: Path | None) -> Iterator[bytes]:
     if (body is None) == (file is None):
-        raise typer.BadParameter("give a BODY or --file, one of them")
+        raise typer.BadParameter("give either a BODY or --file")
     if file is not None:
         yield file.read_bytes()
     elif body == "-":
@@ -91,20 +80,20 @@ def _bodies(body: str | None, file: Path | None) -> Iterator[bytes]:
 
 
 async def _send_all(namesrv: str, messages: Iterator[Message], send_one: SendOne, window: int, as_json: bool) -> None:
-    sent = 0
+    sent, show = 0, _result_as_json if as_json else _result_as_line
     async with Producer(group="pyromq-cli", namesrv=namesrv, credentials=environment_credentials()) as producer:
         with _progress() as progress:
             task = progress.add_task("sending", total=None)
             while group := list(islice(messages, window)):
                 results = await asyncio.gather(*[send_one(producer, message) for message in group])
                 for result in results:
-                    print(_result_as_json(result) if as_json else _result_as_line(result), flush=sent == 0)
+                    print(show(result), flush=sent == 0)
                 sent += len(group)
                 progress.update(task, completed=sent)
 
 
 def _progress() -> Progress:
-    """Return a bar on stderr, where people look and programs do not."""
+    """Return a progress bar on stderr; it is drawn only if a person looks at it and stdout goes elsewhere."""
     console = Console(stderr=True)
     return Progress(console=console, transient=True, disable=not (console.is_terminal and sys.stdout.isatty() is False))
 
@@ -114,110 +103,15 @@ def _choose_queue(queue_id: int) -> Select:
         for queue in queues:
             if queue.queue_id == queue_id:
                 return queue
-        raise ClientError(f"topic {message.topic} has no queue {queue_id} that can be written")
+        raise ClientError(f"topic {message.topic} has no writable queue {queue_id}")
 
     return select
 
 
 def _result_as_json(result: SendResult) -> str:
-    return json.dumps(
-        {
-            "status": result.status,
-            "message_id": result.message_id,
-            "offset_message_id": result.offset_message_id,
-            "topic": result.queue.topic,
-            "broker_name": result.queue.broker_name,
-            "queue_id": result.queue.queue_id,
-            "queue_offset": result.queue_offset,
-        }
-    )
+    return json_line(send_result_fields(result))
 
 
 def _result_as_line(result: SendResult) -> str:
     queue = result.queue
     return f"{result.status} {result.message_id} {queue.broker_name}:{queue.queue_id}:{result.queue_offset}"
-
-
-@app.command()
-def tail(
-    topic: Annotated[str, typer.Argument(help="Topic to follow.")],
-    namesrv: Namesrv = None,
-    tag: Annotated[str | None, typer.Option(help="Tags to keep: 'a || b'.", show_default="*")] = None,
-    sql: Annotated[str | None, typer.Option(help='Properties to keep, in SQL92: "amount > 10".')] = None,
-    start: Annotated[str, typer.Option("--from", help="earliest, latest, or a time (ISO 8601).")] = "latest",
-    group: Annotated[str | None, typer.Option(help="Continue, and keep, this group's offsets.")] = None,
-    count: Annotated[int, typer.Option(min=0, help="Stop after so many messages (0: never).")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Follow a topic, by default without any group's offsets."""
-    if tag is not None and sql is not None:
-        raise typer.BadParameter("give --tag or --sql, one of them")
-    wanted = Sql(sql) if sql is not None else tag or EVERYTHING
-    show = message_as_json if as_json else message_as_line
-    with suppress(KeyboardInterrupt):
-        run(_tail(namesrv_addresses(namesrv), topic, wanted, parse_start(start), group, count, show))
-
-
-def parse_start(text: str) -> StartFrom:
-    """Return where to start: a word, or a time; a time without a zone is local."""
-    match text:
-        case "earliest" | "latest" | "first" | "last":
-            return text
-    return parse_time(text, "--from", "earliest, latest or ")
-
-
-async def _tail(
-    namesrv: str,
-    topic: str,
-    wanted: Expression,
-    start: StartFrom,
-    group: str | None,
-    count: int,
-    show: Callable[[MessageExt], str],
-) -> None:
-    async with await BrokerApi.connect(namesrv, credentials=environment_credentials()) as api:
-        try:
-            await api.route(topic)  # a consumer would wait for a topic that does not exist; here it is a mistake
-        except NoRoute:
-            raise TopicNotFound(f"no broker has the topic {topic!r}") from None
-    consumer = _member(namesrv, topic, wanted, start, group) if group else _onlooker(namesrv, start)
-    async with consumer:
-        if group is None:
-            await consumer.assign(await consumer.queues(topic), wanted)
-        seen = 0
-        async for message in consumer:
-            print(show(message), flush=True)
-            seen += 1
-            if seen == count:
-                return
-
-
-def _member(namesrv: str, topic: str, wanted: Expression, start: StartFrom, group: str) -> LitePullConsumer:
-    return LitePullConsumer(
-        group=group,
-        namesrv=namesrv,
-        subscriptions={topic: wanted},
-        start_from=start,
-        credentials=environment_credentials(),
-    )
-
-
-def _onlooker(namesrv: str, start: StartFrom) -> LitePullConsumer:
-    return LitePullConsumer(
-        group=TOOLS_CONSUMER_GROUP,
-        namesrv=namesrv,
-        start_from=start,
-        auto_commit=False,
-        offset_store=_NoOffsets(),
-        credentials=environment_credentials(),
-    )
-
-
-class _NoOffsets:
-    """Offsets that nobody keeps: every look begins where the caller says."""
-
-    async def load(self, queue: MessageQueue) -> int | None:
-        return None
-
-    async def commit(self, queue: MessageQueue, offset: int) -> None:
-        pass

@@ -1,4 +1,4 @@
-"""`pyromq up`, `namesrv`, `broker`: the servers, together or each on its own."""
+"""`pyromq up`, `namesrv`, `broker`: start the servers, together or separately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import typer
 
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker, settle_memory
-from pyromq.cli.server_settings import namesrv_addresses, read_settings, start_logging, stop_signals, store_root
+from pyromq.cli.arguments import Namesrv, namesrv_addresses
+from pyromq.cli.server_settings import read_settings, start_logging, stop_signals, store_root
 from pyromq.clock import SystemClock
 from pyromq.console.health import health_app, serve
 from pyromq.errors import ConfigError
@@ -24,11 +25,15 @@ from pyromq.remoting.loop import run
 logger = logging.getLogger(__name__)
 app = typer.Typer()
 
-DataDir = Annotated[Path | None, typer.Option("--data", help="Where files are kept.", show_default="./pyromq-data")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data", help="The directory for all files.", show_default="./pyromq-data")
+]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="A broker.conf with RocketMQ's keys.")]
-Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; wins over -c.")]
-Lenient = Annotated[bool, typer.Option(help="Warn about unknown keys in the file instead of refusing them.")]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; it wins over the file.")
+]
+Lenient = Annotated[bool, typer.Option(help="Warn about unknown keys in the file instead of failing.")]
 HttpPort = Annotated[int | None, typer.Option(help="Serve /healthz and /varz on this port.")]
 
 DEFAULT_PORT = 10911
@@ -40,24 +45,26 @@ def up(
     data: DataDir = None,
     namesrv_port: Annotated[int, typer.Option(help="Port of the name server.")] = 9876,
     port: Annotated[int | None, typer.Option(help="Port of the broker.", show_default=str(DEFAULT_PORT))] = None,
-    console_port: Annotated[int, typer.Option(help="Port of the console: /healthz and /varz for now.")] = 8080,
+    console_port: Annotated[int, typer.Option(help="Port of the console; so far /healthz and /varz.")] = 8080,
     host: Host = "127.0.0.1",
     config: ConfigFile = None,
     assignments: Assignments = None,
-    brokers: Annotated[int, typer.Option(min=1, max=26, help="How many brokers: broker-a, broker-b …")] = 1,
-    slaves: Annotated[int, typer.Option(min=0, help="Slaves of each broker; comes later.")] = 0,
+    brokers: Annotated[int, typer.Option(min=1, max=26, help="Number of brokers: broker-a, broker-b …")] = 1,
+    slaves: Annotated[int, typer.Option(min=0, help="Slaves of each broker; not supported yet.")] = 0,
     lenient: Lenient = False,
 ) -> None:
-    """Start name server, broker and console in one process."""
+    """Start a name server, a broker and the console in one process."""
     if slaves:
-        raise ConfigError("--slaves: replication is not part of this release yet")
+        raise ConfigError("--slaves: this release has no replication yet")
     start_logging()
     settings, by_set = read_settings(config, assignments or ())
-    settings.setdefault("enablePropertyFilter", "true")  # to try things out; a broker on its own keeps RocketMQ's
+    settings.setdefault(
+        "enablePropertyFilter", "true"
+    )  # for trying things out; `pyromq broker` keeps RocketMQ's default
     if brokers > 1 and (
         named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]
     ):
-        raise ConfigError(f"{named[0]} names one broker's own: it cannot be shared by --brokers {brokers}")
+        raise ConfigError(f"{named[0]} belongs to one broker: it cannot be used with --brokers {brokers}")
     store_root(settings, data)
 
     async def start() -> None:
@@ -89,7 +96,7 @@ def namesrv(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 9876,
     host: Host = "127.0.0.1",
     data: Annotated[
-        Path | None, typer.Option("--data", help="Where KV settings are kept; without it, in memory.")
+        Path | None, typer.Option("--data", help="The directory for KV settings; without it they are in memory.")
     ] = None,
     http_port: HttpPort = None,
 ) -> None:
@@ -114,7 +121,7 @@ def namesrv(
 
 @app.command()
 def broker(
-    namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")] = None,
+    namesrv: Namesrv = None,
     name: Annotated[str | None, typer.Option(help="Name of the broker.", show_default="broker-a")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default=str(DEFAULT_PORT))] = None,
     host: Host = "127.0.0.1",
@@ -152,7 +159,7 @@ def broker(
 def _broker_settings(
     settings: Mapping[str, str], number: int, data: Path | None, port: int | None, namesrv: str
 ) -> dict[str, str]:
-    """Fill in what broker number `number` needs and nobody gave."""
+    """Return the settings of broker number `number`, with defaults for what is not given."""
     name = settings.get("brokerName") or f"broker-{string.ascii_lowercase[number]}"
     first = port if port is not None else int(settings.get("listenPort", DEFAULT_PORT))
     below = "store" if number == 0 else f"{name}/store"
@@ -165,10 +172,10 @@ def _broker_settings(
 
 
 def _configured(settings: Mapping[str, str], by_set: set[str], lenient: bool, host: str) -> BrokerConfig:
-    """Check the settings whole; those that came by --set must be known, lenient or not."""
+    """Check all settings; keys given by --set must be known, lenient or not."""
     config = broker_config(settings, lenient=lenient, always_strict=by_set, host=host)
     if config.without_effect:
-        logger.warning("without effect here: %s", ", ".join(config.without_effect))
+        logger.warning("settings without effect: %s", ", ".join(config.without_effect))
     return config
 
 

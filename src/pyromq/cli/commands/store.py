@@ -1,11 +1,11 @@
-"""`pyromq store`: a store's directory looked at, checked, mended or served, without its broker."""
+"""`pyromq store`: inspect, verify, repair or serve a store directory, without its broker."""
 
 from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from pyromq.admin.views.message_view import iso_time
+from pyromq.admin.views.iso_times import iso_time, with_iso_times
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.config.keys import addresses
 from pyromq.broker.read_only import ReadOnlyBroker
+from pyromq.cli.arguments import AsJson, DryRun, Yes
 from pyromq.cli.server_settings import read_settings, start_logging, stop_signals
 from pyromq.clock import SystemClock
 from pyromq.errors import ConfigError
@@ -30,20 +31,21 @@ from pyromq.store.check.verify import StoreCheck
 from pyromq.store.config import StoreConfig
 from pyromq.store.read.reader import StoreReader
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Holds commitlog/, or its store/ does.")]
-CommitLog = Annotated[
-    list[Path] | None, typer.Option("--commit-log", help="Where the log is if not in DIR; may be repeated.")
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The directory that holds commitlog/, or whose store/ does.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
+CommitLog = Annotated[
+    list[Path] | None, typer.Option("--commit-log", help="The commit log, if it is not in DIR; may be repeated.")
+]
 
-app = typer.Typer(help="A store directory: check it, look at it, mend it, serve it.", no_args_is_help=True)
+app = typer.Typer(help="A store directory: verify, repair, inspect or serve it.", no_args_is_help=True)
 
 
 @app.command()
 def verify(directory: Directory, commit_log: CommitLog = None, as_json: AsJson = False) -> None:
     """Check every record, queue entry, index entry and table; exit 0 if all is well, 1 if not.
 
-    Nothing is changed, and a broker may be at work meanwhile; what it writes is then not judged.
+    Nothing is changed. A broker may be running; what it writes meanwhile is not checked.
     """
     _, findings = _checked(directory, commit_log, as_json)
     if _problems(findings):
@@ -54,10 +56,10 @@ def verify(directory: Directory, commit_log: CommitLog = None, as_json: AsJson =
 def repair(
     directory: Directory,
     config: Annotated[Path | None, typer.Option("-c", "--config", help="The broker.conf of its broker.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Put right what `verify` finds: nothing that it can read is lost, and what is replaced goes to quarantine/."""
+    """Repair what `verify` finds. Everything readable is kept, and replaced files go to quarantine/."""
     settings, _ = read_settings(config, ())
     check, findings = _checked(directory, None, as_json=False)
     plan = Repair(check, findings, broker_config(settings, lenient=True).store, SystemClock().now_ms)
@@ -78,7 +80,7 @@ def repair(
 
 
 def _checked(directory: Path, commit_log: list[Path] | None, as_json: bool) -> tuple[StoreCheck, list[Finding]]:
-    """Check a directory and show what is found as it is found."""
+    """Check a directory and print each finding at once."""
     findings = []
     with _progress() as progress:
         task = progress.add_task("checking the log", total=None)
@@ -102,13 +104,13 @@ def _problems(findings: list[Finding]) -> int:
 
 @app.command()
 def inspect(directory: Directory, commit_log: CommitLog = None, as_json: AsJson = False) -> None:
-    """Show what a directory holds: messages, times, committed offsets, what waits for its time."""
+    """Show what a directory holds: messages, times, committed offsets, delayed messages."""
     with StoreReader(directory, commit_log=commit_log or ()) as reader:
         found = Inspection(reader)
         if as_json:
             for kind, values in (("store", [found.summary()]), ("queue", found.queues), ("offset", found.offsets())):
                 for value in values:
-                    print(json.dumps({"kind": kind} | _with_times(msgspec.to_builtins(value))))
+                    print(json.dumps({"kind": kind} | with_iso_times(msgspec.to_builtins(value))))
         else:
             _show(found)
 
@@ -116,7 +118,7 @@ def inspect(directory: Directory, commit_log: CommitLog = None, as_json: AsJson 
 def _show(found: Inspection) -> None:
     console = Console()
     summary = Table("what", "value", title="store")
-    for name, value in _with_times(msgspec.to_builtins(found.summary(), str_keys=True)).items():
+    for name, value in with_iso_times(msgspec.to_builtins(found.summary(), str_keys=True)).items():
         summary.add_row(name, str(value))
     queues = Table("topic", "queue", "min", "max", "messages", "last stored", title="queues")
     for queue in found.queues:
@@ -131,17 +133,6 @@ def _show(found: Inspection) -> None:
         console.print(table)
 
 
-def _with_times(values: dict[str, Any]) -> dict[str, Any]:
-    """Write times as people and Spark do, and leave out those that are none."""
-    shown: dict[str, Any] = {}
-    for name, value in values.items():
-        if name.endswith("_timestamp_ms"):
-            shown[name.removesuffix("_ms")] = iso_time(value) if value > 0 else None
-        else:
-            shown[name] = value
-    return shown
-
-
 def _progress() -> Progress:
     """Return a bar on stderr, for people only."""
     console = Console(stderr=True)
@@ -152,17 +143,17 @@ def _progress() -> Progress:
 def serve(
     directory: Directory,
     namesrv: Annotated[
-        str | None, typer.Option("-n", "--namesrv", help="Register there; without it, a name server of its own.")
+        str | None, typer.Option("-n", "--namesrv", help="Register there; without it, start a name server.")
     ] = None,
-    namesrv_port: Annotated[int, typer.Option(help="Port of its own name server.")] = 9876,
+    namesrv_port: Annotated[int, typer.Option(help="Port of the started name server.")] = 9876,
     port: Annotated[int, typer.Option(help="Port of the broker.")] = 10911,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     name: Annotated[str, typer.Option(help="Name of the broker.")] = "broker-a",
     commit_log: CommitLog = None,
 ) -> None:
-    """Offer a directory or a backup, read-only, to any 4.x client.
+    """Serve a directory or a backup, read-only, to any 4.x client.
 
-    Committed offsets begin at those of the directory; commits are taken and forgotten when this ends.
+    Committed offsets start as in the directory. New commits are accepted, and lost when the command ends.
     """
     start_logging()
     reader = StoreReader(directory, commit_log=commit_log or ())
@@ -196,6 +187,6 @@ def _read_only_config(reader: StoreReader, host: str, port: int, name: str, name
         namesrv=name_servers,
         permission=PERM_READ,
         auto_create_topics=False,
-        max_topics=1 << 31,  # all that the directory has
+        max_topics=1 << 31,  # whatever the directory has
         property_filter=True,
     )

@@ -1,27 +1,24 @@
-"""`pyromq transaction`: transactions whose end no broker knows, listed and resumed."""
+"""`pyromq transaction`: list and resume transactions without a known end."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from pyromq.admin import AdminClient, HalfMessage
-from pyromq.admin.views.message_view import iso_time, message_fields
-from pyromq.cli.server_settings import namesrv_addresses
+from pyromq.admin.views.pending_view import half_message_fields
+from pyromq.cli.arguments import AsJson, DryRun, Namesrv, namesrv_addresses
+from pyromq.cli.show.lines import json_line
+from pyromq.cli.show.transaction_table import half_messages_table
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import BrokerError, ClientError
 from pyromq.remoting.loop import run
 
-Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
 Group = Annotated[str | None, typer.Option(help="Only those of this producer group.")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Message ids, as `list` shows them.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines.")]
 
 app = typer.Typer(help="Transactions: messages whose local transaction has not ended.", no_args_is_help=True)
 
@@ -30,18 +27,18 @@ app = typer.Typer(help="Transactions: messages whose local transaction has not e
 def list_transactions(
     namesrv: Namesrv = None,
     group: Group = None,
-    given_up: Annotated[bool, typer.Option("--given-up", help="Only those that were given up.")] = False,
-    pending: Annotated[bool, typer.Option("--pending", help="Only those that are still asked about.")] = False,
+    given_up: Annotated[bool, typer.Option("--given-up", help="Only those that brokers gave up.")] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Only those that brokers still ask about.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show half messages that wait for their end, and those whose producers did not know it when they were asked."""
+    """List half messages of transactions that are pending or were given up."""
     kinds = (not given_up or pending, not pending or given_up)
     found = run(_listed(namesrv_addresses(namesrv), group, *kinds))
     if as_json:
         for half in found:
-            print(json.dumps(_fields(half), ensure_ascii=False))
+            print(json_line(half_message_fields(half)))
     else:
-        Console().print(_table(found) if found else "every transaction has ended")
+        Console().print(half_messages_table(found) if found else "every transaction has ended")
 
 
 @app.command()
@@ -50,15 +47,15 @@ def resume(
     namesrv: Namesrv = None,
     group: Group = None,
     everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which would be resumed, and do nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Have producers asked again about transactions that were given up."""
+    """Let brokers ask producers again about transactions that were given up."""
     if everything == bool(ids):
-        raise typer.BadParameter("say which: message ids, or --all")
+        raise typer.BadParameter("give message ids or --all")
     wanted = None if everything else set(ids or ())
     missing = run(_resume(namesrv_addresses(namesrv), wanted, group, dry_run=dry_run))
     if missing:
-        raise ClientError(f"no transaction that was given up has the id {', '.join(sorted(missing))}")
+        raise ClientError(f"no given-up transaction has the id {', '.join(sorted(missing))}")
 
 
 async def _listed(namesrv: str, group: str | None, pending: bool, given_up: bool) -> list[HalfMessage]:
@@ -72,7 +69,7 @@ async def _of(group: str | None, halves: AsyncIterator[HalfMessage]) -> list[Hal
 
 
 async def _resume(namesrv: str, wanted: set[str] | None, group: str | None, *, dry_run: bool) -> set[str]:
-    """Resume the wanted ones, all if that is None; return the ids that were not found."""
+    """Resume the wanted ones, or all if that is None; return the ids that were not found."""
     missing = set(wanted or ())
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         for half in await _of(group, admin.transactions.given_up()):
@@ -95,34 +92,3 @@ async def _resume_one(admin: AdminClient, half: HalfMessage, dry_run: bool) -> N
         print(f"not resumed {name}: {error.remark}")
     else:
         print(f"resumed {name}")
-
-
-def _fields(half: HalfMessage) -> dict[str, object]:
-    return message_fields(half.message) | {
-        "topic": half.topic,
-        "state": _state(half),
-        "producer_group": half.group,
-        "checks": half.checks,
-    }
-
-
-def _table(halves: list[HalfMessage]) -> Table:
-    table = Table("state", "message id", "topic", "keys", "producer group", "born", "checks", "broker")
-    for half in halves:
-        message = half.message
-        cells = (
-            _state(half),
-            message.message_id,
-            half.topic,
-            ",".join(message.keys),
-            half.group,
-            iso_time(message.born_timestamp_ms),
-            str(half.checks),
-            message.broker_name or "",
-        )
-        table.add_row(*map(escape, cells))
-    return table
-
-
-def _state(half: HalfMessage) -> str:
-    return "given up" if half.given_up else "pending"

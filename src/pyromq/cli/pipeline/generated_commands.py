@@ -1,4 +1,4 @@
-"""Commands made of pipelines: the fields of Options become options, and the outcome a table."""
+"""A command for each pipeline: the fields of its Options become options, its outcome a table."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
+from pyromq.cli.arguments import namesrv_addresses, split_assignment
 from pyromq.cli.pipeline.progress_bar import watched
-from pyromq.cli.server_settings import namesrv_addresses, split_assignment
 from pyromq.errors import PyroMQError
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, check, fields, load, settings
 from pyromq.pipelines.common.pipeline_session import opened
 from pyromq.pipelines.outcome import Outcome
 
-Master = Annotated[str | None, typer.Option(help="Spark's master, spark://host:7077; local[*] without it.")]
+Master = Annotated[str | None, typer.Option(help="Spark's master, spark://host:7077; without it local[*].")]
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server, sc://host:15002.")]
-Ship = Annotated[bool, typer.Option("--ship", help="Bring the package along, for clusters that do not have it.")]
-Conf = Annotated[list[str] | None, typer.Option(help="A setting of Spark, key=value; may be repeated.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The outcome as one line of JSON.")]
+Ship = Annotated[bool, typer.Option("--ship", help="Bring the package along, for clusters without it.")]
+Conf = Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as one line of JSON.")]
 _SHARED = {"master": (Master, None), "remote": (Remote, None), "ship": (Ship, False), "conf": (Conf, None)}
 
 
@@ -101,7 +101,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _plain(kind: Any) -> Any:
-    """Return the type that a command line reads: that of `int | None` is int, of names one of them."""
+    """Return the type for the command line: int for `int | None`, str for a Literal."""
     if get_origin(kind) is UnionType:
         kind = next(part for part in get_args(kind) if part is not NoneType)
     return str if get_origin(kind) is Literal else kind
@@ -131,11 +131,11 @@ def _run(name: str, pipeline: Pipeline, options: msgspec.Struct, place: SparkPla
 
 def _check_place(master: str | None, remote: str | None) -> None:
     if master and remote:
-        raise typer.BadParameter("--master or --remote, not both: a Connect server has chosen its master")
+        raise typer.BadParameter("give --master or --remote, not both: a Connect server has its own master")
 
 
 def assignments(conf: list[str] | None) -> dict[str, str]:
-    """Return what `--conf key=value`, given any number of times, sets."""
+    """Return the settings of all `--conf key=value` options."""
     return dict(split_assignment(text, "--conf") for text in conf or [])
 
 

@@ -1,4 +1,4 @@
-"""A bar on the terminal while a pipeline runs, and signals that end it after the batch in hand."""
+"""A progress bar while a pipeline runs, and signals that end the run after its current batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ProgressBar:
-    """Draws how far a run is; told to stop, it lets the run know at its next word."""
+    """Draws the progress of a run. After a signal, the run's next report raises Stopped."""
 
     def __init__(self, name: str, progress: Progress) -> None:
         self._progress = progress
@@ -25,29 +25,29 @@ class ProgressBar:
         self._stopping = False
 
     def reached(self, done: int, total: int | None, doing: str = "") -> None:
-        """Draw; raises Stopped once a signal has come."""
+        """Draw the progress; raises Stopped after a signal."""
         if self._stopping:
             raise Stopped
         self._progress.update(self._task, completed=done, total=total, description=doing or None)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal: the first one ends the run after its batch, the second at once."""
+        """Handle a signal: the first one ends the run after its current batch, the second at once."""
         if self._stopping:
             raise KeyboardInterrupt
         self._stopping = True
-        print("stopping after the batch in hand; once more stops at once", file=sys.stderr)
+        print("stopping after the current batch; a second signal stops at once", file=sys.stderr)
 
 
 @contextmanager
 def watched(name: str) -> Iterator[ProgressBar]:
-    """Give the progress of a run; a bar is drawn on stderr if that is a terminal."""
+    """Yield the progress of a run; the bar is drawn on stderr if that is a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = ProgressBar(name, progress)
-        before = {number: signal.signal(number, bar.stop) for number in _SIGNALS}  # Spark has put its own there
+        before = {number: signal.signal(number, bar.stop) for number in _SIGNALS}  # Spark has installed its own
         try:
             yield bar
         finally:

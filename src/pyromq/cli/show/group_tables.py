@@ -1,103 +1,21 @@
-"""How consumer groups look: tables for people, JSON by the same names for programs."""
+"""Consumer groups as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-import msgspec
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from pyromq.admin import GroupDescription, GroupSummary, HeadMessage, Member, OffsetMove, QueueProgress, TopicCount
-from pyromq.admin.views.message_view import iso_moment
-from pyromq.protocol.bodies import ConsumeType, SubscriptionGroupConfig
-
-# --- JSON -------------------------------------------------------------------------------------------------------------
-
-
-def summary_fields(summary: GroupSummary) -> dict[str, Any]:
-    """Return one group of a list."""
-    fields: dict[str, Any] = msgspec.to_builtins(summary)
-    return fields
-
-
-def description_fields(group: GroupDescription) -> dict[str, Any]:
-    """Return all that is known of a group."""
-    return {
-        "group": group.group,
-        "model": group.model,
-        "consume_type": group.consume_type,
-        "start_from": group.start_from,
-        "lag": group.lag,
-        "behind_seconds": _rounded(group.behind),
-        "messages_per_second": round(group.rate, 3),
-        "members": [_member_fields(member) for member in group.members],
-        "subscriptions": msgspec.to_builtins(group.subscriptions),
-        "differing_subscriptions": msgspec.to_builtins(group.opinions),
-        "queues": [_queue_fields(queue) for queue in group.queues],
-        "retries": _count_fields(group.retries),
-        "dead_letters": _count_fields(group.dead_letters),
-        "settings": {broker: settings_fields(settings) for broker, settings in group.settings.items()},
-        "findings": list(group.findings),
-        "silent_brokers": dict(group.silent_brokers),
-    }
-
-
-def settings_fields(settings: SubscriptionGroupConfig) -> dict[str, Any]:
-    """Return what a group may do at a broker."""
-    return {name: getattr(settings, name) for name in settings.__struct_fields__ if name != "group_name"}
-
-
-def _member_fields(member: Member) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(member)
-    return fields | {
-        "started": iso_moment(member.started),
-        "queues": [queue._asdict() for queue in member.queues],
-        "idle": member.is_idle,
-    }
-
-
-def _queue_fields(progress: QueueProgress) -> dict[str, Any]:
-    return {
-        **progress.queue._asdict(),
-        "committed_offset": progress.committed_offset,
-        "end_offset": progress.end_offset,
-        "lag": progress.lag,
-        "behind_seconds": _rounded(progress.behind),
-        "owners": list(progress.owners),
-        "held": progress.held,
-        "moved": progress.moved,
-        "head": None if progress.head is None else _head_fields(progress.head),
-        "blocked": progress.blocked,
-    }
-
-
-def _head_fields(head: HeadMessage) -> dict[str, Any]:
-    return {
-        "queue_offset": head.queue_offset,
-        "message_id": head.message_id,
-        "keys": list(head.keys),
-        "tags": head.tags,
-        "store_timestamp": iso_moment(head.stored),
-        "listening_seconds": _rounded(head.listening),
-    }
-
-
-def _count_fields(count: TopicCount | None) -> dict[str, Any] | None:
-    return None if count is None else msgspec.to_builtins(count)
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
+from pyromq.admin import GroupDescription, GroupSummary, OffsetMove, TopicCount
+from pyromq.admin.views.iso_times import iso_moment
+from pyromq.cli.show.lines import printable
+from pyromq.protocol.bodies import ConsumeType
 
 
 def groups_as_table(groups: Iterable[GroupSummary]) -> Table:
-    """Return a line for each group."""
+    """Return a table with a row for each group."""
     table = Table("group", "members", "model", "topics", "lag")
     for group in groups:
         model = group.model.lower() if group.model else "-"
@@ -106,7 +24,7 @@ def groups_as_table(groups: Iterable[GroupSummary]) -> Table:
 
 
 def description_as_tables(group: GroupDescription) -> Iterator[RenderableType]:
-    """Yield a group piece by piece: a headline, members, queues, what else there is, and what to look at."""
+    """Yield the parts of a group's description: headline, members, queues, retries and dead letters, findings."""
     yield f"[bold]{escape(group.group)}[/]: {_headline(group)}"
     if group.subscriptions and not group.opinions:
         yield f"subscribes to {_safe(', '.join(map(str, group.subscriptions)))}"
@@ -126,7 +44,7 @@ def _headline(group: GroupDescription) -> str:
         kind = "push" if group.consume_type is ConsumeType.CONSUME_PASSIVELY else "pull"
         count = len(group.members)
         how = f"{group.model.lower()}, {kind}, {count} member{'s' if count != 1 else ''}"
-    waiting = f"{group.lag:,} messages wait" if group.lag else "nothing waits"
+    waiting = f"{group.lag:,} messages wait" if group.lag else "no messages wait"
     oldest = f", the first for {age(group.behind)}" if group.lag and group.behind is not None else ""
     return f"{how}; {waiting}{oldest}"
 
@@ -163,7 +81,7 @@ def _queues_table(group: GroupDescription) -> Table:
 
 
 def move_as_line(move: OffsetMove) -> str:
-    """Return one line about a queue in which a group goes on elsewhere."""
+    """Return one line about the move of a group in a queue."""
     queue, before = move.queue, "nothing" if move.before is None else f"{move.before}"
     return f"{queue.topic} {queue.broker_name}:{queue.queue_id} {before} -> {move.after}"
 
@@ -177,12 +95,12 @@ def _cells(*texts: str) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """Keep control characters and markup of a hostile message or member from the terminal."""
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+    """Return text of a message or a member without control characters and markup."""
+    return escape(printable(text))
 
 
 def age(seconds: float | None) -> str:
-    """Return a time span as people say it."""
+    """Return a duration as people write it."""
     if seconds is None:
         return "?"
     if seconds < 120:

@@ -1,4 +1,4 @@
-"""Messages in a Parquet file, by the names and types of the Spark columns; pyarrow is needed only here."""
+"""A Parquet file of messages, with the names and types of the Spark columns; only this module needs pyarrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROWS_A_GROUP = 5000
 
 
 class ParquetFile:
-    """Writes rows as they come; the file is whole when it is closed. `more` are further columns, all of text."""
+    """Writes rows as they come; the file is complete when it is closed. `more` names further text columns."""
 
     def __init__(self, path: Path, more: tuple[str, ...] = ()) -> None:
         try:

@@ -1,31 +1,17 @@
-"""How message traces look in a terminal and as JSON."""
+"""A message trace as a table."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from pyromq.admin import ConsumeEvent, MessageTrace, SendEvent, TraceEvent, TransactionEvent
-from pyromq.admin.views.message_view import iso_time
-
-_NAMES = {SendEvent: "send", ConsumeEvent: "consume", TransactionEvent: "transaction"}
-_RENAMED = {"timestamp_ms": "timestamp", "client": "client_address", "broker": "broker_address"}
-
-
-def event_as_json(event: TraceEvent) -> str:
-    """Return one JSON line about what happened."""
-    fields: dict[str, Any] = {"event": _NAMES[type(event)]}
-    for name in event.__struct_fields__:
-        fields[_RENAMED.get(name, name)] = getattr(event, name)
-    fields["timestamp"] = iso_time(event.timestamp_ms)
-    return json.dumps(fields, ensure_ascii=False)
+from pyromq.admin.views.iso_times import iso_time
+from pyromq.cli.show.lines import printable
 
 
 def trace_as_table(trace: MessageTrace) -> Table:
-    """Return what happened to a message, in the order of time."""
+    """Return the events of a message, in order of time."""
     table = Table("time", "what", "group", "client", "took", "outcome", title=_title(trace), title_justify="left")
     for event in trace.events:
         what, took, outcome = _described(event)
@@ -46,12 +32,14 @@ def _title(trace: MessageTrace) -> Text:
 def _described(event: TraceEvent) -> tuple[str, str, str]:
     if isinstance(event, SendEvent):
         kind = "" if event.message_type == "NORMAL" else f" ({event.message_type.lower()})"
-        stored = f"stored on {event.broker}" if event.success else f"stored on {event.broker}, less safely than asked"
+        stored = (
+            f"stored on {event.broker}" if event.success else f"stored on {event.broker}, less safely than requested"
+        )
         return f"sent{kind}", f"{event.duration_ms} ms", stored
     if isinstance(event, ConsumeEvent):
         times = "" if event.retry_times is None else f", attempt {event.retry_times + 1}"
         took = "-" if event.duration_ms is None else f"{event.duration_ms} ms"
-        return f"consumed{times}", took, event.status or "no end is known"
+        return f"consumed{times}", took, event.status or "end unknown"
     assert isinstance(event, TransactionEvent)
     asked = "the broker had asked" if event.from_check else "by the producer itself"
     return "transaction", "-", f"{event.state}, {asked}"
@@ -62,5 +50,5 @@ def _is_bad(event: TraceEvent) -> bool:
 
 
 def _printable(text: str) -> Text:
-    """Return text that is shown as it is: clients wrote it, and neither markup nor control characters count."""
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+    """Return text that clients wrote, without markup and control characters."""
+    return Text(printable(text))

@@ -1,0 +1,27 @@
+"""Lines for the terminal: JSON lines, a line for a message, and text that cannot do harm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyromq.admin.views.iso_times import iso_time
+from pyromq.protocol.messages.message import MessageExt
+
+
+def json_line(fields: Mapping[str, object]) -> str:
+    """Return the fields as one line of JSON."""
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def printable(text: str) -> str:
+    """Replace control characters: clients wrote the text, and it must not control the terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def message_line(message: MessageExt) -> str:
+    """Return one line for a person: time, place, tag, keys, body."""
+    place = f"{message.broker_name}:{message.queue_id}:{message.queue_offset}"
+    body = printable(message.body.decode(errors="replace"))
+    labels = " ".join(filter(None, [f"[{message.tags}]" if message.tags else "", ",".join(message.keys)]))
+    return " ".join(filter(None, [iso_time(message.store_timestamp_ms), place, labels, body]))
