@@ -214,8 +214,8 @@ def test_the_setting_names_each_function_once() -> None:
         ("not_there:f", "ModuleNotFoundError"),
         ("shop_filters:missing", "AttributeError"),
         ("broken_filters:f", "ZeroDivisionError"),
-        ("shop_filters:NUMBER", "no plain function"),
-        ("shop_filters:later", "no plain function"),
+        ("shop_filters:NUMBER", "not a plain function"),
+        ("shop_filters:later", "not a plain function"),
     ],
 )
 def test_what_cannot_be_loaded_stops_the_start_and_is_named(place: str, reason: str) -> None:

@@ -135,8 +135,8 @@ async def test_the_subscription_of_a_heartbeat_filters(peer: Peer) -> None:
         ("a > 'x'", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "no place in an order"),
         ("(" * 100 + "a", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "nested deeper"),
         ("a" * 20_000, "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "20000 characters"),
-        ("", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "may not be empty"),
-        (None, "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "may not be empty"),
+        ("", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "must not be empty"),
+        (None, "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "must not be empty"),
         ("a", "GROOVY", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "not by GROOVY"),
     ],
 )

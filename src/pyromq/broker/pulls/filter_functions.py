@@ -1,10 +1,10 @@
-"""Filters that the operator installed: Python functions with a name, which consumers subscribe to by that name.
+"""Filter functions: Python functions that the operator installs and that consumers subscribe to by name.
 
     pyromqFilterFunctions = vip=shop_filters:is_vip;large=shop_filters:is_large
 
-A function gets one message (MessageExt: properties, tags, keys, body …) and tells whether consumers want it. It runs in
-the broker's own loop: one that takes long is asked about few messages in one read. Where it raises, the message is
-delivered: a consumer that gets too much can look again, one that gets too little cannot. Clients send names, no code.
+A function gets one message (MessageExt: properties, tags, keys, body …) and returns whether consumers want it. It runs
+in the broker's event loop, so a slow one is called for fewer messages in one read. If it raises, the message is
+delivered: a consumer can drop what it does not want, but cannot get what was left out. Clients send names, never code.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 FilterFunction = Callable[[MessageExt], object]
 
-_MOST_SCANNED: Final = 800  # as by SQL92
+_MOST_SCANNED: Final = 800  # as for SQL92
 _LEAST_SCANNED: Final = 8
 _BUDGET: Final = 0.02  # seconds for one read
-_WEIGHT: Final = 0.05  # of the newest call in the average
+_WEIGHT: Final = 0.05  # of the latest call in the moving average
 
 
 class FunctionScan:
-    """One function, asked about stored messages."""
+    """One function, applied to stored messages."""
 
     reads_bodies: Final = True
 
@@ -41,22 +41,22 @@ class FunctionScan:
         self.errors = 0
         """How often it raised."""
         self._function = function
-        self._seconds = 0.0  # of a call, on average
+        self._seconds = 0.0  # average duration of a call
 
     @property
     def scan_limit(self) -> int:
-        """The most messages to look at in one read: fewer if the function is slow."""
+        """The most messages to look at in one read; fewer if the function is slow."""
         if self._seconds * _MOST_SCANNED <= _BUDGET:
             return _MOST_SCANNED
         return max(_LEAST_SCANNED, int(_BUDGET / self._seconds))
 
     def accepts(self, record: bytes) -> bool:
-        """Tell whether a message is wanted, given the whole record."""
+        """Return True if the message in this record is wanted."""
         began = perf_counter()
         try:
             return bool(self._function(decode_messages(record, check_crc=False)[0]))
         except PyroMQError:
-            return True  # damaged: whoever reads it will tell
+            return True  # damaged: the consumer will report it
         except Exception as error:
             self._note(error)
             return True
@@ -67,7 +67,7 @@ class FunctionScan:
         self.errors += 1
         if self.errors == 10 ** (len(str(self.errors)) - 1):  # the 1st, the 10th, the 100th …
             logger.error(
-                "filter function %s raised and its messages are delivered, times=%d: %r",
+                "filter function %s raised, so its messages are delivered, times=%d: %r",
                 *(self.name, self.errors, error),
                 exc_info=error if self.errors == 1 else None,
             )
@@ -81,7 +81,7 @@ class FilterFunctions:
 
     @property
     def errors(self) -> dict[str, int]:
-        """How often each function raised, of those that did."""
+        """How often each function raised; those that never did are left out."""
         return {name: scan.errors for name, scan in self.by_name.items() if scan.errors}
 
     def figures(self) -> BoundFigures[FilterFunctions]:
@@ -101,7 +101,7 @@ _FIGURES: Final[tuple[Figure[FilterFunctions], ...]] = (
 
 
 def load_functions(places: Mapping[str, str]) -> FilterFunctions:
-    """Import functions, given as `module:function` by name; raises ConfigError that names the one that is none."""
+    """Import functions, given as `module:function` by name; raise ConfigError that names one that cannot be used."""
     return FilterFunctions(FunctionScan(name, _load(name, place)) for name, place in places.items())
 
 
@@ -111,8 +111,8 @@ def _load(name: str, place: str) -> FilterFunction:
         found: object = importlib.import_module(module_name)
         for part in path.split("."):
             found = getattr(found, part)
-    except Exception as error:  # whatever an operator's module does when it is imported
+    except Exception as error:  # an operator's module may raise anything when it is imported
         raise ConfigError(f"pyromqFilterFunctions: {name}={place}: {type(error).__name__}: {error}") from error
     if not callable(found) or inspect.iscoroutinefunction(found):
-        raise ConfigError(f"pyromqFilterFunctions: {name}={place} is no plain function")
+        raise ConfigError(f"pyromqFilterFunctions: {name}={place} is not a plain function")
     return found

@@ -1,7 +1,7 @@
-"""Pulls that found nothing and wait for a message to arrive.
+"""LongPolling: pulls that found nothing and wait for a message to arrive.
 
-They are parked by (topic, queue id), without a task or a timer each: an arrival looks up its queue, and one timer
-for all sweeps what has waited long enough.
+They are kept by topic and queue id, without a task or a timer for each. An arrival looks up its queue, and one timer
+for all of them ends those that have waited long enough.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pyromq.remoting.connection import Connection
 from pyromq.store.results import Arrival
 
 SWEEP_PERIOD = 1.0
-PASSED_OVER_LIMIT = 5.0  # RocketMQ looks every 5 s whether a held pull's offset can move on
+PASSED_OVER_LIMIT = 5.0  # RocketMQ checks every 5 s if the offset of a held pull can move on
 
 
 class HeldPull(Struct, eq=False):
-    """One pull that waits: who asked, for which tags (None: all), until when, and how to look for what it wants."""
+    """One held pull: who asked, for which tags (None for all), until when, and how to look for what it wants."""
 
     request: RemotingCommand
     connection: Connection
@@ -32,11 +32,11 @@ class HeldPull(Struct, eq=False):
     codes: frozenset[int] | None
     deadline: float
     look: Callable[[int], tuple[bool, int]] | None = None
-    """For filters that need more than the tag: tells of the messages from an offset on whether one is wanted, and
-    where to look next time."""
+    """For filters that need more than the tag: returns whether a message from an offset on is wanted, and where to look
+    next time."""
 
     def wants(self, arrival: Arrival) -> bool:
-        """Tell whether a message, or one that came with it, is what this pull waits for."""
+        """Return True if this pull waits for the message, or for one that came with it."""
         if self.look is None:
             return self.codes is None or arrival.tags_code in self.codes
         found, self.offset = self.look(self.offset)
@@ -44,7 +44,7 @@ class HeldPull(Struct, eq=False):
 
 
 class LongPolling:
-    """Holds pulls and gives them to `resume` when a message arrives or their time is up."""
+    """Holds pulls and passes them to `resume` when a message arrives or their time is up."""
 
     def __init__(self, clock: Clock, limit: int, resume: Callable[[HeldPull], None]) -> None:
         self._clock = clock
@@ -64,12 +64,12 @@ class LongPolling:
         return BoundFigures(_FIGURES, lambda: self)
 
     def hold(self, pull: HeldPull) -> None:
-        """Park a pull; raise SystemBusy when too many wait already, ServiceNotAvailable once this is closed."""
+        """Hold a pull; raise SystemBusy if too many are held, ServiceNotAvailable if this is closed."""
         if self._closed:
             raise ServiceNotAvailable("this broker is stopping")
         if self._count >= self._limit:
             # Answering "nothing new" would make the client ask again at once; after an error it waits a second.
-            raise SystemBusy(f"{self._count} pulls are waiting already, the most that this broker holds")
+            raise SystemBusy(f"{self._count} pulls are already held, the most that this broker allows")
         self._by_queue.setdefault(pull.key, {})[pull] = None
         self._by_connection.setdefault(pull.connection, set()).add(pull)
         self._count += 1
@@ -77,7 +77,7 @@ class LongPolling:
             self._timer = self._clock.call_later(SWEEP_PERIOD, self._sweep)
 
     def on_arrival(self, arrivals: Iterable[Arrival]) -> None:
-        """Resume the pulls that wait for these messages; the store calls it after each commit."""
+        """Resume the pulls that wait for these messages; called after each commit of the store."""
         if not self._count:
             return
         for arrival in arrivals:
@@ -86,15 +86,15 @@ class LongPolling:
                 self._offer(waiting, arrival)
 
     def drop(self, connection: Connection) -> None:
-        """Forget the pulls of a connection that has closed."""
+        """Drop the pulls of a closed connection."""
         for pull in self._by_connection.pop(connection, ()):
             self._leave_queue(pull)
 
     def close(self) -> None:
-        """Resume everything held, and hold nothing more.
+        """Resume all held pulls and refuse new ones.
 
-        Java's clients do not notice that a connection has ended while they wait for an answer on it: a pull that got
-        none would keep its queue from being read for 30 s.
+        A Java client does not notice that a connection has closed while it waits for an answer on it. Without an answer
+        it would not read this queue for 30 s.
         """
         self._closed = True
         for pull in [pull for waiting in self._by_queue.values() for pull in waiting]:
@@ -106,11 +106,11 @@ class LongPolling:
     def _offer(self, waiting: dict[HeldPull, None], arrival: Arrival) -> None:
         for pull in tuple(waiting):
             if arrival.queue_offset < pull.offset:
-                continue  # it asked for what lies ahead
+                continue  # it asked for a later offset
             if pull.wants(arrival):
                 self._release(pull)
             else:
-                # Let its offset move on soon, or the consumer seems to lag behind messages it does not want.
+                # Let its offset move on soon, else the consumer seems to lag behind messages that it does not want.
                 pull.deadline = min(pull.deadline, self._clock.now() + PASSED_OVER_LIMIT)
 
     def _sweep(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages by key: asked for by people who look for one, and by consoles."""
+"""QUERY_MESSAGE (12): messages by key, for people and consoles that look for one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pyromq.store.results import QueryResult
 
 
 class QueryHandler:
-    """Finds messages in the index; clients compare keys, for messages with another key of the same hash come too."""
+    """Finds messages in the index. It may return other keys with the same hash; clients compare keys themselves."""
 
     def __init__(self, store: SearchableStore) -> None:
         self._store = store
 
     async def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return the newest messages with a key, or with a unique key, that were stored in a time."""
+        """Return the newest messages with a key, or a unique key, that were stored within a time range."""
         header = request.header(QueryMessageRequestHeader)
         try:
             found = await self._find(header)
@@ -35,6 +35,6 @@ class QueryHandler:
     async def _find(self, header: QueryMessageRequestHeader) -> QueryResult:
         count = self._store.config.unique_key_query_count if header.unique_key_query else header.max_num
         times = header.begin_timestamp, header.end_timestamp
-        # In a thread: a key that a million messages have is a million steps through files.
+        # In a thread: if a million messages have the key, this is a million steps through files.
         offsets = await asyncio.to_thread(self._store.find, header.topic, header.key, count, *times)
         return self._store.read_found(offsets, *times)

@@ -1,7 +1,7 @@
-"""OFFSET_MOVED_EVENT: a message for every pull that asks for an offset that is not there, for those who watch groups.
+"""OFFSET_MOVED_EVENT: a message for every pull that asks for an offset that does not exist, for monitoring.
 
-A consumer that asks again and again would fill the log, so a group is noted once a second for each queue, and only so
-many in all.
+A consumer that keeps asking would fill the log, so a group is recorded once a second for each queue, and the number of
+events a second is limited.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pyromq.store.results import GetResult
 logger = logging.getLogger(__name__)
 
 QUIET_TIME = 1.0
-MOST_EVENTS = 100  # within a quiet time
+MOST_EVENTS = 100  # within QUIET_TIME
 
 
 class OffsetMovedEvents:
-    """Notes in a topic of the broker's own which groups had to be sent elsewhere in a queue."""
+    """Records in a system topic which groups asked for a wrong offset."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class OffsetMovedEvents:
         self._noted_since = 0.0
 
     def moved(self, header: PullMessageRequestHeader, result: GetResult) -> None:
-        """Note that a group asked for one offset and was told another."""
+        """Record that a group asked for one offset and was sent to another."""
         if not self._is_due(header):
             return
         event = OffsetMovedEvent(

@@ -1,4 +1,4 @@
-"""Offsets: what groups have committed, where queues begin and end, and one message by its physical offset."""
+"""Requests about offsets: what groups have committed, where queues begin and end, a message by physical offset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyromq.store.read.readable import ReadableStore
 
 
 class OffsetHandlers:
-    """Answers questions about offsets, and takes commits."""
+    """Answers requests about offsets, and accepts commits."""
 
     def __init__(self, *, store: ReadableStore, topics: TopicTable, offsets: ConsumerOffsets) -> None:
         self._store = store
@@ -34,17 +34,17 @@ class OffsetHandlers:
         self._offsets = offsets
 
     def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return what a group committed; a young queue that it never read counts as 0."""
+        """Return the committed offset of a group; 0 for a young queue that it has never read."""
         header = request.header(QueryConsumerOffsetRequestHeader)
         offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
         if offset is None:
             if not self._is_young(header.topic, header.queue_id):
-                raise QueryNotFound(f"{header.consumer_group} has no offset of {header.topic} queue {header.queue_id}")
+                raise QueryNotFound(f"{header.consumer_group} has no offset in {header.topic} queue {header.queue_id}")
             offset = 0
         return response(request, header=QueryConsumerOffsetResponseHeader(offset=offset))
 
     def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Note what a group has consumed."""
+        """Commit the offset of a group."""
         header = request.header(UpdateConsumerOffsetRequestHeader)
         if self._may_commit(header):
             self._offsets.commit(
@@ -53,7 +53,7 @@ class OffsetHandlers:
         return response(request)
 
     def search(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return the queue offset that was stored nearest to a time."""
+        """Return the queue offset of the message stored nearest to a time."""
         header = request.header(SearchOffsetByTimestampRequestHeader)
         offset = self._store.offset_at(header.topic, header.queue_id, header.timestamp)
         return response(request, header=SearchOffsetByTimestampResponseHeader(offset=offset))
@@ -88,17 +88,17 @@ class OffsetHandlers:
         return response(request, body=bytes(record))
 
     def all_committed(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return what all groups committed; slaves and tools ask."""
+        """Return the committed offsets of all groups, for slaves and tools."""
         return response(request, body=encode(ConsumerOffsetSerializeWrapper(offset_table=self._offsets.snapshot())))
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
-        """Tell whether a queue still has its first message, and that one is near enough to the end of the log."""
+        """Return True if a queue still has its first message and that is near enough to the end of the log."""
         if self._store.min_offset(topic, queue_id) > 0:
             return False
         return not self._store.get(topic, queue_id, 0, 1).suggest_slave
 
     def _may_commit(self, header: UpdateConsumerOffsetRequestHeader) -> bool:
-        """Keep only offsets of queues that exist, or a client could fill the table with names of its own."""
+        """Return True if the queue exists: otherwise a client could fill the table with names it invents."""
         topic = self._topics.get(header.topic)
         if topic is None:
             return False

@@ -1,4 +1,4 @@
-"""Filters that need more than the tag, as a store asks them: SQL92 expressions, and functions of the operator's."""
+"""Filters that need more than the tag: SQL92 expressions and the operator's functions, as the store calls them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyromq.store.read.readable import PropertyFilter
 
 MOST_SCANNED: Final = 800  # as RocketMQ
 _LEAST_SCANNED: Final = 8
-_BUDGET: Final = 50_000  # parts of expressions in one read, some 20 ms: a long expression looks at fewer messages
+_BUDGET: Final = 50_000  # parts of expressions in one read, about 20 ms: a long expression looks at fewer messages
 
 
 class SqlScan:
-    """A SQL92 expression over stored properties."""
+    """A SQL92 expression, applied to stored properties."""
 
     __slots__ = ("_matches", "scan_limit")
     reads_bodies: Final = False
@@ -30,7 +30,7 @@ class SqlScan:
         self.scan_limit = max(_LEAST_SCANNED, min(MOST_SCANNED, _BUDGET // sql.size))
 
     def accepts(self, properties: bytes, /) -> bool:
-        """Tell whether the expression is true for these properties."""
+        """Return True if the expression is true for these properties."""
         return self._matches(decode_properties(properties))
 
 
@@ -38,16 +38,16 @@ Scan = SqlScan | FunctionScan
 
 
 class PropertyFilters:
-    """What this broker can filter by besides tags; `by_sql` is whether SQL92 is switched on."""
+    """The filters of this broker besides tags; `by_sql` says whether SQL92 is switched on."""
 
     def __init__(self, functions: FilterFunctions | None = None, *, by_sql: bool = True) -> None:
         self.functions = functions or FilterFunctions()
         self._by_sql = by_sql
 
     def find(self, expression_type: str | None, expression: str | None) -> Scan:
-        """Return a filter ready for use; raise BrokerError with SUBSCRIPTION_PARSE_FAILED where there is none."""
+        """Return the filter of an expression; raise BrokerError with SUBSCRIPTION_PARSE_FAILED if it is not valid."""
         if not expression:
-            raise _parse_failed(f"an expression of type {expression_type} may not be empty")
+            raise _parse_failed(f"an expression of type {expression_type} must not be empty")
         if expression_type == FUNCTION:
             return self._function(expression)
         if expression_type != SQL92:
@@ -58,7 +58,7 @@ class PropertyFilters:
         return found
 
     def check_on(self, expression_type: str | None) -> None:
-        """Raise BrokerError where this kind of filter is switched off; functions are on if there are any."""
+        """Raise BrokerError if this kind of filter is switched off; functions are on if there are any."""
         if not self._by_sql and expression_type != FUNCTION:
             raise BrokerError(
                 f"this broker does not filter by {expression_type}; enablePropertyFilter=true switches it on"
@@ -73,13 +73,13 @@ class PropertyFilters:
 
 
 def accepts_record(scan: PropertyFilter, record: bytes) -> bool:
-    """Tell whether a filter wants a message, given the whole record."""
+    """Return True if a filter accepts the message in this record."""
     return scan.accepts(record if scan.reads_bodies else read_properties(record))
 
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> SqlScan | LocalProtocolError:
-    # What is wrong is remembered too: a client that does not stop asking costs nothing.
+    # Errors are cached too: a client that keeps asking costs nothing.
     try:
         return SqlScan(compile_sql(expression))
     except LocalProtocolError as error:

@@ -1,4 +1,4 @@
-"""PULL_MESSAGE (11): the checks in RocketMQ's order, the read, and waiting where there is nothing to read."""
+"""PULL_MESSAGE (11): the checks in RocketMQ's order, the read, and waiting if there is nothing to read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 MAX_COUNT = 65_536
-MAX_SUSPEND = 300.0  # a longer wait would only keep the memory of a client that forgot it
+MAX_SUSPEND = 300.0  # a longer wait would only hold memory for a client that has given up
 
 _FOUND = GetStatus.FOUND
 _NOTHING_WANTED = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_OVERFLOW_ONE)
@@ -44,7 +44,7 @@ _CODES = {
 
 
 class PullHandler:
-    """Gives consumers the messages of a queue, now or when they arrive."""
+    """Sends consumers the messages of a queue, now or when they arrive."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class PullHandler:
         """Hears of every pull that asked for an offset that is not there."""
 
     def configure(self, config: BrokerConfig) -> None:
-        """Take over settings, at the start and when they change."""
+        """Apply settings, at the start and when they change."""
         self._broker_readable = bool(config.permission & PERM_READ)
         self._slave_read = config.slave_read
         self._short_polling_time = None if config.long_polling else config.short_polling_time
@@ -92,7 +92,7 @@ class PullHandler:
         return self._answer(header, request, result, code)
 
     def resume(self, held: HeldPull) -> None:
-        """Answer a pull that waited, with whatever there is now; nothing it meets may stop the others."""
+        """Answer a held pull with whatever there is now. No error may stop the others."""
         if held.connection.closed:
             return
         try:
@@ -109,13 +109,13 @@ class PullHandler:
     def check(self, header: PullMessageRequestHeader) -> MessageFilter:
         """Make every check that RocketMQ makes, in its order; return what is wanted."""
         if not self._broker_readable:
-            raise NoPermission("this broker may not be read from now")
+            raise NoPermission("this broker has no read permission now (brokerPermission)")
         group = self._groups.find_or_create(header.consumer_group)
         if not group.consume_enable:
-            raise NoPermission(f"consumer group {header.consumer_group} may not consume")
+            raise NoPermission(f"consumer group {header.consumer_group} is not allowed to consume")
         topic = self._topics.find(header.topic)
         if not topic.readable:
-            raise NoPermission(f"topic {header.topic} may not be read")
+            raise NoPermission(f"topic {header.topic} has no read permission")
         if not 0 <= header.queue_id < topic.read_queues:
             raise BrokerError(
                 f"queue {header.queue_id} of topic {topic.name} does not exist, it has {topic.read_queues}"
@@ -163,14 +163,14 @@ class PullHandler:
         )
 
     def _look_ahead(self, header: PullMessageRequestHeader, wanted: MessageFilter, offset: int) -> tuple[bool, int]:
-        """Tell whether an offset, or one behind it, has a message that a held pull wants; and how far this looked."""
+        """Return whether a held pull wants a message from an offset on, and up to where this looked."""
         try:
             result = self._store.get(
                 header.topic, header.queue_id, offset, 1, codes=wanted.codes, wants=wanted.properties
             )
-        except Exception:  # the store calls this within a commit, which must not fail for it
+        except Exception:  # called within a commit of the store, which must not fail because of it
             logger.exception("looking for a held pull failed topic=%s queue=%d", header.topic, header.queue_id)
-            return True, offset  # the pull itself will tell
+            return True, offset  # the pull itself reports the error
         return result.status not in _NOTHING_WANTED, result.next_offset
 
     def _answer(
@@ -191,7 +191,7 @@ class PullHandler:
         return b"".join((head, *result.views))
 
     def suggested_broker(self, group_name: str, *, suggest_slave: bool) -> int:
-        """Return the id of the broker to ask next: a slave for what is likely no longer in this one's memory."""
+        """Return the id of the broker to ask next: a slave for messages that are probably not in memory any more."""
         if not self._slave_read:
             return MASTER_ID
         group = self._groups.find_or_create(group_name)
@@ -206,5 +206,5 @@ def _code(result: GetResult, header: PullMessageRequestHeader) -> int:
     code = _CODES.get(result.status)
     if code is not None:
         return code
-    # No such queue, or nothing in it: only who begins at 0 is in the right place.
+    # No such queue, or it is empty: only offset 0 is right.
     return ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND

@@ -1,7 +1,7 @@
-"""PULL_QUEUES (30020): a large read of several queues of one topic at once, which our Spark source asks for.
+"""PULL_QUEUES (30020): a large read of several queues of one topic at once, for our Spark source.
 
-It answers only what is plain. Where a filter is more than tags, or a record is not what it should be, it says that this
-is not supported, and the client pulls queue by queue.
+It answers only simple cases. If a filter needs more than tags, or a record is damaged, the answer is "not supported",
+and the client pulls queue by queue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MergedStore(Protocol):
 
 
 class PullQueuesHandler:
-    """Gives messages of several queues, in the order of the log; never waits for one."""
+    """Sends messages of several queues, in the order of the log. It never waits for one."""
 
     def __init__(self, store: MergedStore, pulls: PullHandler, stats: BrokerStats) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class PullQueuesHandler:
         self._stats = stats
 
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
-        """Send what there is; raise BrokerError with REQUEST_CODE_NOT_SUPPORTED where plain pulls must be made."""
+        """Send the messages; raise BrokerError with REQUEST_CODE_NOT_SUPPORTED if single pulls are needed."""
         header = request.header(PullQueuesRequestHeader)
         ranges = _ranges(header.ranges)
         result = self._read(header, ranges, self._check(header, ranges))
@@ -91,7 +91,7 @@ class PullQueuesHandler:
         except StoreError as error:
             raise BrokerError(f"the store cannot be read: {error}") from error
         if result is None:
-            raise BrokerError("not all of this is plain: pull queue by queue", ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+            raise BrokerError("cannot be read at once: pull queue by queue", ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         read_ms = (perf_counter() - started) * 1000
         self._stats.count_get(header.topic, header.consumer_group, result.count, result.size, read_ms)
         return result

@@ -1,4 +1,4 @@
-"""Which messages a pull wants: by the expression it brings, or by what its group's heartbeats say."""
+"""Which messages a pull wants: by its own expression, or by the subscription in its group's heartbeats."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pyromq.store.read.readable import PropertyFilter
 
 
 class MessageFilter(NamedTuple):
-    """The hashes of the tags that are wanted, and a filter by property; None wants every message."""
+    """The hashes of the wanted tags, and a filter by property; None accepts every message."""
 
     codes: frozenset[int] | None = None
     properties: PropertyFilter | None = None
 
 
 class Selection:
-    """Finds out what a pull wants, with RocketMQ's checks in its order."""
+    """Works out which messages a pull wants, with RocketMQ's checks in its order."""
 
     def __init__(
         self, clients: ClientRegistry, registered: ConsumerFilters, filters: PropertyFilters, *, filter_retries: bool
@@ -38,7 +38,7 @@ class Selection:
         self._filter_retries = filter_retries
 
     def wanted(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> MessageFilter:
-        """Return what a pull wants; raise BrokerError where that is not known, not up to date or not possible."""
+        """Return the filter of a pull; raise BrokerError if it is unknown, out of date or not supported."""
         carried = header.sys_flag & PULL_SUBSCRIPTION_FLAG
         wanted = self._carried(header) if carried else self._registered(header, group)
         if self._filter_retries and header.topic.startswith(RETRY_PREFIX):
@@ -47,7 +47,7 @@ class Selection:
         return wanted
 
     def _carried(self, header: PullMessageRequestHeader) -> MessageFilter:
-        """Read the expression in the pull itself."""
+        """Return the filter for the expression in the pull itself."""
         if header.expression_type in TAG_TYPES:
             return _wanted_tags(header.subscription)
         if header.subscription:
@@ -55,13 +55,13 @@ class Selection:
         return MessageFilter(properties=self._filters.find(header.expression_type, header.subscription))
 
     def _registered(self, header: PullMessageRequestHeader, config: SubscriptionGroupConfig) -> MessageFilter:
-        """Return what the group's heartbeats say it wants."""
+        """Return the filter for the subscription in the group's heartbeats."""
         found = self._subscription(header, config)
         if found.is_tags:
             return MessageFilter(found.codes)
         known = self._registered_filters.get(header.topic, header.consumer_group)
         if known is None:
-            if found.data.expression_type == FUNCTION:  # no client of RocketMQ's: it may hear what is wrong
+            if found.data.expression_type == FUNCTION:  # not a RocketMQ client: it can be told what is wrong
                 self._filters.find(FUNCTION, found.data.sub_string)
             raise BrokerError(
                 f"the broker has no filter of {header.consumer_group} for {header.topic}: its expression may be wrong",
@@ -82,7 +82,7 @@ class Selection:
                 f"consumer group {header.consumer_group} is not online", ResponseCode.SUBSCRIPTION_NOT_EXIST
             )
         if not config.consume_broadcast_enable and group.message_model is MessageModel.BROADCASTING:
-            raise NoPermission(f"consumer group {header.consumer_group} may not broadcast")
+            raise NoPermission(f"consumer group {header.consumer_group} is not allowed to broadcast")
         found = group.subscriptions.get(header.topic)
         if found is None:
             raise BrokerError(
@@ -98,7 +98,7 @@ class Selection:
 
 
 class RetryScan:
-    """Filters messages that come again by what the group wants of the topics they came from (`filterSupportRetry`)."""
+    """Filters retried messages by the group's subscription to their original topic (`filterSupportRetry`)."""
 
     def __init__(self, filters: ConsumerFilters, group: str) -> None:
         self.scan_limit = filters.scan_limit(group)
@@ -107,7 +107,7 @@ class RetryScan:
         self._group = group
 
     def accepts(self, stored: bytes, /) -> bool:
-        """Tell whether a message is wanted; one from a topic without a filter is."""
+        """Return True if a message is wanted; one from a topic without a filter always is."""
         topic = find_property(read_properties(stored) if self.reads_bodies else stored, RETRY_TOPIC)
         known = None if topic is None else self._filters.get(topic, self._group)
         if known is None:
