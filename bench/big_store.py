@@ -1,7 +1,7 @@
-"""A store of millions of messages, for the benchmarks that need one: made once, through MessageStore, and kept.
+"""A store of millions of messages for benchmarks, created once through MessageStore and kept.
 
 Every message has a key and a unique key, as clients send them, and a record of `RECORD_SIZE` bytes: ten million of them
-are 10 GiB. A directory that has some already gets the rest.
+take 10 GiB. If a directory already has some messages, only the rest is added.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _TAGS_CODE: Final = tag_code(_TAG)
 
 
 def now_ms() -> int:
-    """Return the time as the store wants it."""
+    """Return the current time in milliseconds, as the store expects it."""
     return time.time_ns() // 1_000_000
 
 
 def open_store(root: Path) -> MessageStore:
-    """Return a store with the settings of a broker, to be opened."""
+    """Return a store with a broker's settings, not opened yet."""
     return MessageStore(StoreConfig(root=root), now_ms)
 
 
 def record(number: int) -> Record:
-    """Return a message; queues take turns."""
+    """Return a message by number; queues take turns."""
     unique_key = f"7F0000010001{number:020X}"
     properties = encode_properties({"TAGS": _TAG, "KEYS": f"k{number}", "UNIQ_KEY": unique_key, "WAIT": "true"})
     made = Record(
@@ -51,7 +51,7 @@ def record(number: int) -> Record:
 
 
 def count(store: MessageStore) -> int:
-    """Return how many messages a store has."""
+    """Return the number of messages in a store."""
     return sum(
         store.max_offset(topic, queue_id) - store.min_offset(topic, queue_id)
         for topic in store.topics
@@ -60,7 +60,7 @@ def count(store: MessageStore) -> int:
 
 
 def append(store: MessageStore, first: int, number: int, group: int = GROUP) -> None:
-    """Store so many messages."""
+    """Append the messages of a range of numbers."""
     for start in range(first, first + number, group):
         for one in range(start, min(start + group, first + number)):
             store.put(record(one))
@@ -68,7 +68,7 @@ def append(store: MessageStore, first: int, number: int, group: int = GROUP) -> 
 
 
 def fill(root: Path, messages: int) -> None:
-    """See to it that a directory has so many messages, and say what was done."""
+    """Make sure that a directory has `messages` messages, and print what was done."""
     with open_store(root) as store:
         before = count(store)
         began = time.perf_counter()

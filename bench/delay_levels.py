@@ -1,9 +1,9 @@
-"""How late delayed messages are: a second's worth of sends is due each second, while ten seconds' worth wait.
+"""Measures how late delayed messages are: each second as many are due as are sent, and ten times as many wait.
 
     python bench/delay_levels.py [--rate 1000] [--seconds 10] [--level 3] [--sync]
 
-Broker and producer share a process, so the figures are those of a busy broker. Lateness is the time between the
-moment a message was due and the one at which it was stored in its own topic. Prints one JSON line.
+Broker and producer share a process, so the figures are those of a busy broker. Lateness is the time from when a message
+was due until it was stored in its own topic. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOPIC = "pyromq-bench"
 
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:
-    """Send for a while, wait for everything, and return how late it was."""
+    """Send for some seconds, wait for all deliveries, and return how late they were."""
     clock = SystemClock()
     with tempfile.TemporaryDirectory(prefix="pyromq-bench-") as directory:
         async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None) as names:
@@ -44,7 +44,7 @@ async def _measure(options: argparse.Namespace, broker: Broker, namesrv: str) ->
     cpu = time.process_time()
     async with Producer("bench", namesrv) as producer:
         most = await _send(options, broker, producer)
-    while broker.http_info()["delayed_messages_waiting"]:  # noqa: ASYNC110 (a look now and then is all it takes)
+    while broker.http_info()["delayed_messages_waiting"]:  # noqa: ASYNC110 (polling is enough)
         await asyncio.sleep(0.05)
     cpu = time.process_time() - cpu
     late = sorted(lateness(broker.store, options.level, broker.config.store.delay_levels_ms[options.level - 1]))
@@ -67,7 +67,7 @@ async def _send(options: argparse.Namespace, broker: Broker, producer: Producer)
 
 
 def lateness(store: MessageStore, level: int, delay_ms: int) -> list[int]:
-    """Return by how many milliseconds each message was late."""
+    """Return the lateness of each message in milliseconds."""
     scheduled = {message.message_id: message.store_timestamp_ms for message in _read(store, SCHEDULE_TOPIC, level - 1)}
     delivered = [message for queue_id in store.queue_ids(TOPIC) for message in _read(store, TOPIC, queue_id)]
     assert len(delivered) == len(scheduled), f"{len(scheduled)} scheduled, {len(delivered)} delivered"

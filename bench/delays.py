@@ -1,15 +1,14 @@
-"""How late delayed messages are, and what it costs a broker that millions of them wait.
+"""Measures how late delayed messages are, and what millions of waiting ones cost a broker.
 
     python bench/delays.py late [--rate 1000] [--seconds 20] [--waiting 10000]
     python bench/delays.py waiting [--messages 1000000] [--sent]
 
-`late` has messages due at a rate, while others wait: once with a free delay, once with a delay level. Lateness is the
-time between the moment a message was due and the one at which it was stored in its own topic.
+`late`: messages become due at a constant rate while others wait, once with a free delay and once with a delay level.
+Lateness is the time from when a message was due until it was stored in its own topic.
 
-`waiting` lets messages wait, up to 40 days. With --sent they are sent to a running broker, whose memory is looked at
-before and after; without it they are written into its directory beforehand, so that the broker has to make its table
-of them. Then it takes the time of a restart, after a stop and after a kill. The broker is a process of its own, and
-every line is JSON.
+`waiting`: messages wait for up to 40 days. With --sent they are sent to a running broker, and its memory is measured
+before and after. Without it they are written into the broker's directory first, so that the broker has to build its
+table. Then a restart is timed, after a stop and after a kill. The broker is a separate process, and every line is JSON.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ BODY = b"x" * 1024
 
 
 class Server:
-    """A `pyromq up` in a session of its own."""
+    """`pyromq up` in a process session of its own."""
 
     def __init__(self, data: Path) -> None:
         began = time.perf_counter()
@@ -66,12 +65,12 @@ class Server:
         self.namesrv = found[1]
 
     def memory_mb(self) -> float:
-        """Return the memory that is the process's own: maps of the log are the system's cache."""
+        """Return the private memory of the process, without maps of the log, which are page cache."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.findall(r"RssAnon:\s+(\d+)", status)[0]) / 1024
 
     def end(self, number: int = signal.SIGTERM) -> None:
-        """Send a signal and wait until the process is gone."""
+        """Send a signal and wait until the process has exited."""
         self.process.send_signal(number)
         self.process.wait(120)
 
@@ -84,7 +83,7 @@ def say(**values: Any) -> None:
 
 
 async def late(options: argparse.Namespace, kind: str) -> None:
-    """Measure one kind of delay with a broker of its own."""
+    """Measure one kind of delay with a separate broker."""
     with tempfile.TemporaryDirectory(prefix="pyromq-bench-") as directory:
         server = Server(Path(directory))
         try:
@@ -148,7 +147,7 @@ async def _send_many(producer: Producer, count: int, when: Any) -> None:
 
 
 async def waiting(options: argparse.Namespace) -> None:
-    """Let messages wait, and look at memory and restarts."""
+    """Measure memory and restarts while messages wait."""
     with tempfile.TemporaryDirectory(prefix="pyromq-bench-", dir=options.directory) as directory:
         data = Path(directory)
         if not options.sent:
@@ -165,7 +164,7 @@ async def _watch(server: Server, data: Path, options: argparse.Namespace) -> Ser
     began = time.perf_counter()
     if options.sent:
         async with Producer("bench", server.namesrv) as producer:
-            await _send_many(producer, 20_000, dict)  # plain ones: the store's index takes 30 MB when it is first used
+            await _send_many(producer, 20_000, dict)  # undelayed: the store's index takes 30 MB at first use
             await asyncio.sleep(3)
             before = server.memory_mb()
             await _send_many(producer, options.messages, _any_delay)
@@ -194,9 +193,9 @@ async def _watch(server: Server, data: Path, options: argparse.Namespace) -> Ser
 
 
 async def _wait_for(server: Server, count: int) -> None:
-    """Wait until so many messages wait by the broker's own count, and are in its table."""
+    """Wait until the broker counts `count` waiting messages and has them in its table."""
     async with AdminClient(server.namesrv) as admin:
-        while await admin.timed_messages.count() != count:  # noqa: ASYNC110 (a look now and then is all it takes)
+        while await admin.timed_messages.count() != count:  # noqa: ASYNC110 (polling is enough)
             await asyncio.sleep(0.1)
 
 
@@ -205,7 +204,7 @@ def _any_delay() -> dict[str, float]:
 
 
 def fill(root: Path, count: int) -> None:
-    """Write waiting messages into a store's directory, without a broker and without its table."""
+    """Write waiting messages into a store's directory, without a broker and its table."""
     host = encode_host("127.0.0.1", 10911)
     now_ms = int(time.time() * 1000)
     with MessageStore(StoreConfig(root=root), lambda: int(time.time() * 1000)) as store:

@@ -1,8 +1,8 @@
-"""Many topics with one queue each: how long a broker takes to make, open and recover them, and what they cost.
+"""Many topics with one queue each: how long a broker takes to create, open and recover them, and what they cost.
 
     python bench/many_topics.py --topics 10000
 
-Absolute times are the machine's; memory, open files and disk are the broker's own.
+Times depend on the machine; memory, open files and disk are the broker's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 
 
 class Cost(NamedTuple):
-    """What a broker process holds."""
+    """The resources that a broker process uses."""
 
     anonymous_mib: float
     open_files: int
@@ -33,12 +33,12 @@ class Cost(NamedTuple):
 
 
 class Server:
-    """`pyromq up` on a directory, in a process of its own; killed at the end of a `with` block."""
+    """`pyromq up` on a directory, in a separate process; killed at the end of a `with` block."""
 
     def __init__(self, data: Path) -> None:
         begun = time.perf_counter()
         ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
-        # Making a topic waits for the disk, and so do the requests behind it: here they may.
+        # Creating a topic waits for the disk, and so do the requests behind it; here that is allowed.
         patient = ["--set", "brokerFastFailureEnable=false"]
         command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data), *ports, *patient]
         with (data.parent / "server.log").open("a") as log:
@@ -51,14 +51,14 @@ class Server:
         self.start_seconds = time.perf_counter() - begun
 
     def cost(self) -> Cost:
-        """Look what the process holds now."""
+        """Return what the process uses now."""
         process = Path(f"/proc/{self._process.pid}")
         status = re.search(r"RssAnon:\s+(\d+) kB", (process / "status").read_text())
         maps = [line for line in (process / "maps").read_text().splitlines() if "/store/" in line]
         return Cost(int(status[1]) / 1024 if status else 0.0, len(list((process / "fd").iterdir())), len(maps))
 
     def stop(self) -> float:
-        """Let it stop; return how long that took."""
+        """Stop it; return how long that took."""
         begun = time.perf_counter()
         self._process.terminate()
         self._process.wait(300)
@@ -77,7 +77,7 @@ def name(number: int) -> str:
 
 
 async def send(namesrv: str, numbers: range, round_number: int, together: int) -> float:
-    """Send one message to each topic, so many at a time; return the seconds it took."""
+    """Send one message to each topic, some at a time; return the seconds it took."""
     waiting = iter(numbers)
     begun = time.perf_counter()
     async with Producer(group="many", namesrv=namesrv, topic_queues=1, send_timeout=60) as producer:
@@ -91,7 +91,7 @@ async def send(namesrv: str, numbers: range, round_number: int, together: int) -
 
 
 async def check(server: Server, numbers: range, expected: int) -> None:
-    """Every queue has as many messages as were sent to it."""
+    """Check that every queue has as many messages as were sent to it."""
     async with await BrokerApi.connect(server.namesrv) as api:
         for number in numbers:
             found = await api.max_offset(server.address, name(number), 0)
@@ -100,12 +100,12 @@ async def check(server: Server, numbers: range, expected: int) -> None:
 
 
 def disk_mib(root: Path) -> float:
-    """Return what the files occupy, holes not counted."""
+    """Return the disk space of the files, without holes."""
     return sum(path.stat().st_blocks for path in root.rglob("*")) * 512 / (1 << 20)
 
 
 def run(topics: int, together: int = 200) -> dict[str, object]:
-    """Make so many topics, restart twice, and return all figures."""
+    """Create the topics, restart twice, and return all figures."""
     figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="pyromq-topics-") as directory:
         data = Path(directory) / "data"

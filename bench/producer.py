@@ -1,8 +1,8 @@
-"""How fast is the Producer: one connection, so many sends in flight, each a coroutine of its own; prints one JSON line.
+"""Measures the Producer: one connection, many sends in flight, each in its own coroutine. Prints one JSON line.
 
     python bench/producer.py NAMESRV [--in-flight 256] [--seconds 2] [--size 1024] [--general] [--traced] [--signed]
 
-`--general` has every send take the general way, as one with hooks does: what the short way saves shows in one run.
+`--general` sends everything the general way, as with hooks, to compare it with the fast path in one run.
 `--traced` switches message traces on. `--signed` signs every request with an account.
 """
 
@@ -18,7 +18,7 @@ from pyromq.remoting.loop import run
 
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:
-    """Send for a while and return the rate and the CPU time of this process for each message."""
+    """Send for some seconds; return the rate and this process's CPU time per message."""
     body = b"x" * options.size
     sent = 0
 

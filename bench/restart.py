@@ -1,11 +1,11 @@
-"""How soon is a broker ready again that was killed under load, with a large store?
+"""Measures how soon a broker with a large store is ready again after it was killed under load.
 
     python bench/restart.py --directory DIR --messages 10000000
 
-The store is made in the directory if it is not there, which takes some minutes and 11 GiB for ten million messages,
-and kept; without a directory it is a temporary one. Then, in each round, `pyromq broker` opens it, is loaded for some
-seconds and killed with SIGKILL, and the time is taken until the next one says that it is ready: with the files in the
-system's cache, as after a kill, and without, as after a reboot.
+The store is created in the directory unless it exists, which takes some minutes and 11 GiB for ten million messages.
+It is kept; without a directory it is temporary. In each round, `pyromq broker` opens it, is loaded for some seconds and
+killed with SIGKILL. Then the time is measured until the next broker reports that it is ready: with the files in the
+page cache, as after a kill, and without, as after a reboot.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Server:
         self.recovery = next((line for line in log.read_text().splitlines() if "recovered the store" in line), "")
 
     def stop(self) -> None:
-        """Let it stop."""
+        """Stop it."""
         self.process.terminate()
         self.process.wait(120)
 
@@ -78,7 +78,7 @@ async def total(namesrv: str, address: str) -> int:
 
 
 def forget_cache(root: Path) -> None:
-    """Let the system drop the pages of a store's files; they are written first."""
+    """Make the system drop the pages of a store's files, after writing them."""
     os.sync()
     for path in root.rglob("*"):
         if path.is_file():
@@ -88,7 +88,7 @@ def forget_cache(root: Path) -> None:
 
 
 def measure(data: Path, namesrv: str, log: Path, seconds: float, *, cold: bool) -> float:
-    """Load a broker, kill it, and return how long the next one took to be ready."""
+    """Load a broker, kill it, and return how long the next one takes to be ready."""
     command = ["broker", "--data", str(data), "-n", namesrv, "--port", "0"]
     with Server(command, log) as broker:
         before = asyncio.run(total(namesrv, broker.address))

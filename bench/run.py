@@ -1,7 +1,7 @@
-"""`make bench`: one broker started fresh, the shapes of load one after another, rates and CPU time per message.
+"""`make bench`: starts one broker and runs the load shapes one after another; prints rates and CPU time per message.
 
-Absolute values are the machine's. The same broker is measured in several rounds, and the median of each shape is
-printed with its range; every raw round is kept as a JSON line in the file named at the end.
+Absolute values depend on the machine. The same broker is measured in several rounds. The median of each shape is
+printed with its range, and every round is kept as a JSON line in the file named at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IN_FLIGHT = [1, 32, 256]
 
 @contextmanager
 def broker(data: Path, extra: list[str]) -> Iterator[tuple[str, int]]:
-    """Run `pyromq up` in a session of its own; yield the name server's address and the process id."""
+    """Run `pyromq up` in its own process session; yield the name server's address and the process id."""
     command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data / "data")]
     ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
     with (data / "server.log").open("w") as log:
@@ -44,7 +44,7 @@ def broker(data: Path, extra: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def measure(namesrv: str, pid: int, shape: tuple[str, int, int], seconds: float) -> dict[str, Any]:
-    """Run one shape in a generator process of its own."""
+    """Run one load shape in a separate generator process."""
     verb, connections, in_flight = shape
     command = [sys.executable, "-m", "pyromq.cli.main", "bench", verb, "-n", namesrv, "--json"]
     options = ["-C", str(connections), "-W", str(in_flight), "--duration", str(seconds), "--warm-up", "0.5"]
@@ -58,7 +58,7 @@ def measure(namesrv: str, pid: int, shape: tuple[str, int, int], seconds: float)
 
 
 def measure_producer(namesrv: str, in_flight: int, seconds: float) -> dict[str, Any]:
-    """Run our own Producer in a process of its own, on one connection."""
+    """Run our Producer in a separate process, on one connection."""
     command = [sys.executable, str(Path(__file__).with_name("producer.py")), namesrv]
     options = ["--in-flight", str(in_flight), "--seconds", str(seconds)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, start_new_session=True)
@@ -69,7 +69,7 @@ def measure_producer(namesrv: str, in_flight: int, seconds: float) -> dict[str, 
 
 
 def line(shape: tuple[str, int, int], rounds: list[dict[str, Any]]) -> str:
-    """Sum up the rounds of a shape: median and range."""
+    """Summarize the rounds of a shape: median and range."""
 
     name = f"{shape[0]} {shape[1]}x{shape[2]}"
     rate, cpu = spread(rounds, "rate", 0), spread(rounds, "broker_cpu_per_million", 2)
@@ -77,13 +77,13 @@ def line(shape: tuple[str, int, int], rounds: list[dict[str, Any]]) -> str:
 
 
 def producer_line(in_flight: int, rounds: list[dict[str, Any]]) -> str:
-    """Sum up the rounds of the Producer."""
+    """Summarize the rounds of the Producer."""
     name = f"Producer 1x{in_flight}"
     return f"{name:<14} {spread(rounds, 'rate', 0):<32} its own CPU µs/message: {spread(rounds, 'cpu_us', 2)}"
 
 
 def spread(rounds: list[dict[str, Any]], name: str, digits: int) -> str:
-    """Return median and range of one figure."""
+    """Return the median and range of one figure."""
     values = [float(found[name]) for found in rounds]
     return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
 

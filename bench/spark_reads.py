@@ -1,12 +1,12 @@
-"""How fast does Spark read a topic: from store files, through the broker, and from memory, which is the ceiling?
+"""Measures how fast Spark reads a topic: from store files, through the broker, and from memory as the upper limit.
 
     python bench/spark_reads.py --directory DIR --messages 1000000
 
-The store is made in the directory if it is not there, and kept; without a directory it is a temporary one. All jobs
-read the same rows into the noop sink, one after the other in each round, so that whatever else the machine does meets
-all of them; the figures are rows a second, median and best, and ratios of them. The ceiling is one Arrow batch of these
-rows, yielded again and again: what Spark takes from a Python source that does nothing. CPU seconds for a million rows
-are those of the JVM, of its Python workers and of the broker: they hold where other work makes rates meaningless.
+The store is created in the directory unless it exists, and kept; without a directory it is temporary. All jobs read the
+same rows into the noop sink, one after another in each round, so that other load on the machine affects all of them.
+The figures are rows per second (median and best) and their ratios. The upper limit is one Arrow batch of these rows,
+yielded repeatedly: what Spark accepts from a Python source that does nothing. CPU seconds per million rows are those of
+the JVM, its Python workers and the broker; they stay meaningful when other load distorts the rates.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pyromq.store.message_store import MessageStore
 TOPIC = "orders"
 QUEUES = 8
 LIKE_KAFKA = "topic,queue_id,queue_offset,keys,body,store_timestamp"
-"""The columns that answer to those of Spark's Kafka source."""
+"""The columns that correspond to those of Spark's Kafka source."""
 
 _HOST = encode_host("127.0.0.1", 10911)
 _BODY = bytes(range(256)) * 4
@@ -62,7 +62,7 @@ def _record(number: int) -> Record:
 
 
 def fill(root: Path, messages: int) -> None:
-    """See to it that a directory has a store of so many messages of 1 KiB, and that a broker knows their topic."""
+    """Make sure that a directory has a store with the messages, of 1 KiB each, and that a broker knows their topic."""
     with MessageStore(StoreConfig(root=root), lambda: time.time_ns() // 1_000_000) as store:
         stored = sum(store.max_offset(TOPIC, queue_id) for queue_id in range(QUEUES))
         for start in range(stored, messages, _GROUP):
@@ -78,7 +78,7 @@ def fill(root: Path, messages: int) -> None:
 
 @contextmanager
 def broker(data: Path) -> Iterator[tuple[str, int]]:
-    """Run a broker on the store; give the address of its name server, and its process id."""
+    """Run a broker on the store; yield the address of its name server and its process id."""
     command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(data), "--namesrv-port", "0", "--port", "0"]
     with subprocess.Popen([*command, "--console-port", "0"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -95,7 +95,7 @@ def broker(data: Path) -> Iterator[tuple[str, int]]:
 
 
 class Ceiling(DataSource):
-    """Rows from memory, as many and like those of the store."""
+    """Rows from memory, of the same number and kind as those of the store."""
 
     @classmethod
     def name(cls) -> str:
@@ -109,7 +109,7 @@ class Ceiling(DataSource):
 
 
 class CeilingReader(DataSourceReader):
-    """Yields the first batch of a store again and again."""
+    """Yields the first batch of a store repeatedly."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
@@ -131,7 +131,7 @@ class CeilingReader(DataSourceReader):
 
 
 def jobs(spark: SparkSession, store: Path, namesrv: str, columns: str, messages: int) -> dict[str, DataFrame]:
-    """Return what is to be read, by name."""
+    """Return the jobs by name."""
     spark.dataSource.register(Ceiling)
     files = spark.read.format("pyromq").option("store", str(store)).option("subscribe", TOPIC)
     brokers = spark.read.format("pyromq").option("namesrv", namesrv).option("subscribe", TOPIC)
@@ -149,7 +149,7 @@ def jobs(spark: SparkSession, store: Path, namesrv: str, columns: str, messages:
 
 
 class Cost(NamedTuple):
-    """What a job took: seconds, and CPU seconds of the processes at work."""
+    """The cost of a job: seconds, and CPU seconds of all processes involved."""
 
     seconds: float
     jvm: float
@@ -158,7 +158,7 @@ class Cost(NamedTuple):
 
 
 class Meter:
-    """Measures jobs of one JVM and one broker."""
+    """Measures jobs that use one JVM and one broker."""
 
     def __init__(self, jvm: int, broker: int) -> None:
         self._jvm = jvm
@@ -176,7 +176,7 @@ class Meter:
 
 
 def _cpu(process: int, *, ended_children: bool = False) -> float:
-    """Return the CPU seconds of a process, with those of its children that have ended if they count too."""
+    """Return the CPU seconds of a process, optionally with those of its finished children."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -191,7 +191,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def compare(frames: dict[str, DataFrame], messages: int, rounds: int, meter: Meter) -> None:
-    """Run all jobs in turn, and print their rates."""
+    """Run all jobs in turn and print their rates."""
     costs: dict[str, list[Cost]] = {name: [] for name in frames}
     for number in range(rounds + 1):
         for name, frame in frames.items():

@@ -1,13 +1,13 @@
-"""What a message costs in a small store and in a large one: append, read at the end, read anywhere, find by key.
+"""Measures the cost per message in a small and a large store: append, read at the end, read anywhere, find by key.
 
     python bench/store_scale.py --directory DIR --messages 10000000
 
-The large store is that of bench/restart.py: made once and kept. Both are used in turns, in one process; the fastest of
-the rounds is what the code costs, the median what a busy machine makes of it. A ratio of 1.0 means that it makes no
-difference how much a store holds. Pages are in memory: what a disk takes is not the store's. The log of the small one
-begins at 10 GiB, as if what was before had expired: Python counts beyond 2**30 a tenth slower, whatever is stored. Old
-messages are those of a former life of the store, which are checked when they are read. A search by key looks into every
-index file, and a full one has four entries for each slot.
+The large store is that of bench/restart.py: created once and kept. Both stores are used in turns, in one process. The
+fastest round shows what the code costs, the median what a busy machine makes of it. A ratio of 1.0 means that the size
+of the store makes no difference. All pages are in memory, so the disk is not measured. The log of the small store
+starts at 10 GiB, as if earlier messages had expired, because Python is a tenth slower with numbers above 2**30. Old
+messages are those of an earlier run of the store, which are checked when read. A search by key reads every index file,
+and a full one has four entries per slot.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ READ_BYTES: Final = 256 * 1024
 
 
 def append_some(store: MessageStore, first: int) -> None:
-    """Append messages as a busy broker does: some tens in a group."""
+    """Append messages as a busy broker does, in groups of some tens."""
     append(store, first, AT_A_TIME, IN_A_GROUP)
 
 
 def read(store: MessageStore, places: list[tuple[str, int, int]]) -> int:
-    """Read some messages from each place; return how many."""
+    """Read some messages at each position; return how many."""
     found = 0
     for topic, queue_id, offset in places:
         result = store.get(topic, queue_id, offset, A_READ, max_bytes=READ_BYTES)
         assert result.status is GetStatus.FOUND, result.status
-        assert len(b"".join(result.views)) == result.size  # as an answer is put together
+        assert len(b"".join(result.views)) == result.size  # as for an answer
         found += result.count
     return found
 
@@ -59,17 +59,17 @@ def last_places(store: MessageStore) -> list[tuple[str, int, int]]:
 
 
 def old_places(ends: list[tuple[str, int, int]], part: float) -> list[tuple[str, int, int]]:
-    """Return a place in each queue, as old in one as in the other: neighbours in the log, as for a consumer behind."""
+    """Return a position in each queue, all of one age and so close in the log, as for a consumer that is behind."""
     return [(topic, queue_id, int(offset * part)) for topic, queue_id, offset in ends]
 
 
 def find(store: MessageStore, keys: list[str]) -> int:
-    """Look for messages by their keys; return how many were found."""
+    """Search messages by key; return how many were found."""
     return sum(len(store.find(TOPICS[int(key[1:]) % len(TOPICS)], key, 1)) for key in keys)
 
 
 def timed(work: Callable[[], int | None], of: int | None = None) -> float:
-    """Return the microseconds of each message."""
+    """Return the microseconds per message."""
     began = time.perf_counter()
     done = work()
     return (time.perf_counter() - began) / (of or done or 1) * 1e6
@@ -78,7 +78,7 @@ def timed(work: Callable[[], int | None], of: int | None = None) -> float:
 def round_of(
     store: MessageStore, old_ends: list[tuple[str, int, int]], stored: int, chance: random.Random
 ) -> dict[str, float]:
-    """Measure a store once; what is read is read before, for its pages to be in memory."""
+    """Measure a store once, after reading the same messages so that their pages are in memory."""
     old = old_places(old_ends, chance.random())
     keys = [f"k{chance.randrange(stored)}" for _ in range(200)]
     read(store, old)
@@ -92,7 +92,7 @@ def round_of(
 
 
 def begin_log(root: Path) -> None:
-    """Make the first file of a log that has lost what was before it."""
+    """Create the first file of a log whose earlier files have expired."""
     log = StoreConfig(root=root).commit_log_path
     log.mkdir()
     with (log / f"{LOG_START:020d}").open("wb") as file:
@@ -100,14 +100,14 @@ def begin_log(root: Path) -> None:
 
 
 def small_round(chance: random.Random) -> dict[str, float]:
-    """Measure a store that holds a thousand messages; it is opened again, as the large one is, before it is used."""
+    """Measure a store of a thousand messages, reopened before use like the large one."""
     with tempfile.TemporaryDirectory(prefix="pyromq-small-") as directory:
         begin_log(Path(directory))
         with open_store(Path(directory)) as store:
             append(store, 0, SMALL)
         with open_store(Path(directory)) as store:
             ends = last_places(store)
-            round_of(store, ends, SMALL, chance)  # what is opened at first use is open then, as in the large one
+            round_of(store, ends, SMALL, chance)  # opens lazily opened files, as in the large store
             return round_of(store, ends, SMALL + AT_A_TIME, chance)
 
 

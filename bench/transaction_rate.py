@@ -1,4 +1,4 @@
-"""How many transactions a broker takes a second: half message, local transaction, end; all of them committed.
+"""Measures transactions per second: half message, local transaction, end; all of them commit.
 
 python bench/transaction_rate.py [--count 20000] [--tasks 64] [--size 1024]
 """
@@ -22,12 +22,12 @@ PORTS = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
 
 
 async def commit(message: MessageExt) -> TransactionState:
-    """Stand in for a local transaction that costs nothing."""
+    """A local transaction that costs nothing."""
     return COMMIT
 
 
 async def measure(namesrv: str, count: int, tasks: int, size: int) -> None:
-    """Send, and wait until all of it is delivered; then the same without transactions."""
+    """Send and wait until everything is delivered; then the same without transactions."""
     message = Message(topic=TOPIC, body=b"x" * size)
 
     async def run(producer: Producer, number: int) -> None:
@@ -52,7 +52,7 @@ async def measure(namesrv: str, count: int, tasks: int, size: int) -> None:
 
 
 async def delivered(namesrv: str) -> int:
-    """Return how many messages consumers can get."""
+    """Return how many messages are visible to consumers."""
     async with await BrokerApi.connect(namesrv) as api:
         route = await api.route(TOPIC)
         address = route.broker_datas[0].broker_addrs[0]

@@ -1,4 +1,4 @@
-"""How far a consumer group is, and what holds it up: the same that `pyromq group describe` shows.
+"""Show how far a consumer group is and what blocks it, as `pyromq group describe` does.
 
 Start a broker with `pyromq up`, then: python examples/groups.py [NAMESRV]
 """

@@ -1,4 +1,4 @@
-"""Send ten orders and have a listener called with each.
+"""Send ten orders and receive them with a listener.
 
 Start a broker with `pyromq up`, then: python examples/push_consumer.py [NAMESRV]
 """
@@ -29,7 +29,7 @@ async def main(namesrv: str) -> None:
             group="example-billing",
             namesrv=namesrv,
             subscriptions={"example-bills": "created || paid"},
-            listener=bill,  # returning acknowledges; raising has the message come again later
+            listener=bill,  # returning acknowledges; if it raises, the message is redelivered later
             start_from="earliest",
         ),
     ):

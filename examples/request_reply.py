@@ -1,4 +1,4 @@
-"""A request and its reply: one program asks, another answers, and the broker carries both.
+"""Send a request and receive the reply: one program asks, another answers, both through the broker.
 
 pyromq up                          # in another terminal
 python examples/request_reply.py   # or with the name server's address

@@ -1,4 +1,4 @@
-"""Archive a topic and send a part of it again: the shipped pipelines from Python.
+"""Archive a topic and replay part of it: the pipelines called from Python.
 
 pyromq up, then: python examples/spark_pipelines.py [NAMESRV]
 """
@@ -24,7 +24,7 @@ def main(namesrv: str, directory: str, spark: SparkSession) -> None:
         for number in range(20):
             body = b'{"order_id": %d, "cents": %d}' % (number, number * 100)
             producer.send(Message(topic="example-orders", body=body), order_key=f"o-{number % 3}")
-        producer.send(Message(topic="example-large", body=b"{}"))  # makes the topic
+        producer.send(Message(topic="example-large", body=b"{}"))  # creates the topic
 
     kept = archive.run(spark, archive.Options(namesrv=namesrv, topics="example-orders", to=directory), Silent())
     print(f"archived {kept.written}")

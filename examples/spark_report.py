@@ -1,4 +1,4 @@
-"""Profile a store, live or copied, into one HTML page: what fills it, what stands out, who is behind.
+"""Profile a store, live or copied, into one HTML page: what fills it, what stands out, which groups lag.
 
 python examples/spark_report.py DIRECTORY [PAGE]    (`pyromq up` keeps its store below ./pyromq-data)
 """

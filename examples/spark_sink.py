@@ -1,4 +1,4 @@
-"""Copy large payments into a topic of their own: run it again and only what is new is sent.
+"""Copy large payments into a separate topic; a second run sends only what is new.
 
 Start a broker with `pyromq up`, then: python examples/spark_sink.py [NAMESRV] [DIRECTORY]
 """
@@ -33,7 +33,7 @@ def main(namesrv: str, directory: str, spark: SparkSession) -> None:
         payments.where("tags = 'large'")
         .writeStream.format("pyromq")
         .option("namesrv", namesrv)
-        .option("topic", "example-large")  # wins over the column topic
+        .option("topic", "example-large")  # takes precedence over the column topic
         .option("checkpointLocation", f"{directory}/large")
         .trigger(availableNow=True)
         .start()
@@ -41,7 +41,7 @@ def main(namesrv: str, directory: str, spark: SparkSession) -> None:
     query.awaitTermination()
 
     large = spark.read.format("pyromq").option("namesrv", namesrv).option("subscribe", "example-large").load()
-    once = dedupe(large)  # a job that was killed has sent some twice, under one id
+    once = dedupe(large)  # a killed job may have sent some twice, with the same id
     customers = once.selectExpr("from_json(cast(body as string), 'customer string').customer as customer")
     customers.groupBy("customer").count().orderBy("customer").show()
 

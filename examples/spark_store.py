@@ -1,4 +1,4 @@
-"""Ask the files of a store, live or copied, what fills it: no broker is needed, and none is disturbed.
+"""Show what fills a store, live or copied, by reading its files: no broker is needed or disturbed.
 
 python examples/spark_store.py DIRECTORY    (`pyromq up` keeps its store below ./pyromq-data)
 """
@@ -17,7 +17,7 @@ def main(directory: str, spark: SparkSession) -> None:
         spark.read.format("pyromq")
         .option("store", directory)
         .option("subscribePattern", ".*")
-        .option("columns", "topic,tags,store_size,store_timestamp")  # no bodies: most of the files is never read
+        .option("columns", "topic,tags,store_size,store_timestamp")  # no bodies: most of each file is never read
         .load()
     )
     messages.createOrReplaceTempView("messages")

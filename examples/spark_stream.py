@@ -1,4 +1,4 @@
-"""Stream orders into Parquet files, exactly once: run it again and only what is new is added.
+"""Stream orders into Parquet files, exactly once; a second run adds only what is new.
 
 Start a broker with `pyromq up`, then: python examples/spark_stream.py [NAMESRV] [DIRECTORY]
 """
@@ -25,7 +25,7 @@ def main(namesrv: str, directory: str, spark: SparkSession) -> None:
         .option("namesrv", namesrv)
         .option("subscribe", "example-payments")
         .option("startingOffsets", "earliest")
-        .option("group", "example-archive")  # shows the stream's progress in every console
+        .option("group", "example-archive")  # shows the stream's progress as that of a consumer group
         .load()
     )
     decoded = payments.selectExpr("from_json(cast(body as string), 'order int, amount double') as payment")
@@ -34,7 +34,7 @@ def main(namesrv: str, directory: str, spark: SparkSession) -> None:
         .writeStream.format("parquet")
         .option("path", f"{directory}/payments")
         .option("checkpointLocation", f"{directory}/checkpoint")
-        .trigger(availableNow=True)  # what is there now; without it the stream goes on for ever
+        .trigger(availableNow=True)  # only what is there now; without it the stream runs for ever
         .start()
     )
     query.awaitTermination()

@@ -1,4 +1,4 @@
-"""Bodies with a type: JSON by Spark itself, Avro and Protobuf by Arrow functions over fastavro and protobuf.
+"""Decode typed bodies: JSON with Spark itself, Avro and Protobuf with Arrow functions over fastavro and protobuf.
 
 Start a broker with `pyromq up`, pip install fastavro, then: python examples/spark_typed.py [NAMESRV]
 """
@@ -41,7 +41,7 @@ def proto_order() -> Any:
 
 
 def decode_avro(bodies: pa.Array) -> pa.Array:
-    """Decode Avro without a header, a column at a time; a body that is none becomes null."""
+    """Decode Avro without a header, a column at a time; an invalid body becomes null."""
     schema = fastavro.parse_schema(AVRO_ORDER)
 
     def decode(body: bytes | None) -> Any:
@@ -60,7 +60,7 @@ def decode_protobuf(bodies: pa.Array) -> pa.Array:
     return pa.array([{"id": one.id, "amount": one.amount} for one in decoded], ARROW_ORDER)
 
 
-from_avro = functions.arrow_udf(decode_avro, returnType=ORDER)  # type: ignore[attr-defined]  # it is there
+from_avro = functions.arrow_udf(decode_avro, returnType=ORDER)  # type: ignore[attr-defined]  # exists, but is not typed
 from_protobuf = functions.arrow_udf(decode_protobuf, returnType=ORDER)  # type: ignore[attr-defined]
 
 

@@ -23,7 +23,7 @@ async def send(namesrv: str) -> list[str]:
 
 
 async def consume(namesrv: str, count: int) -> None:
-    """Take so many orders."""
+    """Receive `count` orders."""
     left = asyncio.Semaphore(0)
 
     async def listen(message: MessageExt) -> None:

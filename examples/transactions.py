@@ -1,4 +1,4 @@
-"""Pay five orders: each payment is a local transaction and a message, which consumers get only if it is committed.
+"""Pay five orders: each payment is a local transaction and a message, delivered only if the transaction commits.
 
 Start a broker with `pyromq up`, then: python examples/transactions.py [NAMESRV]
 """
@@ -18,7 +18,7 @@ database.execute("CREATE TABLE payments (message_id TEXT PRIMARY KEY, state TEXT
 
 
 def decide(message: MessageExt, state: str) -> TransactionState:
-    """Write how a payment ends unless that is written already, and return what is."""
+    """Record the outcome of a payment unless it is recorded already, and return it."""
     with database:
         database.execute("INSERT OR IGNORE INTO payments VALUES (?, ?)", (message.message_id, state))
     query = "SELECT state FROM payments WHERE message_id = ?"
@@ -27,12 +27,12 @@ def decide(message: MessageExt, state: str) -> TransactionState:
 
 
 async def pay(message: MessageExt) -> TransactionState:
-    """Carry out the local transaction: the odd ones have no money."""
+    """Run the local transaction; odd orders have no money."""
     return decide(message, "paid" if int(message.keys[0]) % 2 == 0 else "refused")
 
 
 async def was_paid(message: MessageExt) -> TransactionState:
-    """Tell a broker that heard nothing how it ended; what has not happened by now shall not happen any more."""
+    """Answer a broker's check; a payment that has not happened by now is rolled back for good."""
     return decide(message, "refused")
 
 

@@ -1,4 +1,4 @@
-"""What the tests against Apache's own software start, once for all of them."""
+"""Fixtures for the tests against Apache's own software: servers and clients, started once for all tests."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _AREAS = {
 }
 _SERVERS = {"pyromq": "our servers", "apache": "Apache's servers"}
 _areas: dict[str, str] = {}
-"""What each test, by its id, is counted as."""
+"""How each test, by its id, is counted."""
 _remarks: list[str] = []
-"""What the closing lines say besides."""
+"""Further closing lines."""
 
 
 class Cluster(NamedTuple):
@@ -77,14 +77,14 @@ def apache(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(params=["pyromq", "apache"])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Each kind in turn: what holds on ours must hold on the original, or the scenario itself is wrong."""
+    """Each kind in turn: what holds on ours must hold on the original, else the scenario itself is wrong."""
     found: Cluster = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture(scope="session")
 def java(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """Apache's client as it is by default."""
+    """Apache's client with its default settings."""
     with Peer(toolkit, tmp_path_factory.mktemp("java")) as peer:
         yield peer
 
@@ -108,7 +108,7 @@ def _cluster(kind: Kind, toolkit: Toolkit, directory: Path) -> Iterator[Cluster]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note what each test shows, and on whose servers."""
+    """Record what each test shows, and on whose servers."""
     for item in session.items:
         if isinstance(item, pytest.Function):
             area = next(area for start, area in _AREAS.items() if f"{item.path.name}::{item.name}".startswith(start))
@@ -117,7 +117,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many scenarios passed in each direction, and why any were skipped."""
+    """Print how many scenarios passed in each direction, and why any were skipped."""
     passed = Counter(_areas[report.nodeid] for report in terminalreporter.getreports("passed") if report.when == "call")
     for area, count in Counter(_areas.values()).items():
         terminalreporter.write_line(f"{area}: {passed[area]} of {count} passed")

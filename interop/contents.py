@@ -1,4 +1,4 @@
-"""What a broker holds, written and read through our client: to compare it before and after a change of brokers."""
+"""What a broker holds, written and read with our client, to compare it before and after a change of brokers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyromq.protocol.messages.record import decode_messages
 
 READER = "TOOLS_CONSUMER"  # a group that every broker has
 _BATCH = 50
-_LARGE_EVERY = 97  # a prime, so that large bodies meet every queue and every way of sending
-_SINGLE_EVERY = 10  # batches; the others go in one message each
+_LARGE_EVERY = 97  # a prime, so that large bodies reach every queue by every way of sending
+_SINGLE_EVERY = 10  # batches; the other messages are sent one by one
 _AT_ONCE = 1000
 
 
@@ -27,7 +27,7 @@ class QueueContents(NamedTuple):
     records: bytes
 
     def messages(self) -> list[MessageExt]:
-        """Return the queue's messages; each one's CRC is checked."""
+        """Return the queue's messages, after checking each CRC."""
         return decode_messages(self.records)
 
 
@@ -35,7 +35,7 @@ Contents = dict[tuple[str, int], QueueContents]
 
 
 def message(topic: str, number: int) -> Message:
-    """Return a message that its number determines; every 97th is large enough to be compressed."""
+    """Return the message of a number; every 97th is large enough to be compressed."""
     body = b"body %d" % number
     return Message(
         topic=topic,
@@ -47,7 +47,7 @@ def message(topic: str, number: int) -> Message:
 
 
 async def fill(namesrv: str, topic: str, numbers: range) -> None:
-    """Send messages of these numbers, in batches and one by one."""
+    """Send the messages of the numbers, in batches and one by one."""
     async with Producer("fillers", namesrv, send_timeout=20.0) as producer:
         waiting = []
         for position, batch in enumerate(_batches(topic, numbers)):
@@ -67,7 +67,7 @@ def _batches(topic: str, numbers: range) -> Iterator[list[Message]]:
 
 
 async def contents(namesrv: str, broker: str, *topics: str) -> Contents:
-    """Read every queue of some topics whole."""
+    """Read every queue of some topics completely."""
     found: Contents = {}
     async with await BrokerApi.connect(namesrv) as api:
         for topic in topics:
@@ -91,7 +91,7 @@ async def _queue(api: BrokerApi, broker: str, topic: str, queue_id: int) -> Queu
 
 
 def numbers_in(found: Contents) -> list[int]:
-    """Return the numbers of all messages, sorted; each body is checked against its number."""
+    """Return the sorted numbers of all messages, after checking each body against its number."""
     numbers = []
     for queue in found.values():
         for one in queue.messages():

@@ -1,4 +1,4 @@
-"""A listener for our push consumers that keeps what it was given."""
+"""A listener for our push consumers that keeps the messages it receives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Answer = Callable[[MessageExt], Exception | None]
 
 
 class Inbox:
-    """Collects messages; `answer` says what to raise for each, `reply` what to send back where that is asked for."""
+    """Collects messages; `answer` returns what to raise for each, `reply` what to answer to a request."""
 
     def __init__(self, answer: Answer = lambda message: None, reply: bytes | None = None) -> None:
         self._answer = answer
@@ -37,13 +37,13 @@ class Inbox:
         return taken
 
     async def take_all(self, bodies: set[bytes], seconds: float = 30.0) -> None:
-        """Wait until all of these came; repeats are allowed."""
+        """Wait until all of these have arrived; repeats are allowed."""
         missing = set(bodies)
         async with asyncio.timeout(seconds):
             while missing:
                 missing.discard((await self._messages.get()).body)
 
     async def rest(self, seconds: float = 1.0) -> list[MessageExt]:
-        """Return what comes within a time in which nothing more should."""
+        """Return what arrives within a time in which nothing should."""
         await asyncio.sleep(seconds)
         return [self._messages.get_nowait() for _ in range(self._messages.qsize())]

@@ -1,4 +1,4 @@
-"""What the tests of Apache's client share: what it sends, and how it is read back."""
+"""Shared by the tests of Apache's client: what it sends, and how that is read back."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def bodies(facts: list[Fact]) -> list[str]:
 
 
 def send(java: Peer, cluster: Cluster, topic: str, how: str = "sync", **options: object) -> list[Fact]:
-    """Have Java send the usual messages."""
+    """Make Java send the usual messages."""
     sent: list[Fact] = java.call(f"Sends.{how}", namesrv=cluster.namesrv, topic=topic, count=COUNT, **options)
     return sent
 
 
 def read(java: Peer, cluster: Cluster, topic: str) -> list[Fact]:
-    """Have Java read a topic whole, queue by queue."""
+    """Make Java read a whole topic, queue by queue."""
     found: list[Fact] = java.call("Pulls.all", namesrv=cluster.namesrv, topic=topic)
     return found
 
 
 def wait_for_messages(java: Peer, cluster: Cluster, topic: str) -> list[Fact]:
-    """Wait until a topic, which may not be there yet, has messages."""
+    """Wait until a topic, which may not exist yet, has messages."""
     end = time.monotonic() + 30
     while True:
         try:

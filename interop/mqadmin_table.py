@@ -1,4 +1,4 @@
-"""Every command of mqadmin 4.9.8: how the tests call it, how its output is compared, and the page that says so.
+"""Every command of mqadmin 4.9.8: how the tests call it, how its output is compared, and the page that lists them.
 
 `python -m interop.mqadmin_table` prints docs/mqadmin.md.
 """
@@ -21,14 +21,14 @@ class Compare(Enum):
 
 
 class Use(NamedTuple):
-    """One way to call a command; names in braces are filled in by the test."""
+    """One way to call a command; the test fills in names in braces."""
 
     options: str
     compare: Compare = Compare.LINES
 
 
 class Row(NamedTuple):
-    """One command, in the order in which the tests call them: later ones need what earlier ones made."""
+    """One command; tests call them in this order, because later ones need what earlier ones created."""
 
     command: str
     uses: tuple[Use, ...]

@@ -1,4 +1,4 @@
-"""A network of our own: Apache's servers listen on every interface, so there is none but loopback where they run."""
+"""A network namespace: Apache's servers listen on every interface, so they run where only loopback exists."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import struct
 from pathlib import Path
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
-_NEW_USER = 0x10000000  # CLONE_NEWUSER: with it no privilege is needed, where the system allows it
+_NEW_USER = 0x10000000  # CLONE_NEWUSER: needs no privilege if the system allows it
 _SET_FLAGS = 0x8914  # SIOCSIFFLAGS
 _UP_AND_RUNNING = 0x41
 
 
 def leave_the_network() -> str | None:
-    """Give this thread, and all it starts from now on, a network that has only loopback; return why not, if so."""
+    """Move this thread, and all it starts from now on, into a network with only loopback; return why if it fails."""
     try:
         _unshare()
         with socket.socket() as any_socket:
@@ -27,7 +27,7 @@ def leave_the_network() -> str | None:
 
 
 def _unshare() -> None:
-    """Make the namespace: as root by itself, else inside a user namespace in which this user is itself."""
+    """Create the namespace: directly as root, else inside a user namespace that maps this user to itself."""
     user, group = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_NETWORK) == 0:

@@ -1,4 +1,4 @@
-"""Apache's Java client, driven from tests: one JVM that runs the scenarios of java/, one call after the other."""
+"""Apache's Java client, driven by tests: one JVM that runs the scenarios of java/, one call after another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Peer:
         self._errors.close()
 
     def call(self, scenario: str, **arguments: object) -> Any:
-        """Run a scenario and return what it told; raise AssertionError with Java's stack if it failed."""
+        """Run a scenario and return its result; raise AssertionError with Java's stack if it fails."""
         given = {name: value for name, value in arguments.items() if value is not None}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": scenario, **given}) + "\n")
@@ -70,7 +70,7 @@ class Peer:
 
     @contextmanager
     def push(self, namesrv: str, group: str, topic: str, **options: object) -> Iterator[JavaConsumer]:
-        """Run a push consumer meanwhile."""
+        """Run a push consumer within the context."""
         name = f"push-{next(_names)}"
         self.call("Push.start", name=name, namesrv=namesrv, group=group, topic=topic, **options)
         try:
@@ -80,7 +80,7 @@ class Peer:
 
     @contextmanager
     def lite(self, namesrv: str, group: str, topic: str, queue: int) -> Iterator[JavaLitePull]:
-        """Run a lite pull consumer meanwhile that has all queues of a topic; most calls are about one of them."""
+        """Run a lite pull consumer of all queues of a topic within the context; most calls concern one queue."""
         name = f"lite-{next(_names)}"
         self.call("Lite.start", name=name, namesrv=namesrv, group=group, topic=topic)
         try:
@@ -90,7 +90,7 @@ class Peer:
 
     @contextmanager
     def transactions(self, namesrv: str, group: str) -> Iterator[JavaTransactions]:
-        """Run a transaction producer meanwhile."""
+        """Run a transaction producer within the context."""
         name = f"transactions-{next(_names)}"
         self.call("Transactions.start", name=name, namesrv=namesrv, group=group)
         try:
@@ -113,12 +113,12 @@ class JavaConsumer:
         self._name = name
 
     def take(self, count: int, seconds: float = 30.0) -> list[Fact]:
-        """Wait for `count` messages and return them; fewer if they do not come in time."""
+        """Wait for `count` messages and return them; fewer if they do not arrive in time."""
         taken: list[Fact] = self._peer.call("Push.take", name=self._name, count=count, milliseconds=int(seconds * 1000))
         return taken
 
     def take_all(self, bodies: set[str], repeats: set[str] | None = None) -> None:
-        """Wait until all of these came, repeats are allowed, or only those of `repeats`."""
+        """Wait until all of these have arrived; repeats are allowed, or only those in `repeats`."""
         missing = set(bodies)
         while missing:
             taken = self.take(1)
@@ -128,26 +128,26 @@ class JavaConsumer:
             missing.discard(body)
 
     def rest(self, seconds: float = 1.0) -> list[Fact]:
-        """Return what comes within a time in which nothing more should."""
+        """Return what arrives within a time in which nothing should."""
         taken: list[Fact] = self._peer.call("Push.take", name=self._name, milliseconds=int(seconds * 1000))
         return taken
 
     def suspend(self) -> None:
-        """Have it consume nothing."""
+        """Suspend it."""
         self._peer.call("Push.suspend", name=self._name)
 
     def resume(self) -> None:
-        """Have it go on."""
+        """Resume it."""
         self._peer.call("Push.resume", name=self._name)
 
     @property
     def client_id(self) -> str:
-        """The id by which the other members know it."""
+        """Its client id, as other members know it."""
         found: str = self._peer.call("Push.id", name=self._name)
         return found
 
     def queues(self) -> list[tuple[str, str, int]]:
-        """Return the queues that it has now."""
+        """Return the queues assigned to it now."""
         return [(topic, broker, number) for topic, broker, number in self._peer.call("Push.queues", name=self._name)]
 
 
@@ -159,12 +159,12 @@ class JavaLitePull:
         self._place = {"name": name, "topic": topic, "broker": BROKER_NAME, "queue": queue}
 
     def poll(self, count: int, seconds: float = 30.0) -> list[Fact]:
-        """Poll until `count` messages came, or the time is over."""
+        """Poll until `count` messages have arrived or the time is up."""
         polled: list[Fact] = self.do("poll", count=count, milliseconds=int(seconds * 1000))
         return polled
 
     def do(self, what: str, **arguments: object) -> Any:
-        """Call one of Lite's other methods for the queue."""
+        """Call another method of the lite consumer for the queue."""
         return self._peer.call(f"Lite.{what}", **self._place, **arguments)
 
 
@@ -176,13 +176,13 @@ class JavaTransactions:
         self._name = name
 
     def send(self, topic: str, number: int, execute: str, check: str = "UNKNOW") -> Fact:
-        """Send one message; `execute` and `check` are what Java's listener shall answer."""
+        """Send one message; `execute` and `check` are the answers of Java's listener."""
         sent: Fact = self._peer.call(
             "Transactions.send", name=self._name, topic=topic, number=number, execute=execute, check=check
         )
         return sent
 
     def checked(self, seconds: float = 40.0) -> Fact | None:
-        """Wait until the broker has asked about a message."""
+        """Wait until the broker has checked a message's transaction."""
         asked: Fact | None = self._peer.call("Transactions.checked", name=self._name, milliseconds=int(seconds * 1000))
         return asked

@@ -1,4 +1,4 @@
-"""What the tests of our client share: what it sends, and how it polls."""
+"""Shared by the tests of our client: what it sends, and how it polls."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def messages(topic: str, text: bytes = b"body") -> list[Message]:
 
 
 async def send(cluster: Cluster, topic: str, text: bytes = b"body") -> None:
-    """Send them; on return the name server knows the topic."""
+    """Send the usual messages; on return the name server knows the topic."""
     async with Producer("python-producers", cluster.namesrv) as producer:
         await asyncio.gather(*(producer.send(one) for one in messages(topic, text)))
     async with await BrokerApi.connect(cluster.namesrv) as api, asyncio.timeout(30):
-        # Apache's broker acknowledges first, and then tells of the topic.
+        # Apache's broker acknowledges first and registers the topic afterwards.
         while topic not in await api.topic_list():  # noqa: ASYNC110 (it depends on another process)
             await asyncio.sleep(0.05)
 
 
 async def poll(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
-    """Poll until `count` messages came."""
+    """Poll until `count` messages have arrived."""
     found: list[MessageExt] = []
     while len(found) < count:
         more = await consumer.poll(timeout=20.0)

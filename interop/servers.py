@@ -23,11 +23,11 @@ BROKER_NAME = "broker-a"
 CLUSTER = "DefaultCluster"
 _START_TIMEOUT = 180.0  # on a busy machine
 _STOP_TIMEOUT = 120.0
-_PORTS = range(20_000, 30_000)  # below those of outgoing connections
+_PORTS = range(20_000, 30_000)  # below the ports of outgoing connections
 _NEIGHBOURS = (-2, 0, 1)  # a broker's fast port, its port, replication
 _random = random.SystemRandom()
 
-# What Java 17 must let the servers do: they unmap files through the JDK's inner classes.
+# Java 17 must allow the servers to unmap files through internal classes of the JDK.
 _JAVA_17 = [
     *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
     *("--add-opens", "java.base/jdk.internal.ref=ALL-UNNAMED"),
@@ -37,7 +37,7 @@ _JAVA_17 = [
 ]
 JAVA_OPTIONS = ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
-# The same broker.conf for both: small files, no worry about a slow or full disk, short delays, quick checks.
+# The same broker.conf for both: small files, no checks for a slow or full disk, short delays, frequent checks.
 SETTINGS = {
     "brokerClusterName": CLUSTER,
     "brokerName": BROKER_NAME,
@@ -58,7 +58,7 @@ SETTINGS = {
 
 
 class Server:
-    """One server process: started when made, ended by `stop`, `kill` or the end of `with`."""
+    """One server process: started on creation, ended by `stop`, `kill` or the end of `with`."""
 
     def __init__(self, command: list[str], log: Path, ready: str, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
@@ -84,15 +84,15 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def said(self) -> str:
-        """Return what it has written since it was started."""
+        """Return its output since it was started."""
         return self.log.read_bytes()[self._before :].decode(errors="replace")
 
     def stop(self) -> None:
-        """End it as an operator does, and wait until it has gone."""
+        """Stop it as an operator does, and wait until it has exited."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_TIMEOUT)
@@ -102,7 +102,7 @@ class Server:
         self._out.close()
 
     def kill(self) -> None:
-        """End it without a word: SIGKILL."""
+        """Kill it with SIGKILL."""
         self._process.kill()
         self._process.wait()
         self._out.close()
@@ -164,7 +164,7 @@ class Broker(Server):
 
 
 def free_port() -> int:
-    """Return a port that nobody has, nor those beside it that a broker takes too."""
+    """Return a free port whose neighbours, which a broker uses too, are also free."""
     while True:
         port = _random.choice(_PORTS)
         if all(_is_free(port + beside) for beside in _NEIGHBOURS):

@@ -1,4 +1,4 @@
-"""Apache's Java client at a steady rate on our broker, which is restarted and killed meanwhile.
+"""Runs Apache's Java client at a steady rate on our broker, which is restarted and killed meanwhile.
 
 `python -m interop.soak --minutes 10 --rate 2000`: after a third of the time the broker is stopped and started again,
 after two thirds it is killed. Nothing may be lost, and only what the producer sent again may come twice.
@@ -21,7 +21,7 @@ _TOPIC = "soak"
 
 
 def soak(toolkit: Toolkit, directory: Path, seconds: float, rate: int) -> tuple[dict[str, int], float]:
-    """Run it and return what the Java side counted, and for how many seconds it sent."""
+    """Run the soak; return the counts of the Java side and how many seconds it sent."""
     port = free_port()
     began = time.monotonic()
     with NameServer("pyromq", toolkit, directory / "namesrv") as namesrv, Peer(toolkit, directory / "java") as java:
@@ -48,7 +48,7 @@ def _watch(java: Peer, seconds: float) -> None:
 
 
 def main() -> int:
-    """Run the soak and say how it went; 0 if nothing was lost."""
+    """Run the soak and print the result; return 0 if nothing was lost."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--rate", type=int, default=2000)

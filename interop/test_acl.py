@@ -62,7 +62,7 @@ accounts:
 
 @pytest.fixture(scope="module")
 def guarded(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Apache's servers, the broker with access control."""
+    """Apache's servers; the broker has access control."""
     directory = tmp_path_factory.mktemp("acl")
     home = directory / "home"
     shutil.copytree(toolkit.home, home)
@@ -108,7 +108,7 @@ async def test_every_kind_of_send_is_taken_and_every_message_found(guarded: Clus
     topic = "acl-orders"
     async with Producer("acl-producers", guarded.namesrv, credentials=SHOP) as producer:
         sent = await producer.send(Message(topic=topic, body=b"plain 0", tags="täg", keys=["k-1"]))
-        for number in range(1, 5):  # from the second on by the short way
+        for number in range(1, 5):  # from the second on by the fast path
             await producer.send(Message(topic=topic, body=b"plain %d" % number, tags="täg", keys=[f"k-{number}"]))
         await producer.send(Message(topic=topic, body=b"large" * 10_000, properties={"name": "\U0001f600 %s"}))
         await producer.send_batch([Message(topic=topic, body=b"batch %d" % number) for number in range(5)])
@@ -208,7 +208,7 @@ async def test_only_the_administrator_makes_topics(guarded: Cluster) -> None:
 
 
 def pyromq(cluster: Cluster, credentials: Credentials | None, *arguments: str) -> tuple[int, str, str]:
-    """Run a command with an account in its environment; return its exit code, what it wrote, and its errors."""
+    """Run a command with an account in its environment; return exit code, output and errors."""
     account = {} if credentials is None else as_variables(credentials)
     done = subprocess.run(
         [sys.executable, "-m", "pyromq.cli.main", *arguments, "-n", cluster.namesrv],
@@ -314,7 +314,7 @@ async def test_what_spark_may_not_read_is_one_line(
 
 
 async def test_what_spark_may_not_write_is_one_line(guarded: Cluster, spark: SparkSession) -> None:
-    # With a valid account Apache's broker takes batches to any topic: it looks at the rights of single sends only.
+    # With a valid account Apache's broker accepts batches to any topic: it checks the rights of single sends only.
     body = spark.createDataFrame([("x",)], "body string")
     with pytest.raises(PySparkException) as caught:
         body.write.format("pyromq").mode("append").options(**options(guarded, FORGED), topic="acl-orders").save()

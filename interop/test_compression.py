@@ -1,4 +1,4 @@
-"""Every way in which Java's producers compress bodies, read by both clients."""
+"""All compressions of Java's producers, read by both clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyromq import LitePullConsumer, PushConsumer
 
 COMPRESSED = 1
 CODECS = {"LZ4": 1, "ZSTD": 2, "ZLIB": 3}
-"""What the client calls them, and how a message's flags do."""
+"""The client's name for each, and the message flags."""
 CODEC_SHIFT, CODEC_MASK = 8, 7
 REPEAT = 20_000
 
@@ -47,7 +47,7 @@ async def test_both_clients_read_it(cluster: Cluster, java: Peer, producer: Peer
 async def test_it_stays_compressed_on_its_detours(
     cluster: Cluster, java: Peer, producer: Peer, codec: str, name: str
 ) -> None:
-    """Delays and retries store the message anew."""
+    """Delays and retries store the message again."""
     producer.call("Sends.sync", namesrv=cluster.namesrv, topic=name, count=1, repeat=REPEAT, level=1)
     with java.push(cluster.namesrv, name, name, failures=1, retry_level=1) as consumer:
         lengths = [(fact["body_length"], fact["reconsume_times"]) for fact in consumer.take(2)]

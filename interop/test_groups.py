@@ -1,4 +1,4 @@
-"""What operators see of groups and do to them, with Apache's client among the members and on Apache's broker."""
+"""What operators see and do with groups, with Apache's client among the members and on Apache's broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def admin(cluster: Cluster) -> AsyncIterator[AdminClient]:
 async def described(
     admin: AdminClient, group: str, until: Callable[[GroupDescription], bool], watch: float = 0, slow: float = 10
 ) -> GroupDescription:
-    """Describe a group again and again until it is as expected."""
+    """Describe a group repeatedly until it is as expected."""
     found: GroupDescription | None = None
     async with asyncio.timeout(PATIENCE):
         while found is None or not until(found):

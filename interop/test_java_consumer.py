@@ -90,7 +90,7 @@ def test_a_wrong_sql_expression_is_refused_at_the_start(cluster: Cluster, java: 
 
 @pytest.mark.parametrize("start", ["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_TIMESTAMP"])
 def test_a_young_queue_is_read_from_its_beginning(cluster: Cluster, java: Peer, name: str, start: str) -> None:
-    """Brokers answer 0 for a queue whose first message is still there and recent: it overrides the start position."""
+    """Brokers answer 0 for a queue whose first message is still there and recent, overriding the start position."""
     send(java, cluster, name)
     in_an_hour = int(time.time() * 1000) + 3_600_000
     with java.push(cluster.namesrv, name, name, **{"from": start, "since": in_an_hour}) as consumer:
@@ -126,7 +126,7 @@ def test_a_suspended_push_consumer_gets_nothing_until_it_is_resumed(cluster: Clu
     with java.push(cluster.namesrv, name, name) as consumer:
         assert bodies(consumer.take(COUNT)) == BODIES
         consumer.suspend()
-        send(java, cluster, name, body="brought")  # by pulls that wait at the broker already: one a queue
+        send(java, cluster, name, body="brought")  # by pulls already waiting at the broker, one per queue
         brought = {fact["body"] for fact in consumer.rest(2.0)}
         send(java, cluster, name, body="more")
         assert consumer.rest() == []

@@ -36,7 +36,7 @@ def test_asynchronous_sends_are_stored(cluster: Cluster, java: Peer, name: str) 
 
 
 def test_one_way_sends_are_stored(cluster: Cluster, java: Peer, name: str) -> None:
-    send(java, cluster, name, "sync")  # makes the topic
+    send(java, cluster, name, "sync")  # creates the topic
     send(java, cluster, name, "oneway", body="one-way")
     found = [fact["body"] for fact in read(java, cluster, name)]
     assert sorted(found) == sorted(BODIES + [f"one-way {number}" for number in range(COUNT)])

@@ -1,4 +1,4 @@
-"""Apache's Java client 4.9.8 as a consumer that asks for messages itself, on our servers and on Apache's own."""
+"""Apache's Java client 4.9.8 as a pull consumer, on our servers and on Apache's own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_pull_waits_for_a_message(cluster: Cluster, java: Peer, name: st
     waiting = asyncio.create_task(
         asyncio.to_thread(java.call, "Pulls.waiting", namesrv=cluster.namesrv, later=later, **place)
     )
-    await asyncio.sleep(1)  # for Java to be there; if it is not yet, it waits for the next round
+    await asyncio.sleep(1)  # for Java to join; if it is late, it waits for the next round
     while not waiting.done():
         await send_ours(cluster, name, b"more")
         await asyncio.wait([waiting], timeout=5)
@@ -101,7 +101,7 @@ def test_a_lite_pull_consumer_pauses_a_queue(cluster: Cluster, java: Peer, name:
     with java.lite(cluster.namesrv, name, name, queue=queue) as consumer:
         assert bodies(consumer.poll(COUNT)) == BODIES
         consumer.do("pause")
-        assert consumer.poll(1, seconds=1) == []  # a pull that waits may still bring the next ones
+        assert consumer.poll(1, seconds=1) == []  # a waiting pull may still return the next ones
         send(java, cluster, name, "toQueue", broker=BROKER_NAME, queue=queue, body="held")
         send(java, cluster, name, "toQueue", broker=BROKER_NAME, queue=(queue + 1) % 4, body="open")
         open_ones = [f"open {number}" for number in range(COUNT)]
@@ -122,7 +122,7 @@ def test_a_lite_pull_consumer_commits_what_it_polled(cluster: Cluster, java: Pee
 def test_a_lite_pull_consumer_commits_by_itself(cluster: Cluster, java: Peer, name: str) -> None:
     send(java, cluster, name)
     arguments = {"namesrv": cluster.namesrv, "group": name, "topic": name, "auto_commit": True}
-    # Java commits every 5 s while it is polled, and not when it ends.
+    # Java commits every 5 s while it polls, but not when it ends.
     assert bodies(java.call("Lite.read", milliseconds=7_000, **arguments)) == BODIES
     assert java.call("Lite.read", milliseconds=1000, **arguments) == []
 

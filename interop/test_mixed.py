@@ -1,4 +1,4 @@
-"""Java and Python side by side, answering each other."""
+"""Java and Python clients answering each other's requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_python_answers_javas_request(cluster: Cluster, java: Peer, name: 
     inbox = Inbox(reply=b"pong")
     async with PushConsumer(name, cluster.namesrv, {name: "*"}, inbox, start_from="earliest"):
         await inbox.take(1)
-        # Java waits in this call for us: it must not hold our loop.
+        # Java waits for us in this call, so it must not block our loop.
         reply = await asyncio.to_thread(java.call, "Sends.request", namesrv=cluster.namesrv, topic=name, body="ping")
     assert reply == "pong"
 

@@ -1,4 +1,4 @@
-"""Members of both clients in one group: they share the queues, whatever function says how."""
+"""Members of both clients in one group share the queues, with any allocation strategy."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from pyromq.client.group.allocation import Allocate
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.testing import eventually
 
-BROKERS = ("north@a", "south@b")  # the room, and a name in it
+BROKERS = ("north@a", "south@b")  # machine room and name
 QUEUES = 4  # on each
 EACH = 5
-PATIENCE = 100.0  # a lock that its owner forgot to give back expires after 60 s
+PATIENCE = 100.0  # a lock that was not released expires after 60 s
 
 Place = tuple[str, int]
 """A queue, by broker and number."""
@@ -43,9 +43,9 @@ class Member(NamedTuple):
     """A member of the group."""
 
     instance: str
-    """Its room, and a name in it."""
+    """Its machine room and name."""
     numbers: tuple[int, ...]
-    """The queues it has on each broker, where a configuration says so."""
+    """Its queues on each broker, if they are configured."""
 
 
 JAVA = (Member("north-java", (0,)), Member("south-java", (1, 3)))
@@ -71,7 +71,7 @@ WAYS: dict[str, Callable[[str, Member], Allocate]] = {
     "AllocateMessageQueueByMachineRoom": lambda topic, member: allocate_by_machine_room(["north"]),
     "AllocateMachineRoomNearby": nearby,
 }
-"""Apache's name, and ours of the same kind for a member."""
+"""Apache's name of a strategy, and our equivalent for a member."""
 ONLY_NORTH = "AllocateMessageQueueByMachineRoom"
 
 
@@ -141,7 +141,7 @@ def java_options(member: Member) -> dict[str, str]:
 
 
 def expected(topic: str, way: str, client_ids: list[str]) -> list[set[Place]]:
-    """Return what our function gives to each of them: every queue once, of all rooms that count."""
+    """Return what our strategy gives to each member: every queue of all relevant rooms, once."""
     queues = [MessageQueue(topic, broker, number) for broker in BROKERS for number in range(QUEUES)]
     shares = [
         {(queue.broker_name, queue.queue_id) for queue in WAYS[way](topic, member)(queues, sorted(client_ids), me)}
@@ -161,7 +161,7 @@ def pythons(consumer: PushConsumer) -> set[Place]:
 
 
 async def fill(cluster: Cluster, topic: str, text: bytes = b"body") -> set[str]:
-    """Send the same number of messages to every queue, and return their bodies."""
+    """Send the same number of messages to every queue and return their bodies."""
     bodies = set()
     async with Producer("python-producers", cluster.namesrv) as producer:
         for queue in await producer.queues(topic):
@@ -191,7 +191,7 @@ async def test_broadcasting_gives_each_of_them_every_message(
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 async def test_each_takes_over_from_the_other(cluster: Cluster, java: Peer, name: str, orderly: bool) -> None:
-    """Java asks where a queue stands before Python has committed it: without locks the last ones come twice."""
+    """Java asks for an offset before Python has committed it, so without locks the last messages arrive twice."""
     await make_topic(cluster, name)
     inbox = Inbox()
     everywhere = {(broker, number) for broker in BROKERS for number in range(QUEUES)}

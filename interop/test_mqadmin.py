@@ -1,4 +1,4 @@
-"""Apache's mqadmin 4.9.8 on our servers: every command, its output beside that of the same command on Apache's."""
+"""Apache's mqadmin 4.9.8 on our servers: the output of every command compared with that on Apache's servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = ("apache", "pyromq")
 
 
 class Desk:
-    """A cluster with some messages, a live consumer and a live producer, and mqadmin to look at it."""
+    """A cluster with some messages, a live consumer, a live producer, and mqadmin."""
 
     def __init__(self, toolkit: Toolkit, admin: Peer, namesrv: str, directory: Path) -> None:
         self.names: dict[str, str] = {"cluster": CLUSTER, "dir": str(directory / "export")}
@@ -31,12 +31,12 @@ class Desk:
         self._directory = directory
 
     def run(self, command: str, options: str) -> tuple[str, str]:
-        """Run a command; return what it printed and what it complained of."""
+        """Run a command; return its output and its errors."""
         said = self._admin.call("Admin.run", command=self._line(command, options))
         return said["out"], said["err"]
 
     def wait_for(self, text: str, command: str, options: str) -> None:
-        """Run a command until it prints a text: what clients and brokers tell each other takes some seconds."""
+        """Run a command until it prints a text; heartbeats and registrations take some seconds."""
         end = time.monotonic() + 60
         while text not in self.run(command, options)[0]:
             assert time.monotonic() < end, f"{command} never said {text}"
@@ -49,7 +49,7 @@ class Desk:
 
     @contextmanager
     def endless(self, command: str, options: str) -> Iterator[subprocess.Popen[str]]:
-        """Run a command that does not end by itself, in a JVM of its own."""
+        """Run a command that does not end by itself, in a separate JVM."""
         java = [str(self._toolkit.java), *JAVA_OPTIONS, f"-Duser.home={self._directory}"]
         main = ["-cp", f"{self._toolkit.client}/*", "org.apache.rocketmq.tools.command.MQAdminStartup"]
         line = self._line(command, options).split(" ")
@@ -67,7 +67,7 @@ class Desk:
 
 @contextmanager
 def opened(kind: Kind, toolkit: Toolkit, directory: Path, java: Peer) -> Iterator[Desk]:
-    """Start a cluster of one kind and bring it into a known state."""
+    """Start a cluster of one kind in a known state."""
     with ExitStack() as stack:
         namesrv = stack.enter_context(NameServer(kind, toolkit, directory / "namesrv")).address
         settings = {"traceTopicEnable": "true"}
@@ -89,7 +89,7 @@ def opened(kind: Kind, toolkit: Toolkit, directory: Path, java: Peer) -> Iterato
             desk.names["id"], desk.names["offset_id"] = sent[2]["message_id"], sent[2]["offset_message_id"]
         with java.push(namesrv, "offline", "orders", tags="even") as leaves:
             assert len(leaves.take(10)) == 10
-            leaves.rest()  # the last offsets are noted once the listener has returned
+            leaves.rest()  # the last offsets are recorded after the listener has returned
         traced = java.call("Sends.sync", namesrv=namesrv, topic="traced", count=1, trace=True)
         desk.names["traced"] = traced[0]["message_id"]
         with java.push(namesrv, "billing", "orders") as leaves:
@@ -109,7 +109,7 @@ def desks(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory, java: Peer
 
 
 def uses(*, endless: bool) -> pytest.MarkDecorator:
-    """Give a test every way to call every command."""
+    """Parametrize a test with every way to call every command."""
     chosen = [
         pytest.param(row.command, use, id=f"{row.command} {use.options}".strip())
         for row in ROWS
@@ -144,10 +144,10 @@ def test_a_command_that_does_not_end_works_on_both(desks: dict[Kind, Desk], comm
 
 
 def watch(desk: Desk, command: str, options: str) -> list[str]:
-    """Let an endless command run until it has said, or done, what shows that it works."""
+    """Run an endless command until its output or effect shows that it works."""
     with desk.endless(command, options) as process:
         assert process.stdout is not None
-        if command == "startMonitoring":  # it says nothing, but is a consumer
+        if command == "startMonitoring":  # it prints nothing, but is a consumer
             end = time.monotonic() + 30
             while "CONSUME_PASSIVELY" not in (said := desk.run("consumerConnection", "-g __MONITOR_CONSUMER")[0]):
                 assert process.poll() is None
@@ -165,7 +165,7 @@ def test_the_page_about_mqadmin_is_up_to_date() -> None:
     assert (HERE.parent / "docs" / "mqadmin.md").read_text() == page()
 
 
-# --- what is left out ------------------------------------------------------------------------------------------------
+# --- what is ignored -------------------------------------------------------------------------------------------------
 
 _VARYING = [
     (r"\b[0-9A-F]{32,}\b", "ID"),
@@ -176,7 +176,7 @@ _VARYING = [
     (r"V4_9_\d", "VERSION"),
     (r"(?s)exceptionDesc=(?!null).*?(?=\]MessageTrack|\]\s*$)", "exceptionDesc=REMARK"),
     (r"listenPort += .*", "listenPort = PORT"),
-    (r"Filter data: \nnull\n=+\n", ""),  # of a group without a filter by SQL
+    (r"Filter data: \nnull\n=+\n", ""),  # for a group without a SQL filter
     (r"eval=(true|false)", "eval"),
     (r"\d+\.\d+", "REAL"),
     (r"\b\d+ms\b", "ms"),
@@ -204,7 +204,7 @@ def shapes(text: str) -> list[str]:
 
 
 def complaint(text: str) -> str:
-    """Return what went wrong, without the server's own words."""
+    """Return the error without the server's own text."""
     return re.sub("DESC:.*", "DESC", plain(text.partition("\n")[0]))
 
 

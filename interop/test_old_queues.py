@@ -1,4 +1,4 @@
-"""Queues whose oldest messages have expired: where new groups begin in them, and what becomes of those left behind."""
+"""Queues whose oldest messages have expired: where new groups start, and what happens to groups left behind."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 
 TOPIC = "old"
 EARLY, LATE = 150, 20
-BODY = 3_000  # not so large that it would be compressed
+BODY = 3_000  # small enough not to be compressed
 SMALL_FILES = {"mappedFileSizeCommitLog": str(128 << 10)}
 EXPIRED_FILES = 2
 
 
 class Aged(NamedTuple):
-    """A topic with one queue; some of its early messages are no more."""
+    """A topic with one queue whose early messages have expired."""
 
     sent: list[int]
-    """The numbers of all its messages; a message's number is its offset too."""
+    """The numbers of all its messages; a number is also the offset."""
     oldest: int
-    """The oldest message that is left."""
+    """The oldest remaining message."""
     late_since_ms: int
-    """A whole second after all early messages and before all late ones: Java knows no finer times here."""
+    """A whole second between the early and the late messages; Java has no finer times here."""
 
     def wanted(self, where: str) -> list[int]:
-        """Return the messages that a group gets that begins there."""
+        """Return the messages of a group that starts there."""
         return self.sent[{"first": self.oldest, "time": EARLY, "last": len(self.sent)}[where] :]
 
     async def send_one(self, namesrv: str) -> int:
-        """Send one more message, and return its number."""
+        """Send one more message and return its number."""
         number = len(self.sent)
         await fill(namesrv, range(number, number + 1))
         self.sent.append(number)
@@ -92,13 +92,13 @@ async def min_offset(namesrv: str, broker: str) -> int:
 
 
 def expire(log: Path) -> None:
-    """Remove the oldest files, as a broker does, which takes Apache's a minute at least."""
+    """Remove the oldest files as a broker does; Apache's takes at least a minute."""
     for file in sorted(log.iterdir())[:EXPIRED_FILES]:
         file.unlink()
 
 
 def next_second_ms() -> int:
-    """Wait until a whole second has begun, and return its time."""
+    """Wait for the start of a whole second and return its time."""
     second = int(time.time()) + 1
     while time.time() < second + 0.01:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""PyroMQ's client in forms that it does not choose by itself: binary headers, and a broker's fast port."""
+"""PyroMQ's client in modes that it does not use by default: binary headers, and a broker's fast port."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def variant(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytes
 
 
 def _binary_headers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have every request sent with a binary header; the answers come in the same form."""
+    """Send every request with a binary header; answers have the same form."""
     used = []
     encode = RemotingCommand.encode
 
@@ -56,7 +56,7 @@ def _binary_headers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[i
 
 
 def _fast_port(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have everything but pulls sent to the port that is kept for them."""
+    """Send everything except pulls to the fast port."""
     used = []
     _, _, port = cluster.broker.rpartition(":")
     fast = f"{HOST}:{int(port) - FAST_PORT_BELOW}"
@@ -71,7 +71,7 @@ def _fast_port(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return await request(self, address, command, timeout)
 
     def not_ready(self: RemotingClient, address: str | None) -> Connection | None:
-        return None  # a send in haste would go to the usual port
+        return None  # a fast send would go to the usual port
 
     monkeypatch.setattr(RemotingClient, "request", request_fast)
     monkeypatch.setattr(RemotingClient, "ready", not_ready)
@@ -149,7 +149,7 @@ def binary_broker(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 async def test_a_broker_that_asks_in_binary_is_answered(binary_broker: Cluster, name: str) -> None:
-    """It registers at our name server, tells members of each other, and asks about transactions."""
+    """It registers at our name server, notifies group members, and checks transactions."""
     await test_a_transaction_is_asked_about(binary_broker, name)
     one, two = Inbox(), Inbox()
     async with (

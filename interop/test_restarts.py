@@ -1,4 +1,4 @@
-"""Consumers whose broker is restarted: it has forgotten its clients, and who held the lock of which queue."""
+"""Consumers whose broker is restarted: it has forgotten its clients and who held which queue lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyromq import Message, Producer, PushConsumer
 from pyromq.errors import PyroMQError
 
 COUNT = 40
-pytestmark = pytest.mark.timeout(300)  # Apache's broker takes its time to start, and Java 30 s to give up a pull
+pytestmark = pytest.mark.timeout(300)  # Apache's broker starts slowly, and Java takes 30 s to give up a pull
 KEYS = 8
 
 
@@ -29,7 +29,7 @@ def cluster(request: pytest.FixtureRequest) -> Kind:
 
 
 class Restarted:
-    """A broker that comes back at the same address."""
+    """A broker that restarts at the same address."""
 
     def __init__(self, kind: Kind, toolkit: Toolkit, directory: Path, namesrv: str) -> None:
         self._place = (kind, toolkit, directory, namesrv)
@@ -56,7 +56,7 @@ def running(kind: Kind, toolkit: Toolkit, directory: Path) -> Iterator[Restarted
 
 
 async def send(namesrv: str, topic: str, numbers: range) -> None:
-    """Send numbers in order, those with the same key to one queue, each until it is stored."""
+    """Send numbers in order, equal keys to the same queue, each until it is stored."""
     async with Producer("python-producers", namesrv) as producer:
         for number in numbers:
             message = Message(topic=topic, body=b"%d" % number)
@@ -70,7 +70,7 @@ async def send(namesrv: str, topic: str, numbers: range) -> None:
 
 
 def check_order(bodies: list[str]) -> None:
-    """Every number came, once, and those of each key in order."""
+    """Check that every number arrived once, in order for each key."""
     assert sorted(map(int, bodies)) == list(range(2 * COUNT))
     by_key = defaultdict(list)
     for body in bodies:
@@ -86,7 +86,7 @@ def test_java_goes_on_after_a_restart(
         asyncio.run(send(server.namesrv, name, range(COUNT)))
         with java.push(server.namesrv, name, name, orderly=orderly) as consumer:
             bodies = [fact["body"] for fact in consumer.take(COUNT)]
-            consumer.rest()  # its offsets are on their way
+            consumer.rest()  # for its offsets to arrive
             server.restart()
             asyncio.run(send(server.namesrv, name, range(COUNT, 2 * COUNT)))
             bodies += [fact["body"] for fact in consumer.take(COUNT, seconds=60)]

@@ -1,4 +1,4 @@
-"""Our Spark source reads from a slave: Apache's broker has one, behind either name server."""
+"""Our Spark source reads from a slave of Apache's broker, behind either name server."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Pair:
         self.addresses = {"master": master, "slave": slave}
 
     async def given_out(self, role: str) -> int:
-        """Return how many messages a broker has handed to consumers today."""
+        """Return how many messages a broker has delivered to consumers today."""
         async with await BrokerApi.connect(self.namesrv) as api:
             answer = await api.call(self.addresses[role], make_request(RequestCode.GET_BROKER_RUNTIME_INFO))
             return int(decode(KVTable, answer.body).table["msgGetTotalTodayNow"])
 
     async def fill(self) -> None:
-        """Send messages, and wait until the slave has them."""
+        """Send messages and wait until the slave has them."""
         async with Producer("python-producers", self.namesrv) as producer:
             await producer.send_batch([Message(topic=TOPIC, body=b"%d" % number) for number in range(COUNT)])
         async with await BrokerApi.connect(self.namesrv) as api:

@@ -1,4 +1,4 @@
-"""One store directory that Apache's broker and ours write in turn."""
+"""One store directory, written by Apache's broker and ours in turn."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def namesrv(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 class Exchange:
-    """A directory, the address its brokers have, and what is known to be in it."""
+    """A directory, the address of its brokers, and what it is known to hold."""
 
     def __init__(self, toolkit: Toolkit, directory: Path, namesrv: str, java: Peer) -> None:
         self._toolkit = toolkit
         self._directory = directory
         self._namesrv = namesrv
         self._java = java
-        self._port = free_port()  # one for all: messages hold the address of who stored them
+        self._port = free_port()  # the same for all brokers: messages contain the address of the storing one
         self._known: Contents = {}
         self._written = 0
         self._killed = False
 
     async def turn(self, kind: Kind, count: int, *, kill: bool = False) -> None:
-        """Open the store with one kind of broker, check all that is in it, write more, and end the broker."""
+        """Open the store with one kind of broker, check its contents, write more, and stop the broker."""
         with Broker(kind, self._toolkit, self._directory, self._namesrv, port=self._port) as broker:
             if self._known:
                 await self._check(broker)
@@ -56,14 +56,14 @@ class Exchange:
                 broker.kill()
 
     async def read_by(self, kind: Kind) -> None:
-        """Open the store only to read."""
+        """Open the store for reading only."""
         with Broker(kind, self._toolkit, self._directory, self._namesrv, port=self._port) as broker:
             await self._check(broker)
             read = self._java.call("Pulls.count", namesrv=self._namesrv, topic=TOPIC)
             assert read == [self._written, self._written]
 
     def verify(self) -> None:
-        """Have our checker look at every record, queue entry and index entry."""
+        """Verify every record, queue entry and index entry with our checker."""
         command = [sys.executable, "-m", "pyromq.cli.main", "store", "verify", str(self._directory / "store")]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -77,7 +77,7 @@ class Exchange:
             for topic, queue_id in self._known:
                 half = self._known[topic, queue_id].max_offset // 2
                 committed = await api.query_offset(broker.address, GROUP, topic, queue_id)
-                # Both kinds write offsets every 5 s: a broker that was killed may have forgotten the last ones.
+                # Both kinds save offsets every 5 s, so a killed broker may have lost the last ones.
                 assert committed == half or (self._killed and committed is not None and committed < half)
 
     async def _commit(self, broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""Message traces of both clients on both kinds of servers, shown by Apache's tools and by ours."""
+"""Message traces of both clients on both kinds of servers, shown with Apache's tools and ours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIFFER = {
     "msgId", "requestId", "transactionId", "offsetMsgId",  # ids
     "timeStamp", "costTime", "storeTime",
 }  # fmt: skip
-"""What two sends never share."""
+"""Fields that differ between any two sends."""
 PATIENCE = 60.0
 
 Ids = dict[str, str]
@@ -42,7 +42,7 @@ def message(topic: str) -> Message:
 
 
 async def send_ours(cluster: Cluster, topic: str, trace: bool | Trace = True) -> Ids:
-    """Do as `Traces.send` does in Java."""
+    """Do the same as `Traces.send` in Java."""
     async with Producer(PRODUCERS, cluster.namesrv, trace=trace) as producer:
         plain = await producer.send(message(topic))
         delayed = await producer.send(message(topic), level=1)
@@ -56,7 +56,7 @@ def send_javas(java: Peer, cluster: Cluster, topic: str, **options: object) -> I
 
 
 async def consume_ours(cluster: Cluster, topic: str, ids: Ids) -> None:
-    """Take every message at the second attempt."""
+    """Consume every message at the second attempt."""
     missing = set(ids.values())
     done = asyncio.Event()
 
@@ -76,23 +76,23 @@ async def consume_ours(cluster: Cluster, topic: str, ids: Ids) -> None:
 def consume_javas(java: Peer, cluster: Cluster, topic: str, ids: Ids) -> None:
     with java.push(cluster.namesrv, CONSUMERS, topic, trace=True, failures=1, retry_level=1) as consumer:
         assert len(consumer.take(2 * len(ids))) == 2 * len(ids)
-        time.sleep(2)  # traces travel behind, and a consumer that ends may forget them
+        time.sleep(2)  # traces are sent later, and a consumer that ends may drop them
 
 
 def records(java: Peer, cluster: Cluster, message_id: str, **options: object) -> list[dict[str, Any]]:
-    """Return what Apache's decoder reads of a message, in the order of time."""
+    """Return the trace of a message from Apache's decoder, ordered by time."""
     found = java.call("Traces.read", namesrv=cluster.namesrv, id=message_id, **options)
     order = ["Pub", "EndTransaction", "SubBefore", "SubAfter"]
     return sorted(found, key=lambda one: (one["timeStamp"], order.index(one["traceType"])))
 
 
 def alike(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return records without what two sends never share."""
+    """Return records without the fields that always differ."""
     return [{name: value for name, value in one.items() if name not in DIFFER} for one in found]
 
 
 def mqadmin(java: Peer, cluster: Cluster, message_id: str, options: str = "") -> list[str]:
-    """Return the lines of Apache's tool, with digits made alike."""
+    """Return the output lines of Apache's tool, with digits replaced."""
     command = f"queryMsgTraceById -n {cluster.namesrv} -i {message_id} {options}".strip()
     shown: str = java.call("Admin.run", command=command)["out"]
     lines = [re.sub(r"\b\d+ms *", "Nms ", line.strip()) for line in shown.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Our producer of transactions on either kind of broker, and transactions in a store that changes hands."""
+"""Our transaction producer on either kind of broker, and transactions in a store that changes brokers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyromq import (
 
 STATES = {"commit": COMMIT, "rollback": ROLLBACK, "unknown": UNKNOWN}
 CASES = ["commit -", "rollback -", "unknown commit", "unknown rollback", "unknown unknown"]
-"""What the local transaction says, and what the check says."""
+"""The results of the local transaction and of the check."""
 PATIENCE = 60.0
 SLOW_CHECKS = {"transactionCheckInterval": "60000", "transactionTimeOut": "60000"}
 
@@ -84,14 +84,14 @@ def namesrv(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Itera
 async def test_each_transaction_ends_once_although_the_broker_changes(
     toolkit: Toolkit, tmp_path: Path, namesrv: str, kinds: tuple[Kind, Kind], kill: bool, name: str
 ) -> None:
-    """Some were asked about before the change, some were not; some had ended, some had not."""
+    """Some transactions were checked before the change, some not; some had ended, some not."""
     received = Received()
     port = free_port()
     first, second = kinds
     with Broker(first, toolkit, tmp_path, namesrv, port=port) as broker:
         async with TransactionProducer(name, namesrv, check=check) as producer:
             await send(producer, name, ["commit 1", "rollback 1", "unknown commit", "unknown unknown"])
-            await asyncio.sleep(5)  # two rounds of checks: the last one was written again and again
+            await asyncio.sleep(5)  # two rounds of checks; the last one was rewritten repeatedly
         if kill:
             broker.kill()
     with Broker(second, toolkit, tmp_path, namesrv, SLOW_CHECKS, port=port):
@@ -104,11 +104,11 @@ async def test_each_transaction_ends_once_although_the_broker_changes(
             Producer(f"{name}-plain", namesrv) as plain,
         ):
             await received.wait_for(4)
-            await asyncio.sleep(5)  # whatever is asked about again must not come again
+            await asyncio.sleep(5)  # what is checked again must not be delivered again
             await plain.send(Message(topic=name, body=b"the last"))
             await received.wait_for(5)
     came = Counter(received.bodies)
     assert came.keys() == {"commit 1", "commit 2", "the last", "unknown commit", "unknown commit again"}
-    # Apache's broker notes a copy only in its saved progress: killed, it asks about the half message and the copy.
+    # Apache's broker records a copy only in its saved progress: after a kill it checks the half message and the copy.
     forgotten = {"unknown commit"} if kill and first == "apache" else set()
     assert {body for body, count in came.items() if count > 1} <= forgotten

@@ -1,4 +1,4 @@
-"""What is unfinished when a store changes hands: delayed messages, retries, half messages, dead letters."""
+"""Unfinished work when a store changes brokers: delayed messages, retries, half messages, dead letters."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def test_the_next_broker_finishes_it(
             with java.push(namesrv, name, TOPIC, **options) as fails:
                 seen = {fact["body"] for fact in fails.take(2)}
                 assert seen == {"plain 0", "body 3"}
-                time.sleep(1)  # for what failed to be sent back
+                time.sleep(1)  # for failed messages to be sent back
             if kill:
                 broker.kill()
         with Broker(second, toolkit, tmp_path, namesrv, port=port), java.push(namesrv, name, TOPIC) as consumer:
             found = take_until(consumer, {("delayed 0", 0), ("body 1", 0), ("plain 0", 1), ("body 3", 1)})
             waited = time.time() - sent_at
-    # A broker that was killed may have forgotten what the group had committed in the last seconds.
+    # A killed broker may have lost what the group committed in the last seconds.
     repeats = {("plain 0", 0), ("body 3", 0)} if kill else set()
     assert found <= repeats
     assert waited > 10
 
 
 def take_until(consumer: JavaConsumer, wanted: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Wait for all wanted bodies and times of consumption; return what came besides."""
+    """Wait for all wanted bodies and reconsume times; return what else arrived."""
     besides = set()
     missing = set(wanted)
     while missing:

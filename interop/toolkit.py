@@ -27,7 +27,7 @@ _LOGBACK = """<configuration>
 
 
 class Missing(Exception):
-    """What these tests need is not there; the text says what."""
+    """Something that these tests need is missing; the text says what."""
 
 
 class Toolkit(NamedTuple):
@@ -41,11 +41,11 @@ class Toolkit(NamedTuple):
     programs: Path
     """Classes of our own Java programs."""
     home: Path
-    """What Apache's programs take for ROCKETMQ_HOME: only how to log: mqadmin not at all."""
+    """ROCKETMQ_HOME for Apache's programs; it only configures logging, which is off for mqadmin."""
 
 
 def prepare() -> Toolkit:
-    """Return the toolkit, fetched and compiled where that was not done before; raise Missing."""
+    """Return the toolkit, fetching and compiling what is missing; raise Missing."""
     java = find_java()
     cache = cache_directory()
     client = resolve(cache, HERE / "poms" / "client.xml")
@@ -55,13 +55,13 @@ def prepare() -> Toolkit:
 
 
 def cache_directory() -> Path:
-    """Return where all of it is kept: `$XDG_CACHE_HOME/pyromq-interop`, by default below ~/.cache."""
+    """Return the cache directory: `$XDG_CACHE_HOME/pyromq-interop`, by default below ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "pyromq-interop"
 
 
 def find_java() -> Path:
-    """Find a Java that is new enough and can compile."""
+    """Find a recent enough Java with a compiler."""
     own = os.environ.get("JAVA_HOME")
     found = str(Path(own) / "bin" / "java") if own else shutil.which("java")
     if found is None or not Path(found).exists():
@@ -77,7 +77,7 @@ def find_java() -> Path:
 
 
 def resolve(cache: Path, pom: Path) -> Path:
-    """Have Maven copy what a pom names, with all it depends on, into the cache."""
+    """Let Maven copy the artifacts of a pom, with their dependencies, into the cache."""
     maven = shutil.which("mvn")
     target = cache / f"{pom.stem}-{_digest([pom])}"
 
@@ -110,7 +110,7 @@ def _compile(cache: Path, java: Path, client: Path) -> Path:
 
 
 def _home(cache: Path) -> Path:
-    """Make a ROCKETMQ_HOME that has the servers log to their standard output."""
+    """Create a ROCKETMQ_HOME with which servers log to standard output."""
     home = cache / "home"
     (home / "conf").mkdir(parents=True, exist_ok=True)
     for program, text in (("namesrv", _LOGBACK), ("broker", _LOGBACK), ("tools", "<configuration/>")):
@@ -119,7 +119,7 @@ def _home(cache: Path) -> Path:
 
 
 def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Return a directory that is there whole or not at all."""
+    """Return a directory that is created completely or not at all."""
     if not target.exists():
         part = target.with_name(f"{target.name}.{os.getpid()}")
         part.mkdir(parents=True)

@@ -1,12 +1,12 @@
-"""`make bench-peers`: Spark reads the same messages from PyroMQ and, by its own Kafka source, from Kafka.
+"""`make bench-peers`: Spark reads the same messages from PyroMQ and, with its own Kafka source, from Kafka.
 
     python -m bench.peers [--quick] [--directory DIR] [--json FILE]
 
-Fetches Kafka and Spark's connector by Maven into a cache outside the repository, starts a Kafka broker and a PyroMQ
+Fetches Kafka and Spark's connector with Maven into a cache outside the repository, starts a Kafka broker and a PyroMQ
 broker on this machine, gives both the same messages and checks that they have them. Then the jobs run in turn, round
 after round: a batch of a million rows into the noop sink, from Kafka, from PyroMQ's store files and through its broker;
-the start of a stream; and a stream of ten million rows (AvailableNow). A directory that is named is kept, and the next
-run finds its messages there (25 GB); else everything is temporary.
+the start of a stream; and a stream of ten million rows (AvailableNow). A directory given by option is kept for the next
+run (25 GB); otherwise everything is temporary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .setting import Setting, check, prepare, start
 
 _START_ROWS = 1_000
 _OVERHEAD = 1.25
-"""Bytes on disk for each byte of a body, at most."""
+"""The most bytes on disk per byte of body."""
 
 
 def batches(setting: Setting, topic: Topic, pace: Pace) -> list[Line]:
@@ -56,14 +56,14 @@ def _each(setting: Setting, job: Callable[[Source], float], pace: Pace, *, warm_
 
 
 def starts(setting: Setting, topic: Topic, pace: Pace) -> list[Line]:
-    """Compare the time from the start of a stream until its first rows are done."""
+    """Compare the time from the start of a stream until its first rows are processed."""
     runs = _each(setting, lambda source: start_stream(source.stream(setting.spark, topic)), pace, warm_up=True)
     bars = dict.fromkeys(runs, 1.5) | {KAFKA: None}
     return [Line("start", name, topic.rows, runs[name], runs[KAFKA], slower_by=bars[name]) for name in runs]
 
 
 def streams(setting: Setting, topic: Topic, pace: Pace) -> list[Line]:
-    """Compare streams that read all there is; what ran before has warmed up."""
+    """Compare streams that read everything; earlier jobs have warmed up Spark."""
 
     def read(source: Source) -> float:
         return read_stream(source.stream(setting.spark, topic), topic.rows)
@@ -74,7 +74,7 @@ def streams(setting: Setting, topic: Topic, pace: Pace) -> list[Line]:
 
 
 def compare(options: argparse.Namespace, directory: Path, stack: ExitStack) -> list[Line]:
-    """Prepare everything, and measure."""
+    """Prepare everything and measure."""
     batch, stream, small = (Topic(rows, options.body_size) for rows in (options.rows, options.stream_rows, _START_ROWS))
     topics = sorted({batch, stream, small})
     _check_space(directory, topics)
@@ -129,7 +129,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whatever is open is closed then
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unwinds, so that everything is closed
     with ExitStack() as stack:
         kept = options.directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyromq-peers-")))
         kept.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What is timed: a batch, a stream of all there is, the start of a stream; each reads a topic into the noop sink."""
+"""The timed jobs: a batch, a stream of everything, the start of a stream; each reads a topic into the noop sink."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Source(NamedTuple):
         return spark.read.format(self.format).options(**self.options, subscribe=topic.name).load()
 
     def stream(self, spark: SparkSession, topic: Topic) -> DataFrame:
-        """Return a topic as a stream, from its beginning."""
+        """Return a topic as a stream from its beginning."""
         options = {**self.options, "subscribe": topic.name, "startingOffsets": "earliest"}
         return spark.readStream.format(self.format).options(**options).load()
 
@@ -41,7 +41,7 @@ def read_batch(frame: DataFrame) -> float:
 
 
 def read_stream(frame: DataFrame, rows: int) -> float:
-    """Return how long a stream took from its start until it had read all there is; raise if that was not all."""
+    """Return how long a stream took to read everything; raise if rows are missing."""
     with tempfile.TemporaryDirectory(prefix="pyromq-peers-") as checkpoint:
         began = time.perf_counter()
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True)
@@ -55,7 +55,7 @@ def read_stream(frame: DataFrame, rows: int) -> float:
 
 
 def start_stream(frame: DataFrame) -> float:
-    """Return how long it took from the start of a stream until its first rows were done."""
+    """Return the time from the start of a stream until its first rows were processed."""
     with tempfile.TemporaryDirectory(prefix="pyromq-peers-") as checkpoint:
         began = time.perf_counter()
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()

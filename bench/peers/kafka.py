@@ -1,4 +1,4 @@
-"""A Kafka broker of one node on this machine, from jars that Maven has fetched."""
+"""A single-node Kafka broker on this machine, from jars fetched by Maven."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from interop.servers import HOST, Server, free_port
 
-# What Kafka's own start script gives its JVM, and the heap that it is started with unless told otherwise.
+# The JVM options of Kafka's own start script, and its default heap.
 _JVM = [
     "-Xmx1g",
     "-Xms1g",
@@ -35,7 +35,7 @@ log.retention.ms=-1
 
 
 class Kafka(Server):
-    """A broker that is its own controller; topics come into being with their first message."""
+    """A broker that is its own controller; topics are created by their first message."""
 
     def __init__(self, java: Path, jars: Path, directory: Path, partitions: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The messages of the comparison: made in a PyroMQ store, served by a broker, and copied into Kafka."""
+"""The messages of the comparison: created in a PyroMQ store, served by a broker, and copied into Kafka."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FOR_YEARS = "fileReservedTime=876000"
 
 
 class Topic(NamedTuple):
-    """So many messages with bodies of one size; the name says both, so that a kept directory may have several."""
+    """A number of messages with bodies of one size; the topic's name has both, so a directory can hold several."""
 
     rows: int
     body_size: int
@@ -45,7 +45,7 @@ class Topic(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """What two sides must agree on: no body is like another, so that a swapped or repeated one shows."""
+    """What both sides must agree on. All bodies differ, so a swapped or repeated one is noticed."""
 
     rows: int
     bytes: int
@@ -56,7 +56,7 @@ class Digest(NamedTuple):
 
 
 def fill(store_root: Path, topics: list[Topic]) -> None:
-    """See to it that a store has all messages of these topics, and that a broker knows them."""
+    """Make sure that a store has all messages of the topics, and that a broker knows them."""
     with MessageStore(StoreConfig(root=store_root), lambda: time.time_ns() // 1_000_000) as store:
         for topic in topics:
             stored = sum(store.max_offset(topic.name, queue_id) for queue_id in range(QUEUES))
@@ -86,7 +86,7 @@ def _record(topic: Topic, number: int, stock: bytes) -> Record:
 
 
 class PyroMQ(Server):
-    """Name server and broker on the store, in one process of their own."""
+    """Name server and broker on the store, in one separate process."""
 
     def __init__(self, directory: Path) -> None:
         ports = ["--namesrv-port", "0", "--port", "0", "--console-port", "0"]
@@ -99,7 +99,7 @@ class PyroMQ(Server):
 
 
 class Copies:
-    """Which topics a Kafka directory has whole; half a copy cannot be told from a whole one, so it is not kept."""
+    """The topics that a Kafka directory has in full; a partial copy looks like a full one, so it is not kept."""
 
     def __init__(self, directory: Path) -> None:
         self._list, self._begun = directory / "copied.json", directory / "copying"
@@ -107,11 +107,11 @@ class Copies:
             shutil.rmtree(directory)
 
     def missing(self, topics: list[Topic]) -> list[Topic]:
-        """Return those of the topics that are still to be copied."""
+        """Return the topics that are not copied yet."""
         return [topic for topic in topics if topic.name not in self._copied()]
 
     def copy(self, topic: Topic, source: DataFrame, address: str) -> None:
-        """Send all messages of a topic to Kafka, each into the partition that has its queue's number."""
+        """Send all messages of a topic to Kafka, each to the partition with its queue's number."""
         self._begun.touch()
         rows = source.selectExpr("topic", "queue_id AS partition", "keys[0] AS key", "body AS value")
         rows.write.format("kafka").option("kafka.bootstrap.servers", address).option("topic", topic.name).save()
@@ -124,7 +124,7 @@ class Copies:
 
 
 def digest(frame: DataFrame, body: str) -> Digest:
-    """Read everything, and return what can be compared."""
+    """Read everything and return what can be compared."""
     sums: dict[str, Any] = frame.select(
         f.count("*").alias("rows"), f.sum(f.length(body)).alias("bytes"), f.sum(f.crc32(body)).alias("checksum")
     ).first().asDict()  # type: ignore[union-attr]  # an aggregate has a row  # fmt: skip

@@ -11,7 +11,7 @@ KAFKA = "Kafka"
 
 
 class Line(NamedTuple):
-    """One way to do a piece of work, beside Kafka's."""
+    """One way to do a job, compared with Kafka's."""
 
     work: str
     name: str
@@ -19,9 +19,9 @@ class Line(NamedTuple):
     runs: Runs
     kafka: Runs
     at_least: float | None = None
-    """How many times Kafka's rate it should have."""
+    """The ratio to Kafka's rate that it should reach."""
     slower_by: float | None = None
-    """How many seconds it may take longer than Kafka."""
+    """How many seconds longer than Kafka it may take."""
 
     @property
     def ratio(self) -> float:
@@ -32,7 +32,7 @@ class Line(NamedTuple):
         return self.kafka.best / self.runs.best
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything that was measured."""
+        """Return all measurements."""
         bars = {"at_least": self.at_least, "slower_by": self.slower_by}
         return {
             "work": self.work, "name": self.name, "rows": self.rows, "ratio": round(self.ratio, 3),
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 def print_rates(lines: Iterable[Line]) -> None:
-    """Print rows a second, CPU time and ratios."""
+    """Print rows per second, CPU time and ratios."""
     print(f"\n{'':36} {'rows/s (best)':>19} {'CPU s/million':>14} {'load':>5} {'times Kafka (best)':>19}  wanted")
     for line in lines:
         rate = f"{line.rows / line.runs.median:,.0f} ({line.rows / line.runs.best:,.0f})"
@@ -54,7 +54,7 @@ def print_rates(lines: Iterable[Line]) -> None:
 
 
 def print_times(lines: Iterable[Line]) -> None:
-    """Print seconds, and how many more than Kafka's they are."""
+    """Print seconds, and the difference to Kafka's."""
     print(f"\n{'':36} {'seconds (best)':>19} {'CPU s':>14} {'load':>5} {'more than Kafka':>19}  wanted")
     for line in lines:
         took = f"{line.runs.median:.2f} ({line.runs.best:.2f})"

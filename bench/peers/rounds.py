@@ -1,4 +1,4 @@
-"""Jobs in turn, round after round, so that whatever else the machine does meets all of them alike."""
+"""Runs jobs in turn, round after round, so that other load on the machine affects all of them equally."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Pace(NamedTuple):
-    """How often to measure."""
+    """How many rounds to measure."""
 
     rounds: int
     seconds: float
-    """After these no round is begun but the first, so that a slow machine comes to an end."""
+    """After this time no further round starts, so that a slow machine finishes."""
 
 
 class Run(NamedTuple):
@@ -25,9 +25,9 @@ class Run(NamedTuple):
 
     seconds: float
     cpu_seconds: float
-    """Of everything that took part: Spark, its Python processes, and the brokers."""
+    """CPU time of Spark, its Python processes and the brokers."""
     load: float
-    """How many processes wanted a core in the minute before."""
+    """The load average of the minute before."""
 
 
 class Runs(list[Run]):
@@ -51,7 +51,7 @@ class Runs(list[Run]):
 
 
 def in_turn(jobs: Mapping[str, Callable[[], float]], pace: Pace, *, warm_up: bool = True) -> dict[str, Runs]:
-    """Run every job once in each round, and return their runs; a first round that does not count warms up."""
+    """Run every job once per round and return the runs; a first round that is not counted warms up."""
     runs = {name: Runs() for name in jobs}
     end = time.monotonic() + pace.seconds
     for number in range(1 - warm_up, pace.rounds + 1):
@@ -66,7 +66,7 @@ def in_turn(jobs: Mapping[str, Callable[[], float]], pace: Pace, *, warm_up: boo
 
 
 def _cpu_seconds() -> float:
-    """Return the processor time of this process and all that it has started, directly or not."""
+    """Return the CPU time of this process and all its descendants."""
     parents, used = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

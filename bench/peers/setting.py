@@ -1,4 +1,4 @@
-"""All that runs: Kafka's broker, ours, and a Spark session that can read both, with the same messages on both sides."""
+"""The environment: Kafka's broker, ours, and a Spark session that reads both, with the same messages on both sides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .kafka import Kafka
 from .messages import QUEUES, Copies, PyroMQ, Topic, digest, fill
 
 LIKE_KAFKA = "topic,queue_id,queue_offset,keys,body,store_timestamp"
-"""The columns that answer to those of Spark's Kafka source."""
+"""The columns that correspond to those of Spark's Kafka source."""
 _POMS = Path(__file__).with_name("poms")
 _MEMORY = "2g"
 
@@ -34,25 +34,25 @@ class Toolkit(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A session, and the ways to read."""
+    """A session, and the ways to read with it."""
 
     spark: SparkSession
     kafka: Source
     files: Source
     broker: Source
     all_files: Source
-    """Files, with the columns that are ours by default; the others have those of Kafka's source."""
+    """Store files with our default columns; the other ways read the columns of Kafka's source."""
     all_broker: Source
 
 
 def prepare() -> Toolkit:
-    """Return what is needed, fetched unless it is there; raise Missing."""
+    """Fetch what is needed unless it exists, and return it; raise Missing."""
     cache = cache_directory()
     return Toolkit(find_java(), resolve(cache, _POMS / "kafka.xml"), resolve(cache, _POMS / "spark-kafka.xml"))
 
 
 def start(toolkit: Toolkit, directory: Path, topics: list[Topic], conf: Mapping[str, str], stack: ExitStack) -> Setting:
-    """Start everything, and see to it that both sides have the topics; `conf` adds to Spark's settings."""
+    """Start everything and make sure that both sides have the topics; `conf` adds to Spark's settings."""
     store = directory / "pyromq" / "store"
     _say("messages into PyroMQ's store, as far as they are not there")
     fill(store, topics)
@@ -72,7 +72,7 @@ def start(toolkit: Toolkit, directory: Path, topics: list[Topic], conf: Mapping[
 
 
 def _stop(spark: SparkSession) -> None:
-    with suppress(Exception):  # interrupted in the middle of a call, the session is of no use; its JVM ends with us
+    with suppress(Exception):  # an interrupted session is unusable; its JVM ends with us
         spark.stop()
 
 
@@ -87,7 +87,7 @@ def _setting(spark: SparkSession, kafka: str, store: Path, namesrv: str) -> Sett
 
 
 def check(setting: Setting, topic: Topic, *sources: Source) -> None:
-    """Read a topic in several ways, and raise unless they agree on rows, bytes and the sum of all checksums."""
+    """Read a topic in several ways; raise unless they agree on rows, bytes and the sum of checksums."""
     found = {source.name: digest(source.batch(setting.spark, topic), source.body) for source in sources}
     if len(set(found.values())) > 1 or next(iter(found.values())).rows != topic.rows:
         raise RuntimeError(f"{topic.name}: the sides differ: {found}")
