@@ -1,4 +1,4 @@
-"""Dead letters through the administrator's client: counted, read on every broker, sent again without old baggage."""
+"""Dead letters: counted, read on every broker, sent again without the properties that brokers wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyromq.protocol.messages.properties import encode_properties
 from pyromq.testing import LocalCluster
 from tests.client.helpers import read
 
-# What a journey through brokers leaves in a message: transaction, delays, retries, request and reply.
+# What brokers leave in a message: transaction, delays, retries, request and reply.
 BAGGAGE = {
     "TRAN_MSG": "true",
     "PGROUP": "shop",

@@ -1,4 +1,4 @@
-"""All brokers asked at once, some of which do not answer."""
+"""All brokers are asked at once, and some do not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers started as users start them, in a process of their own."""
+"""Servers started as users start them, in their own process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pyromq(*arguments: str, text: str | None = None, timeout: float = 60) -> sub
 
 
 def pyromq_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in this process: starting one for each of many would take long."""
+    """Run a command in this process: starting a process for each of many would take long."""
     out, err = io.StringIO(), io.StringIO()
     given, sys.argv = sys.argv, ["pyromq", *arguments]
     stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(text.encode()))
@@ -88,7 +88,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 def one_line_error(done: subprocess.CompletedProcess[str]) -> str:
-    """Check that a failure was said in one line, without a traceback, with exit code 1; return the line."""
+    """Check that an error is one line, without a traceback, with exit code 1; return the line."""
     assert done.returncode == 1, done
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == 1, done.stderr

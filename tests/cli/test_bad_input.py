@@ -1,4 +1,4 @@
-"""Bad input gets one clear line and an exit code; the server goes on."""
+"""Bad input gets one clear line and an exit code; the server keeps running."""
 
 from __future__ import annotations
 

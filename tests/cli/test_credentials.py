@@ -1,4 +1,4 @@
-"""Commands take their account from the environment, and sign all they ask with it."""
+"""Commands take their account from the environment and sign every request with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def servers() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of somebody who has an account."""
+    """An environment with an account."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
 

@@ -45,7 +45,9 @@ class LazyVerbs(TyperGroup):
             return None
         module = importlib.import_module(f"pyromq.cli.commands.{VERBS[cmd_name]}")
         family = typer.main.get_group(module.app)
-        return family.commands.get(cmd_name, family)
+        command = family.commands.get(cmd_name, family)
+        command.name = cmd_name  # the list of verbs shows it
+        return command
 
 
 app = typer.Typer(

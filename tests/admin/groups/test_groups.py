@@ -24,7 +24,7 @@ COUNT = 16
 
 
 async def fill(cluster: LocalCluster, topic: str, count: int = COUNT, *, queues: int = 4) -> None:
-    """Make a topic with as many queues on each broker, and send to all of them in turn."""
+    """Create a topic with this many queues on each broker, and send to all of them in turn."""
     async with Producer("filling", cluster.namesrv) as producer, await BrokerApi.connect(cluster.namesrv) as api:
         for broker in cluster.brokers:
             await api.create_topic(broker.address, topic, queues)
@@ -82,7 +82,7 @@ async def test_a_group_that_only_has_offsets_has_its_lag_too(topic: str, group: 
         await fill(cluster, topic, 8)
         await cluster.clock.advance_async(seconds=100)
         await fill(cluster, topic, 8)
-        for number in range(4):  # as a stream of Spark shows its progress: half of one broker's, all of the other's
+        for number in range(4):  # like a Spark stream: half of one broker's messages, all of the other's
             await api.commit_offset(cluster.brokers[0].address, group, topic, number, 1)
             await api.commit_offset(cluster.brokers[1].address, group, topic, number, 2)
         async with AdminClient(cluster.namesrv, clock=cluster.clock) as admin:

@@ -37,7 +37,7 @@ def order(number: int, tag: str, topic: str = "orders") -> Message:
 
 
 def give_up(cluster: LocalCluster, group: str, topic: str, count: int) -> None:
-    """Have a consumer give up the next messages of a topic, one after the other."""
+    """Let a consumer give up the next messages of a topic, one after the other."""
     given_up = threading.Semaphore(0)
 
     def listen(message: MessageExt) -> None:
@@ -54,7 +54,7 @@ def command(cluster: LocalCluster, *arguments: str, text: str = "") -> Done:
 
 
 def dlq(cluster: LocalCluster, *arguments: str, text: str = "") -> list[str]:
-    """Run a verb to its good end and return the lines it printed."""
+    """Run a verb, check that it succeeds, and return the lines it printed."""
     done = command(cluster, *arguments, text=text)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

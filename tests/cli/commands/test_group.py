@@ -40,14 +40,14 @@ def command(cluster: LocalCluster, *arguments: str, text: str = "") -> Completed
 
 
 def group(cluster: LocalCluster, *arguments: str, text: str = "") -> list[str]:
-    """Run a verb to its good end and return the lines it printed."""
+    """Run a verb, check that it succeeds, and return the lines it printed."""
     done = command(cluster, *arguments, text=text)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def described(cluster: LocalCluster) -> dict[str, Any]:
-    """Return what is known of `billing` once its listener has been at work for a moment."""
+    """Return the description of `billing` after its listener has worked for a moment."""
     deadline = time.monotonic() + 30
     while True:
         (line,) = group(cluster, "describe", "billing", "--json", "--watch", "10ms", "--slow", "10ms")
@@ -110,7 +110,7 @@ def test_a_group_that_only_has_offsets_is_shown(cluster: LocalCluster) -> None:
 
 
 def leave_offsets(cluster: LocalCluster, name: str) -> None:
-    """Have a group commit where it is, and leave."""
+    """Let a group commit its offsets and leave."""
     with blocking.LitePullConsumer(name, cluster.namesrv, {"orders": "*"}, start_from="earliest") as consumer:
         count = 0
         while count < COUNT:
@@ -165,7 +165,7 @@ def test_set_makes_and_changes_a_group(cluster: LocalCluster) -> None:
         (("delete", "billing", "--yes"), "cannot be deleted: stop its members first: "),
     ],
 )
-def test_a_mistake_is_said_in_one_line(cluster: LocalCluster, arguments: tuple[str, ...], said: str) -> None:
+def test_a_mistake_is_one_line(cluster: LocalCluster, arguments: tuple[str, ...], said: str) -> None:
     assert said in one_line_error(command(cluster, *arguments))
 
 

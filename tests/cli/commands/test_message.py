@@ -1,4 +1,4 @@
-"""`pyromq send --delay`, `message pending` and `message cancel`, as users run them."""
+"""`pyromq message` as users run it: pending, cancel and trace."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import threading
 from datetime import datetime, timedelta
 
 import pytest
-import typer
 
 from pyromq import Message, blocking
-from pyromq.cli.arguments import parse_duration
 from pyromq.protocol.messages.message import MessageExt
 from tests.cli.conftest import Servers, one_line_error, pyromq_here
 
@@ -53,15 +51,6 @@ def test_a_time_that_is_none_is_wrong_usage(options: tuple[str, ...]) -> None:
     assert pyromq_here("send", "later", "body", *options).returncode == 2
 
 
-def test_durations_are_written_as_people_do() -> None:
-    assert parse_duration("1d12h", "--delay") == timedelta(days=1, hours=12)
-    assert parse_duration("1.5m", "--delay") == timedelta(seconds=90)
-    assert parse_duration("500ms", "--delay") == timedelta(milliseconds=500)
-    for text in ("", "h", "10 s", "-1s", "1w", "9" * 30 + "d"):
-        with pytest.raises(typer.BadParameter):
-            parse_duration(text, "--delay")
-
-
 def test_a_trace_shows_the_send_and_who_consumed(servers: Servers) -> None:
     with blocking.Producer("shop", servers.namesrv, trace=True) as producer:
         sent = producer.send(Message(topic="traced", body=b"x", tags="created", keys=["o-1"]))
@@ -83,7 +72,7 @@ def test_a_trace_shows_the_send_and_who_consumed(servers: Servers) -> None:
 
 
 def consume(servers: Servers, count: int) -> None:
-    """Take so many messages, with traces."""
+    """Consume this many messages, with traces."""
     taken = threading.Semaphore(0)
 
     def listen(message: MessageExt) -> None:

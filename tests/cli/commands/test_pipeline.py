@@ -27,7 +27,7 @@ def _run(*arguments: str) -> Any:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Runs without Spark; what they were given."""
+    """Replace runs with Spark; return what they were given."""
     calls: list[Any] = []
 
     def run(name: str, pipeline: Any, options: Any, place: Any) -> Outcome:
@@ -153,7 +153,7 @@ def test_what_is_no_project_is_not_run(tmp_path: Path) -> None:
 
 
 class Runner:
-    """What Spark's runner of projects would be asked for."""
+    """Records what Spark's runner of projects would be asked for."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None, told: str = "") -> None:
         self.sessions: list[tuple[Any, ...]] = []

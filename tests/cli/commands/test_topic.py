@@ -29,7 +29,7 @@ def command(cluster: LocalCluster, *arguments: str) -> CompletedProcess[str]:
 
 
 def topic(cluster: LocalCluster, *arguments: str) -> list[str]:
-    """Run a verb to its good end and return the lines it printed."""
+    """Run a verb, check that it succeeds, and return the lines it printed."""
     done = command(cluster, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

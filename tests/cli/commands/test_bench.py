@@ -1,0 +1,27 @@
+"""`pyromq bench` against a real broker."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import Servers, pyromq, pyromq_here
+
+
+def test_bench_measures_sends_and_pulls(servers: Servers) -> None:
+    sent = pyromq_here("bench", "send", "-n", servers.namesrv, "-C", "4", "-W", "8", "--count", "2000", "--json")
+    assert sent.returncode == 0, sent.stderr
+    assert json.loads(sent.stdout)["messages"] == 2000
+    pulled = pyromq_here("bench", "consume", "-n", servers.namesrv, "--duration", "0.3", "--warm-up", "0", "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    assert json.loads(pulled.stdout)["messages"] > 0
+
+
+def test_bench_measures_from_the_sender_to_the_consumer(servers: Servers) -> None:
+    arguments = ("bench", "end-to-end", "-n", servers.namesrv, "--rate", "200", "--duration", "0.5", "--warm-up", "0")
+    done = pyromq(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert 0 < result["messages"] <= 101
+    assert (result["lost"], result["errors"]) == (0, 0)
+    assert 0 < result["p50_ms"] <= result["max_ms"]
+    assert "at a fixed rate" in pyromq(*arguments).stdout
