@@ -11,6 +11,6 @@ from pyromq import testing
 
 @pytest.fixture
 def pyromq_cluster() -> Iterator[testing.LocalCluster]:
-    """Give a name server and a broker of the test's own, on free ports and a temporary directory."""
+    """A name server and a broker for this test alone, on free ports, with a temporary directory."""
     with testing.LocalCluster() as cluster:
         yield cluster

@@ -23,14 +23,14 @@ def clock() -> TestClock:
 
 @pytest.fixture
 def portal() -> Iterator[Portal]:
-    """Give an event loop on a thread of its own."""
+    """An event loop on its own thread."""
     portal = Portal()
     yield portal
     portal.close()
 
 
 async def set_timers(clock: TestClock, fired: list[float], *delays: float) -> list[clock_module._Timer]:
-    """Set timers that note when they fired, in seconds from now."""
+    """Set timers that record when they fired, in seconds from now."""
     start = clock.now()
     return [clock.call_later(delay, lambda: fired.append(clock.now() - start)) for delay in delays]
 
@@ -199,7 +199,7 @@ def test_the_caller_may_choose_the_step(clock: TestClock, portal: Portal) -> Non
 
 
 class Echo:
-    """Two loops that talk over a real socket: one asks every 30 s, the other forgets who was silent for 120 s."""
+    """Two loops with a real socket: one asks every 30 s, the other drops clients that are silent for 120 s."""
 
     def __init__(self, clock: TestClock) -> None:
         self.clock = clock
@@ -221,7 +221,7 @@ class Echo:
     async def ask(self, port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while True:
-            self.clock.now()  # as every part of ours does when it works
+            self.clock.now()  # like every part of PyroMQ when it works
             writer.write(b"ping\n")
             await wait_for(self.clock, reader.readline(), 3.0)
             self.clock.now()

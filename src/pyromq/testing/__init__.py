@@ -1,4 +1,4 @@
-"""A whole cluster inside the test process, a clock that the test moves, and `eventually`, which waits for a condition.
+"""Tools for tests: a whole cluster in the test process, a clock that the test moves, waiting for a condition.
 
 >>> from pyromq import Message, blocking
 >>> from pyromq.testing import LocalCluster
@@ -6,7 +6,10 @@
 ...     producer.send(Message(topic="orders", body=b"..."))
 ...     cluster.clock.advance(hours=2)
 
-The names are resolved on first use: pytest loads this package in every run where it is installed.
+`cluster` starts a real name server and real brokers on free ports. They and the clients that share its `clock` run in
+real time until the test advances it. `waiting` has `eventually`, which waits for a condition in real time.
+
+The names are resolved on first use, because pytest loads this package in every run where it is installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The clock that tests move: real time plus whatever was advanced.
+"""The clock that tests move: real time plus the time that the test added.
 
-Timers wait in one heap for each event loop and fire on their own loop, when real time has passed or when a test
-advances the clock. Advancing goes in steps, from timer to timer; between two steps every loop comes round a few times,
-so that heartbeats, their answers and expiry scans follow one another as they would have in real time.
+Each event loop has a heap of timers. They fire on their own loop, when real time has passed or when a test advances
+the clock. Advancing goes in steps, from timer to timer. Between two steps every loop runs a few rounds, so that
+heartbeats, their answers and expiry scans follow one another as in real time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
-_LONGEST_STEP = 10.0  # of virtual time: what is due every 30 s must not come late by another period
-_MOST_STEPS = 800  # of one advance, unless the longest step needs more: timers that are closer fire together
+_LONGEST_STEP = 10.0  # seconds of virtual time: what is due every 30 s must not be late by a whole period
+_MOST_STEPS = 800  # of one advance, unless the longest step needs more; timers that are closer fire together
 _FINEST_STEP = 0.01
-_ROUNDS = 4  # of a loop in one pass: to open a connection takes several
-_QUIET_PASSES = 3  # without a look at the clock: then nobody seems to be at work
-_MOST_PASSES = 20  # of one step: constant traffic must not hold time up
-_LOOP_PATIENCE = 2.0  # real seconds to wait for a loop that does not come round
-_THREAD_PATIENCE = 1.0  # real seconds to wait for work that is on a thread
+_ROUNDS = 4  # of a loop in one pass: opening a connection takes several
+_QUIET_PASSES = 3  # without a look at the clock: then nothing seems to be working
+_MOST_PASSES = 20  # of one step: constant traffic must not stop time
+_LOOP_PATIENCE = 2.0  # real seconds to wait for a loop that does not answer
+_THREAD_PATIENCE = 1.0  # real seconds to wait for work on a thread
 _ALARM_GRACE = 0.001  # loops count in milliseconds and may wake that much early
-_MANY_CANCELLED = 64  # below that, cancelled timers may lie about
+_MANY_CANCELLED = 64  # below that, cancelled timers may stay in the heap
 
 
 class _Timer:
-    """A callback that waits for its time; to be cancelled on its own loop, as those of asyncio."""
+    """A callback that waits for its time; cancel it on its own loop, like those of asyncio."""
 
     __slots__ = ("args", "callback", "context", "due", "handle", "timers")
 
@@ -55,7 +55,7 @@ class _Timer:
 
 
 class _LoopTimers:
-    """The timers of one event loop; touched on that loop only."""
+    """The timers of one event loop; used only on that loop."""
 
     def __init__(self, clock: TestClock, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -67,7 +67,7 @@ class _LoopTimers:
         self._alarm_due = math.inf
 
     def add(self, seconds: float, callback: Callable[..., object], args: tuple[Any, ...]) -> _Timer:
-        """Keep a callback until its time comes."""
+        """Add a callback that fires after `seconds`."""
         timer = _Timer(self, self._clock.now() + seconds, callback, args)
         heapq.heappush(self._heap, timer)
         if timer.due < self._alarm_due:
@@ -75,7 +75,7 @@ class _LoopTimers:
         return timer
 
     def note_cancelled(self) -> None:
-        """Drop the cancelled timers once they outnumber the others."""
+        """Drop the cancelled timers when they outnumber the others."""
         self._cancelled += 1
         if self._cancelled > _MANY_CANCELLED and self._cancelled * 2 > len(self._heap):
             self._heap = [timer for timer in self._heap if timer.callback is not None]
@@ -83,7 +83,7 @@ class _LoopTimers:
             self._cancelled = 0
 
     def fire_due(self) -> float:
-        """Hand the timers that are due to the loop, in their order; return when the next one is."""
+        """Pass the timers that are due to the loop, in their order; return when the next one is due."""
         now = self._clock.peek()
         while self._heap and (self._heap[0].callback is None or self._heap[0].due <= now):
             timer = heapq.heappop(self._heap)
@@ -96,11 +96,11 @@ class _LoopTimers:
         return self._heap[0].due if self._heap else math.inf
 
     def has_waiting(self) -> bool:
-        """Tell whether anything on this loop waits for the clock."""
+        """Return True if anything on this loop waits for the clock."""
         return len(self._heap) > self._cancelled
 
     def ask_rounds(self, answers: SimpleQueue[float]) -> None:
-        """From any thread: let the loop fire what is due and go round a few times, then answer when more is due."""
+        """From any thread: let the loop fire due timers and run a few rounds, then answer when the next one is due."""
         self.in_rounds = True
         try:
             self.loop.call_soon_threadsafe(self._go_round, answers, _ROUNDS)
@@ -110,7 +110,7 @@ class _LoopTimers:
     def _go_round(self, answers: SimpleQueue[float], left: int) -> None:
         next_due = self.fire_due()
         if left:
-            self.loop.call_soon(self._go_round, answers, left - 1)  # after what fired, and after a look at the sockets
+            self.loop.call_soon(self._go_round, answers, left - 1)  # after the fired timers and a look at the sockets
         else:
             self.in_rounds = False
             answers.put(next_due)
@@ -128,23 +128,23 @@ class _LoopTimers:
 class TestClock:
     """A `Clock` that runs in real time and that a test moves forward: `clock.advance(hours=2)`.
 
-    Any number of event loops may share one. The functions in `busy` say whether threads beside those loops have work in
-    hand that time should wait for.
+    Any number of event loops may share one. The functions in `busy` return True while threads beside those loops have
+    work that time should wait for.
     """
 
-    __test__: ClassVar = False  # not a test, whatever its name
+    __test__: ClassVar = False  # not a test, despite its name
 
     def __init__(self) -> None:
         self.busy: list[Callable[[], bool]] = []
         self._epoch = time.time() - time.monotonic()  # a step of the machine's clock must not fire timers
         self._advanced = 0.0
-        self._looks = 0  # how often somebody asked the time: the sign that somebody is at work
+        self._looks = 0  # how often the time was read: a sign of work
         self._loops: dict[asyncio.AbstractEventLoop, _LoopTimers] = {}
         self._loops_lock = threading.Lock()
         self._advancing = threading.Lock()
 
     def now(self) -> float:
-        """Return seconds since the epoch: the real ones, and those that the test added."""
+        """Return seconds since the epoch: real time plus the time that the test added."""
         self._looks += 1
         loop = _running_loop()
         if loop is not None and loop not in self._loops:
@@ -156,11 +156,11 @@ class TestClock:
         return int(self.now() * 1000)
 
     def peek(self) -> float:
-        """Return what `now` does, but do not count as somebody at work."""
+        """Return the same as `now`, but do not count as work."""
         return self._epoch + time.monotonic() + self._advanced
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until `seconds` have passed, really or by advancing."""
+        """Wait until `seconds` have passed, in real time or by advancing."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -180,13 +180,13 @@ class TestClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, step: float | None = None
     ) -> None:
-        """Move time forward; return when what was due on the way has happened.
+        """Move time forward; return when everything that was due on the way has happened.
 
-        With `step` it goes in steps of so many seconds, and what is due in one of them happens together: quicker, for
-        long ways; heartbeats need steps below 90 s.
+        With `step`, time moves in steps of that many seconds, and everything due in one step happens together. This is
+        faster for long distances; heartbeats need steps below 90 s.
 
-        It blocks the calling thread. Where that thread runs an event loop on which something waits for this clock, it
-        could not happen meanwhile: RuntimeError says so, and `await clock.advance_async(...)` is the way.
+        It blocks the calling thread. If that thread runs an event loop on which something waits for this clock, it
+        raises RuntimeError, because that could not happen meanwhile: use `await clock.advance_async(...)` there.
         """
         distance = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         if distance < 0:
@@ -200,7 +200,7 @@ class TestClock:
     async def advance_async(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, step: float | None = None
     ) -> None:
-        """Move time forward as `advance` does, while the calling loop goes on and its own timers fire too."""
+        """Move time forward like `advance`, while the calling loop continues and its own timers fire too."""
         await asyncio.to_thread(self.advance, days=days, hours=hours, minutes=minutes, seconds=seconds, step=step)
 
     def _meet(self, loop: asyncio.AbstractEventLoop) -> _LoopTimers:
@@ -220,7 +220,7 @@ class TestClock:
             next_due = self._settle(own)
 
     def _settle(self, own: asyncio.AbstractEventLoop | None) -> float:
-        """Let the loops come round until nobody is at work; return when the next timer is due."""
+        """Let the loops run until nothing works; return when the next timer is due."""
         quiet = 0
         for _ in range(_MOST_PASSES):
             looks = self._looks
@@ -231,7 +231,7 @@ class TestClock:
         return next_due
 
     def _await_threads(self) -> bool:
-        """Wait until no thread has work in hand; tell whether one had."""
+        """Wait until no thread has work; return True if one had."""
         patience = time.monotonic() + _THREAD_PATIENCE
         waited = False
         while any(busy() for busy in self.busy) and time.monotonic() < patience:
@@ -240,9 +240,9 @@ class TestClock:
         return waited
 
     def _pass(self, own: asyncio.AbstractEventLoop | None) -> float:
-        """Let every loop but our own come round; return when the next timer is due.
+        """Let every loop but our own run a few rounds; return when the next timer is due.
 
-        A loop that did not come back from the pass before, blocked by a test's plain call, is left alone.
+        A loop that did not answer in the previous pass, because a test's plain call blocks it, is left out.
         """
         loops = [timers for loop, timers in self._loops.items() if loop is not own and loop.is_running()]
         ready = [timers for timers in loops if not timers.in_rounds]

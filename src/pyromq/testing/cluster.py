@@ -25,14 +25,14 @@ from pyromq.testing.clock import TestClock
 T = TypeVar("T")
 
 HOST = "127.0.0.1"
-_PORTS = range(20_000, 30_000)  # below those of outgoing connections, so that a broker can come back to its own
+_PORTS = range(20_000, 30_000)  # below the ports of outgoing connections, so that a broker can return to its own
 _PORT_NEIGHBOURS = (-2, 0, 1)  # the fast port, the port itself, replication
 _PORT_ATTEMPTS = 20
-_random = random.SystemRandom()  # tests seed the other one, alike in parallel processes
+_random = random.SystemRandom()  # tests seed the default one, with the same seed in parallel processes
 
 
 class LocalBroker:
-    """One broker of a cluster; name, address and files stay over its restarts."""
+    """One broker of a cluster; it keeps its name, address and files when it restarts."""
 
     def __init__(self, name: str, store_path: Path) -> None:
         self.name = name
@@ -42,27 +42,27 @@ class LocalBroker:
 
     @property
     def address(self) -> str:
-        """Where clients reach it: `host:port`."""
+        """The address for clients: `host:port`."""
         return f"{HOST}:{self.port}"
 
     @property
     def running(self) -> bool:
-        """Whether it is up."""
+        """True if it is up."""
         return self.server is not None
 
     def awaits_disk(self) -> bool:
-        """Tell whether sends wait for the flush that SYNC_FLUSH promises."""
+        """Return True if sends wait for the flush that SYNC_FLUSH promises."""
         if self.server is None or self.server.config.store.flush_disk_type != "SYNC_FLUSH":
             return False
         return self.server.store.flushed_offset < self.server.store.max_physical_offset
 
 
 class LocalCluster:
-    """Name server and brokers on a thread of their own, while `with` or `async with` lasts.
+    """A name server and brokers on their own thread, inside `with` or `async with`.
 
-    Ports are free ones. Files are in a temporary directory, removed at the end, or in `data`, which stays. `settings`
-    has keys of broker.conf, for all brokers. Everything runs by `clock`: in real time, until the test advances it; a
-    client that shall live through that needs it too (`Producer(…, clock=cluster.clock)`).
+    It uses free ports. Files are in a temporary directory that is removed at the end, or in `data`, which stays.
+    `settings` has keys of broker.conf for all brokers. Everything runs by `clock`: in real time until the test advances
+    it. A client that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`).
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LocalCluster:
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
 
     def __enter__(self) -> Self:
-        """Start everything; raise what the first server that could not start said."""
+        """Start everything; raise the error of the first server that cannot start."""
         if self._temporary:
             self.data = Path(tempfile.mkdtemp(prefix="pyromq-"))
         self._threads = _CountingExecutor()
@@ -113,11 +113,11 @@ class LocalCluster:
         await asyncio.to_thread(self.__exit__, kind, error, traceback)
 
     def stop_broker(self, number: int = 0) -> None:
-        """Stop a broker as SIGTERM would: it says goodbye, flushes and closes."""
+        """Stop a broker like SIGTERM: it unregisters, flushes and closes."""
         self._portal.call(self._stop_broker(self.brokers[number]))
 
     def start_broker(self, number: int = 0) -> None:
-        """Start a broker that was stopped, at its old address, with its files."""
+        """Start a stopped broker again, at its old address, with its files."""
         self._portal.call(self._start_broker(self.brokers[number]))
 
     async def _open(self) -> None:
@@ -143,7 +143,7 @@ class LocalCluster:
             try:
                 broker.server = await self._server(broker, port).__aenter__()
                 broker.port = port
-            except RemotingError:  # somebody else took the port first
+            except RemotingError:  # another process took the port first
                 if attempts == 0:
                     raise
 
@@ -166,7 +166,7 @@ class LocalCluster:
         return Broker(broker_config({**own, **self._settings}, host=HOST), self.clock)
 
     def _is_busy(self) -> bool:
-        """Tell whether a thread has work in hand that answers wait for."""
+        """Return True if a thread has work that answers wait for."""
         return self._threads.is_busy() or any(broker.awaits_disk() for broker in self.brokers)
 
     def _end(self) -> None:
@@ -176,14 +176,14 @@ class LocalCluster:
 
 
 class _CountingExecutor(ThreadPoolExecutor):
-    """The cluster's threads for slow calls; knows whether one is under way, for the clock to wait."""
+    """The cluster's threads for slow calls; the clock waits while a call is running."""
 
     def __init__(self) -> None:
         super().__init__(thread_name_prefix="pyromq-cluster")
         self._unfinished: set[Future[Any]] = set()
 
     def is_busy(self) -> bool:
-        """Tell whether a call has not ended."""
+        """Return True if a call is running."""
         return bool(self._unfinished)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -194,7 +194,7 @@ class _CountingExecutor(ThreadPoolExecutor):
 
 
 def _free_port() -> int:
-    """Return a port that nobody has, nor those beside it that a broker takes too."""
+    """Return a free port whose neighbours, which a broker uses too, are free as well."""
     while True:
         port = _random.choice(_PORTS)
         if all(_is_free(port + beside) for beside in _PORT_NEIGHBOURS):
@@ -212,5 +212,5 @@ def _is_free(port: int) -> bool:
 
 
 def _text(value: object) -> str:
-    """Write a setting as broker.conf has it."""
+    """Return a setting as text for broker.conf."""
     return str(value).lower() if isinstance(value, bool) else str(value)

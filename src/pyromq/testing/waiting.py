@@ -25,7 +25,7 @@ async def eventually(
             while not await _value(condition):  # noqa: ASYNC110 (no event says when it becomes true)
                 await asyncio.sleep(pause)
     except TimeoutError:
-        raise TimeoutError(_in_vain(seconds, what)) from None
+        raise TimeoutError(_timeout_text(seconds, what)) from None
 
 
 async def _value(condition: Callable[[], object]) -> object:
@@ -36,13 +36,13 @@ async def _value(condition: Callable[[], object]) -> object:
 def wait_until(
     condition: Callable[[], object], what: str = _CONDITION, *, seconds: float = PATIENCE, pause: float = PAUSE
 ) -> None:
-    """Wait as `eventually` does, but block the calling thread: for tests without an event loop."""
+    """Wait like `eventually`, but block the calling thread, for tests without an event loop."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(_in_vain(seconds, what))
+            raise TimeoutError(_timeout_text(seconds, what))
         time.sleep(pause)
 
 
-def _in_vain(seconds: float, what: str) -> str:
+def _timeout_text(seconds: float, what: str) -> str:
     return f"waited {seconds:g} s in vain until {what}"
