@@ -17,10 +17,12 @@ import pyromq
 from pyromq import Message, MessageExt, blocking
 from pyromq.admin import AdminClient as AsyncAdminClient
 from pyromq.blocking import AdminClient, LitePullConsumer, Portal, Producer, PushConsumer
-from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
+from pyromq.client.config import ProducerOptions
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from pyromq.client.poll.poll_settings import LitePullConsumerOptions
 from pyromq.client.push.push_consumer import PushConsumer as AsyncPushConsumer
+from pyromq.client.push.push_settings import PushConsumerOptions
 from pyromq.client.send.producer import Producer as AsyncProducer
 from pyromq.errors import ClientError, ConnectFailed, NoRoute, TopicNotFound
 from pyromq.testing import LocalCluster, wait_until

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pyromq.client.hooks import EndContext as EndContext
     from pyromq.client.hooks import SendContext as SendContext
     from pyromq.client.hooks import SendHook as SendHook
+    from pyromq.client.listener.outcomes import COMMIT as COMMIT
+    from pyromq.client.listener.outcomes import ROLLBACK as ROLLBACK
+    from pyromq.client.listener.outcomes import UNKNOWN as UNKNOWN
+    from pyromq.client.listener.outcomes import Ack as Ack
+    from pyromq.client.listener.outcomes import DeadLetter as DeadLetter
+    from pyromq.client.listener.outcomes import RetryLater as RetryLater
+    from pyromq.client.listener.outcomes import Suspend as Suspend
     from pyromq.client.poll.lite_pull_consumer import LitePullConsumer as LitePullConsumer
-    from pyromq.client.push.outcomes import COMMIT as COMMIT
-    from pyromq.client.push.outcomes import ROLLBACK as ROLLBACK
-    from pyromq.client.push.outcomes import UNKNOWN as UNKNOWN
-    from pyromq.client.push.outcomes import Ack as Ack
-    from pyromq.client.push.outcomes import DeadLetter as DeadLetter
-    from pyromq.client.push.outcomes import RetryLater as RetryLater
-    from pyromq.client.push.outcomes import Suspend as Suspend
     from pyromq.client.push.push_consumer import PushConsumer as PushConsumer
     from pyromq.client.send.producer import Producer as Producer
     from pyromq.client.send.transaction_producer import TransactionProducer as TransactionProducer
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyromq.protocol.messages.message import MessageQueue as MessageQueue
 
 _HOMES = {
-    "Ack": "client.push.outcomes",
+    "Ack": "client.listener.outcomes",
     "allocate_averagely": "client.group.allocation",
     "allocate_by_circle": "client.group.allocation",
     "allocate_by_config": "client.group.allocation",
@@ -69,11 +69,11 @@ _HOMES = {
     "allocate_nearby": "client.group.allocation",
     "allocate_sticky": "client.group.allocation",
     "BlockedQueue": "client.consume.stall_report",
-    "COMMIT": "client.push.outcomes",
+    "COMMIT": "client.listener.outcomes",
     "ConsumeContext": "client.hooks",
     "ConsumeHook": "client.hooks",
     "Credentials": "protocol.acl",
-    "DeadLetter": "client.push.outcomes",
+    "DeadLetter": "client.listener.outcomes",
     "EndContext": "client.hooks",
     "FlowControl": "client.config",
     "Function": "client.consume.subscriptions",
@@ -84,20 +84,20 @@ _HOMES = {
     "MessageQueue": "protocol.messages.message",
     "Producer": "client.send.producer",
     "PushConsumer": "client.push.push_consumer",
-    "RetryLater": "client.push.outcomes",
-    "ROLLBACK": "client.push.outcomes",
+    "RetryLater": "client.listener.outcomes",
+    "ROLLBACK": "client.listener.outcomes",
     "SendContext": "client.hooks",
     "SendHook": "client.hooks",
     "SendResult": "client.send_result",
     "SendStatus": "client.send_result",
     "Sql": "client.consume.subscriptions",
-    "Suspend": "client.push.outcomes",
+    "Suspend": "client.listener.outcomes",
     "Trace": "client.trace.config",
     "TraceCounts": "client.trace.dispatcher",
     "TransactionProducer": "client.send.transaction_producer",
     "TransactionResult": "client.send_result",
     "TransactionState": "protocol.headers.transactions",
-    "UNKNOWN": "client.push.outcomes",
+    "UNKNOWN": "client.listener.outcomes",
     "AccessDenied": "errors",
     "BrokerError": "errors",
     "ClientError": "errors",

@@ -14,14 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Unpack
 
-from pyromq.client.config import LitePullConsumerOptions, ProducerOptions, PushConsumerOptions
+from pyromq.client.config import ProducerOptions
 from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.subscriptions import Expression
+from pyromq.client.listener.listener import Listener
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.poll import lite_pull_consumer as pull_consumer_module
+from pyromq.client.poll.poll_settings import LitePullConsumerOptions
 from pyromq.client.portal import BlockingClient, Portal, on_the_loop, waits
 from pyromq.client.push import push_consumer as push_consumer_module
-from pyromq.client.push.listener import Listener
+from pyromq.client.push.push_settings import PushConsumerOptions
 from pyromq.client.send import producer as producer_module
 from pyromq.client.send import transaction_producer as transaction_module
 from pyromq.client.send.local_transactions import TransactionFunction

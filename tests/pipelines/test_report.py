@@ -13,8 +13,8 @@ import pytest
 
 from pyromq import Message, MessageExt, blocking
 from pyromq.blocking import Portal
+from pyromq.client.listener.outcomes import DeadLetter
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.push.outcomes import DeadLetter
 from pyromq.errors import ConfigError
 from pyromq.pipelines import report
 from pyromq.pipelines.outcome import Silent

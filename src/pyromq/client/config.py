@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TypedDict
 
 from msgspec import Struct
 
-from pyromq.client.consume.offset_store import OffsetStore
-from pyromq.client.consume.start_from import StartFrom
-from pyromq.client.group.allocation import Allocate
-from pyromq.client.hooks import ConsumeHook, SendHook
+from pyromq.client.hooks import SendHook
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
@@ -61,47 +57,6 @@ class ProducerOptions(TypedDict, total=False):
     linger: float | None
     hooks: Sequence[SendHook]
     trace: bool | Trace
-    namespace: str | None
-    credentials: Credentials | None
-    instance_name: str | None
-    clock: Clock | None
-
-
-class LitePullConsumerOptions(TypedDict, total=False):
-    """The options of a LitePullConsumer, for those that pass them on."""
-
-    start_from: StartFrom
-    auto_commit: bool
-    auto_commit_interval: float
-    pull_batch: int
-    poll_timeout: float
-    flow_control: FlowControl | None
-    allocate: Allocate
-    offset_store: OffsetStore | None
-    namespace: str | None
-    credentials: Credentials | None
-    instance_name: str | None
-    clock: Clock | None
-
-
-class PushConsumerOptions(TypedDict, total=False):
-    """The options of a PushConsumer, for those that pass them on."""
-
-    orderly: bool
-    broadcasting: bool
-    start_from: StartFrom
-    concurrency: int
-    batch_size: int
-    pull_batch: int
-    pull_interval: float
-    rate: float | None
-    max_reconsume: int | None
-    consume_timeout: timedelta | float
-    flow_control: FlowControl | None
-    allocate: Allocate
-    hooks: Sequence[ConsumeHook]
-    trace: bool | Trace
-    offset_store: OffsetStore | None
     namespace: str | None
     credentials: Credentials | None
     instance_name: str | None

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from pyromq.client.listener.outcomes import COMMIT, ROLLBACK, DeadLetter, RetryLater
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
-from pyromq.client.push.outcomes import COMMIT, ROLLBACK, DeadLetter, RetryLater
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.protocol.bodies import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.client.consume.offset_store import LocalOffsets, default_offsets_path
-from pyromq.client.push.outcomes import DeadLetter
+from pyromq.client.listener.outcomes import DeadLetter
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
+from pyromq.client.listener.outcomes import COMMIT, ROLLBACK, Ack, DeadLetter, RetryLater, Suspend
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.push.outcomes import COMMIT, ROLLBACK, Ack, DeadLetter, RetryLater, Suspend
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.protocol.messages.message import Message, MessageExt

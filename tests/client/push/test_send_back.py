@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import pytest
 
+from pyromq.client.listener.outcomes import ROLLBACK, Ack, DeadLetter, RetryLater
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.push.outcomes import ROLLBACK, Ack, DeadLetter, RetryLater
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.push.send_back import delay_level
 from pyromq.client.send.producer import Producer

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
-from pyromq.client.push.outcomes import COMMIT, ROLLBACK, RetryLater
+from pyromq.client.listener.outcomes import COMMIT, ROLLBACK, RetryLater
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.client.send.transaction_producer import TransactionProducer

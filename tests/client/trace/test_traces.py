@@ -9,11 +9,11 @@ import pytest
 
 from pyromq import blocking
 from pyromq.admin import AdminClient, MessageTrace
-from pyromq.client.config import PushConsumerOptions
 from pyromq.client.hooks import SendHook
+from pyromq.client.listener.outcomes import COMMIT, UNKNOWN, DeadLetter, RetryLater
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
-from pyromq.client.push.outcomes import COMMIT, UNKNOWN, DeadLetter, RetryLater
 from pyromq.client.push.push_consumer import PushConsumer
+from pyromq.client.push.push_settings import PushConsumerOptions
 from pyromq.client.send.producer import Producer
 from pyromq.client.send.transaction_producer import TransactionProducer
 from pyromq.client.trace.config import Trace

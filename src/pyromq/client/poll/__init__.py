@@ -1,7 +1,7 @@
 """LitePullConsumer: the caller polls for messages, or iterates over them.
 
-    lite_pull_consumer.py   the public class
-    poll_session.py         builds and connects the parts while the consumer is open, and its checked options
+    lite_pull_consumer.py   the public class          poll_settings.py   its options
+    poll_session.py         builds and connects the parts while the consumer is open
     ready_messages.py       hands out messages to the caller, from all queues in turn
     poll_queue.py           the messages of one queue that were pulled and not handed out yet
 

@@ -16,7 +16,8 @@ from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.routes import read_queues
-from pyromq.client.poll.poll_session import PollSession, PollSettings
+from pyromq.client.poll.poll_session import PollSession
+from pyromq.client.poll.poll_settings import PollSettings
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials

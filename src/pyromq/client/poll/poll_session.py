@@ -5,26 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pyromq.client.background import Periodic
-from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.assignment import Assignment
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.fetch import Fetcher, PullTerms
 from pyromq.client.consume.filter_support import FilterSupport
 from pyromq.client.consume.initial_offset import InitialOffset
-from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
+from pyromq.client.consume.offset_store import BrokerOffsets
 from pyromq.client.consume.pull_loop import PullLoop
 from pyromq.client.consume.running_info import consumer_properties, running_info
 from pyromq.client.consume.stall_report import idle_caller_property
-from pyromq.client.consume.start_from import StartPoint, consume_from_where
-from pyromq.client.consume.subscriptions import Expression, Subscription, subscribe
-from pyromq.client.group.allocation import Allocate
+from pyromq.client.consume.start_from import consume_from_where
+from pyromq.client.consume.subscriptions import Expression, subscribe
 from pyromq.client.group.membership import Membership
 from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.poll.poll_queue import PollQueue
+from pyromq.client.poll.poll_settings import PollSettings
 from pyromq.client.poll.ready_messages import ReadyMessages
 from pyromq.clock import Clock
 from pyromq.errors import AccessDenied, BrokerError
@@ -35,21 +33,6 @@ from pyromq.protocol.messages.message import MessageExt, MessageQueue
 logger = logging.getLogger(__name__)
 
 _BROKER_WAIT_MS = 20_000
-
-
-class PollSettings(Struct, frozen=True, kw_only=True):
-    """The checked options of a LitePullConsumer."""
-
-    client: ClientConfig
-    group: str
-    subscriptions: dict[str, Subscription]
-    start: StartPoint
-    auto_commit: bool
-    auto_commit_interval: float
-    pull_batch: int
-    flow_control: FlowControl
-    allocate: Allocate
-    offset_store: OffsetStore | None
 
 
 class PollSession:

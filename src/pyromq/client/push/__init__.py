@@ -1,11 +1,9 @@
 """PushConsumer: calls a listener with every message.
 
-    push_consumer.py     the public class          push_settings.py   its checked options
+    push_consumer.py     the public class          push_settings.py   its options, checked
     push_session.py      builds and connects the parts while the consumer is open
     workers.py           tasks that take messages from the queues in turn, `concurrency` jobs at a time
     consumption.py       one job: calls the listener, then acts on the outcome; concurrent or orderly
-    listener.py          how to call the user's function; listener_threads.py: threads for functions that are not async
-    outcomes.py          what a listener may return or raise, and what each outcome means
     send_back.py         returns a failed message to the broker, for a retry or as a dead letter
 
 A pull loop (consume/) adds messages to a ProcessQueue and offers the queue to Workers. A worker takes a job from it.

@@ -14,8 +14,8 @@ from pyromq.client.consume.consumer_stats import ConsumerStats
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.stall_report import blocked_by
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, run_hooks
-from pyromq.client.push.listener import ListenerCall
-from pyromq.client.push.outcomes import (
+from pyromq.client.listener.listener import ListenerCall
+from pyromq.client.listener.outcomes import (
     COMMIT,
     ROLLBACK,
     Ack,

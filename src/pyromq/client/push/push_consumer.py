@@ -16,10 +16,10 @@ from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe
 from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.lifecycle import ClientLifecycle
+from pyromq.client.listener.listener import Listener
 from pyromq.client.net.address import DEFAULT_NAMESRV
-from pyromq.client.push.listener import Listener, takes_batches
 from pyromq.client.push.push_session import PushSession
-from pyromq.client.push.push_settings import PushSettings
+from pyromq.client.push.push_settings import PushSettings, timeout_seconds
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
@@ -87,7 +87,6 @@ class PushConsumer(ClientLifecycle[PushSession]):
         if group == DEFAULT_CONSUMER_GROUP:
             raise ClientError(f"the group name {group} is reserved; choose one of your own")
         check_group(group)
-        _check_numbers(listener, concurrency, batch_size, pull_batch, pull_interval, rate, max_reconsume)
         self._namespace = namespace
         self._clock = clock or SystemClock()
         name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
@@ -110,7 +109,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
             pull_interval=pull_interval,
             rate=rate,
             max_reconsume=max_reconsume,
-            consume_timeout=_timeout(consume_timeout),
+            consume_timeout=timeout_seconds(consume_timeout),
             flow_control=flow_control or FlowControl(),
             allocate=allocate,
             hooks=(*hooks, *self._own_hooks()),
@@ -176,34 +175,3 @@ class PushConsumer(ClientLifecycle[PushSession]):
 
     def _bare(self, queue: MessageQueue) -> MessageQueue:
         return queue._replace(topic=without_namespace(queue.topic, self._namespace))
-
-
-def _check_numbers(
-    listener: Listener,
-    concurrency: int,
-    batch_size: int,
-    pull_batch: int,
-    pull_interval: float,
-    rate: float | None,
-    max_reconsume: int | None,
-) -> None:
-    for name, value, low, high in (
-        ("concurrency", concurrency, 1, 1000),
-        ("batch_size", batch_size, 1, 1024),
-        ("pull_batch", pull_batch, 1, 1024),
-        ("pull_interval", pull_interval, 0, 65.535),
-        ("max_reconsume", max_reconsume, 0, 2**31 - 1),
-    ):
-        if value is not None and not low <= value <= high:
-            raise ClientError(f"{name} must be between {low} and {high}, not {value}")
-    if rate is not None and rate <= 0:
-        raise ClientError(f"rate must be a positive number of messages per second, not {rate}")
-    if batch_size > 1 and not takes_batches(listener):
-        raise ClientError("batch_size needs a listener whose parameter is annotated list[MessageExt]")
-
-
-def _timeout(timeout: timedelta | float) -> float:
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
-    if seconds <= 0:
-        raise ClientError(f"consume_timeout must be positive, not {timeout}")
-    return seconds

@@ -29,6 +29,8 @@ from pyromq.client.group.membership import Membership
 from pyromq.client.group.ownership import Ownership
 from pyromq.client.group.queue_locks import RENEWAL_INTERVAL, QueueLocks
 from pyromq.client.hooks import accepted_by
+from pyromq.client.listener.listener import bind
+from pyromq.client.listener.listener_threads import ListenerThreads
 from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.push.consumption import (
     ConcurrentConsumption,
@@ -37,8 +39,6 @@ from pyromq.client.push.consumption import (
     OrderlyConsumption,
     direct_result,
 )
-from pyromq.client.push.listener import bind
-from pyromq.client.push.listener_threads import ListenerThreads
 from pyromq.client.push.push_settings import PushSettings
 from pyromq.client.push.send_back import SendBack
 from pyromq.client.push.workers import Job, Workers

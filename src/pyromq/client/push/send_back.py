@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 
+from pyromq.client.listener.outcomes import Action, Verdict
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import TopicPublishInfo
 from pyromq.client.net.routes import Routes
-from pyromq.client.push.outcomes import Action, Verdict
 from pyromq.errors import PyroMQError
 from pyromq.protocol.delay_levels import BY_RECONSUME_TIMES, DEFAULT_DELAY_LEVELS_MS, FIRST_RETRY_LEVEL, TO_DEAD_LETTERS
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendMessageRequestHeaderV2

@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import Struct
 
 from pyromq.client.hooks import EndContext
+from pyromq.client.listener.listener import is_async
+from pyromq.client.listener.listener_threads import ListenerThreads
+from pyromq.client.listener.outcomes import UNKNOWN, cause_of
 from pyromq.client.net.calls.broker_api import end_transaction_request
-from pyromq.client.push.listener import is_async
-from pyromq.client.push.listener_threads import ListenerThreads
-from pyromq.client.push.outcomes import UNKNOWN, cause_of
 from pyromq.errors import ConnectionLost
 from pyromq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,

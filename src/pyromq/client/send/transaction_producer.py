@@ -11,9 +11,9 @@ from typing import Unpack
 
 from pyromq.client.config import ProducerOptions
 from pyromq.client.hooks import EndContext
+from pyromq.client.listener.outcomes import ROLLBACK
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
-from pyromq.client.push.outcomes import ROLLBACK
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.local_transactions import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from pyromq.client.push.outcomes import DeadLetter, RetryLater
+from pyromq.client.listener.outcomes import DeadLetter, RetryLater
 from pyromq.pipelines.orders import STATES
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import RESENDS

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from pyromq.client.push.outcomes import COMMIT, ROLLBACK
+from pyromq.client.listener.outcomes import COMMIT, ROLLBACK
 from pyromq.client.send.transaction_producer import TransactionProducer
 from pyromq.client.send_result import SendResult
 from pyromq.pipelines.demo.departments import Seen, Stock

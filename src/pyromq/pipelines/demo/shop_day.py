@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pyromq.admin import AdminClient
 from pyromq.client.consume.subscriptions import Sql
-from pyromq.client.push.outcomes import ROLLBACK
+from pyromq.client.listener.outcomes import ROLLBACK
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.transaction_producer import TransactionProducer
 from pyromq.pipelines.demo.departments import EXPENSIVE, Logistics, Marketing, Stock, fails_once, has_no_address

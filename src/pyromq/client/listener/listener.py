@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, get_origin, get_type_hints
 
-from pyromq.client.push.listener_threads import ListenerThreads
+from pyromq.client.listener.listener_threads import ListenerThreads
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import MessageExt
 

@@ -8,8 +8,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from pyromq.client.push.listener import Listener, bind, is_async, takes_batches
-from pyromq.client.push.listener_threads import ListenerThreads
+from pyromq.client.listener.listener import Listener, bind, is_async, takes_batches
+from pyromq.client.listener.listener_threads import ListenerThreads
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import MessageExt
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.client.push.outcomes import (
+from pyromq.client.listener.outcomes import (
     COMMIT,
     ROLLBACK,
     Ack,

@@ -1,0 +1,47 @@
+"""The options of a LitePullConsumer, as its caller gives them and as its parts use them."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from msgspec import Struct
+
+from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.start_from import StartFrom, StartPoint
+from pyromq.client.consume.subscriptions import Subscription
+from pyromq.client.group.allocation import Allocate
+from pyromq.clock import Clock
+from pyromq.protocol.acl import Credentials
+
+
+class LitePullConsumerOptions(TypedDict, total=False):
+    """The keyword arguments of a LitePullConsumer, for code that passes them on."""
+
+    start_from: StartFrom
+    auto_commit: bool
+    auto_commit_interval: float
+    pull_batch: int
+    poll_timeout: float
+    flow_control: FlowControl | None
+    allocate: Allocate
+    offset_store: OffsetStore | None
+    namespace: str | None
+    credentials: Credentials | None
+    instance_name: str | None
+    clock: Clock | None
+
+
+class PollSettings(Struct, frozen=True, kw_only=True):
+    """The checked options of a LitePullConsumer."""
+
+    client: ClientConfig
+    group: str
+    subscriptions: dict[str, Subscription]
+    start: StartPoint
+    auto_commit: bool
+    auto_commit_interval: float
+    pull_batch: int
+    flow_control: FlowControl
+    allocate: Allocate
+    offset_store: OffsetStore | None
