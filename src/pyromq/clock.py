@@ -1,4 +1,4 @@
-"""Time: all waiting in servers and clients goes through a Clock, so that tests can move it."""
+"""Time: servers and clients read it and wait only through a Clock, so that tests can move it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 class TimerHandle(Protocol):
-    """A callback that has not run yet."""
+    """A scheduled callback that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Tells the time and waits; `SystemClock` in production, one that the test moves in tests."""
+    """Reads the time and waits: `SystemClock` in production, a clock that the test moves in tests."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -26,14 +26,14 @@ class Clock(Protocol):
         """Return whole milliseconds since the epoch, as RocketMQ stores them."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for this time."""
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Run `callback(*args)` on the calling loop after `seconds`."""
 
 
 class SystemClock:
-    """The machine's own clock and the running loop's timers."""
+    """The machine's clock and the timers of the running event loop."""
 
     def now(self) -> float:
         return time.time()
@@ -49,7 +49,7 @@ class SystemClock:
 
 
 async def wait_for(clock: Clock, awaitable: Awaitable[T], seconds: float) -> T:
-    """Await `awaitable` for at most `seconds` of `clock`; raise TimeoutError, having cancelled it, after that."""
+    """Await `awaitable` for at most `seconds` of `clock`; after that cancel it and raise TimeoutError."""
     future = asyncio.ensure_future(awaitable)
     timed_out = False
 

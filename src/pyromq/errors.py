@@ -1,6 +1,6 @@
 """Every exception of the project: one tree, on one page.
 
-Each class says whether trying again can help (`retriable`), so retry code lists no types.
+Each class says whether a retry can help (`retriable`), so retry code lists no types.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pyromq.protocol.codes import ResponseCode
 
 
 class PyroMQError(Exception):
-    """The root: catch this to catch all that PyroMQ raises on purpose."""
+    """The base class of every error that PyroMQ raises on purpose."""
 
     retriable: ClassVar[bool] = False
 
 
-# --- protocol: bytes that do not mean what they should
+# --- protocol: malformed bytes and values
 
 
 class ProtocolError(PyroMQError):
@@ -28,11 +28,11 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something illegal; the connection is beyond trust."""
+    """The peer sent something illegal; the connection cannot be used any more."""
 
 
 class MalformedHeader(RemoteProtocolError):
-    """The frame was whole, but a header field or body in it is missing or unreadable: answered, not fatal."""
+    """A header field or body is missing or unreadable. The request is answered and the connection stays open."""
 
 
 # --- remoting: the network
@@ -43,19 +43,19 @@ class RemotingError(PyroMQError):
 
     retriable = True
     message_id = ""
-    """Of the message whose send ended so: `Producer.find` tells whether it was stored."""
+    """The id of the message whose send failed; `Producer.find` shows whether it was stored."""
 
 
 class ConnectFailed(RemotingError):
-    """No connection to that address."""
+    """No connection to that address could be made."""
 
 
 class ConnectionLost(RemotingError):
-    """The connection went away with the request outstanding; its outcome is unknown."""
+    """The connection was lost before the answer; the outcome of the request is unknown."""
 
 
 class RequestTimeout(RemotingError):
-    """No answer in time; the outcome is unknown."""
+    """No answer arrived in time; the outcome of the request is unknown."""
 
 
 # --- store: files
@@ -66,38 +66,38 @@ class StoreError(PyroMQError):
 
 
 class StoreLocked(StoreError):
-    """Another server has this directory open."""
+    """Another server uses this directory."""
 
 
 class StoreClosed(StoreError):
-    """The store takes no more writes: it was closed, or a write failed and what is on disk is unknown."""
+    """The store accepts no more writes: it was closed, or a write failed and the state of the disk is unknown."""
 
     retriable = True
 
 
 class CorruptRecord(StoreError):
-    """A stored record fails its own checks."""
+    """A stored record is damaged."""
 
 
 class OffsetOutOfRange(StoreError):
-    """No such offset in this queue or log."""
+    """The queue or log has no such offset."""
 
 
 class DiskFull(StoreError):
-    """No room for another message."""
+    """The disk has no room for another message."""
 
     retriable = True
 
 
 class MessageTooLarge(StoreError):
-    """A message, its topic or its properties exceed what the format or the configuration allows."""
+    """A message, its topic or its properties are larger than the format or the configuration allows."""
 
 
 # --- broker: an answer with a code
 
 
 class BrokerError(PyroMQError):
-    """A server's answer other than success: has the response code, on either side of the wire."""
+    """An answer other than success, with its response code; the same class on client and server."""
 
     default_code: ClassVar[ResponseCode] = ResponseCode.SYSTEM_ERROR
 
@@ -115,7 +115,7 @@ class BrokerError(PyroMQError):
 
 
 class SystemBusy(BrokerError):
-    """Flow control: the server is healthy but has too much to do."""
+    """Flow control: the server is healthy but overloaded."""
 
     default_code = ResponseCode.SYSTEM_BUSY
     retriable = True
@@ -128,21 +128,21 @@ class NotSupportedByServer(BrokerError):
 
 
 class TopicNotFound(BrokerError):
-    """No such topic, and it may not be created by sending."""
+    """The topic does not exist, and a send may not create it."""
 
     default_code = ResponseCode.TOPIC_NOT_EXIST
     retriable = True
 
 
 class NoPermission(BrokerError):
-    """Broker, topic or group do not allow this."""
+    """The broker, topic or group does not permit this."""
 
     default_code = ResponseCode.NO_PERMISSION
     retriable = True
 
 
 class AccessDenied(BrokerError):
-    """The broker's access control lets this account not do this, or does not know it."""
+    """Access control refused: the account lacks the right, or is unknown."""
 
     def __str__(self) -> str:
         return self.remark
@@ -155,29 +155,29 @@ class MessageIllegal(BrokerError):
 
 
 class ServiceNotAvailable(BrokerError):
-    """The store takes no writes now: stopping, full, failed, or a slave."""
+    """The broker accepts no writes now: it is stopping, full, failed, or a slave."""
 
     default_code = ResponseCode.SERVICE_NOT_AVAILABLE
     retriable = True
 
 
 class GroupNotFound(BrokerError):
-    """No such consumer group, and it may not be created by use."""
+    """The consumer group does not exist, and a consumer may not create it."""
 
     default_code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 class QueryNotFound(BrokerError):
-    """Nothing is stored under what was asked for."""
+    """Nothing was found for the query."""
 
     default_code = ResponseCode.QUERY_NOT_FOUND
 
 
-# --- client and configuration: what the caller can mend
+# --- client and configuration: what the caller can correct
 
 
 class ClientError(PyroMQError):
-    """The call cannot be carried out as it is."""
+    """The call is not possible in this form or state."""
 
 
 class NoRoute(ClientError):
@@ -187,15 +187,15 @@ class NoRoute(ClientError):
 
 
 class InvalidMessage(ClientError):
-    """The message breaks a rule that is checked before sending."""
+    """The message violates a rule that is checked before sending."""
 
 
 class NotSupported(ClientError):
-    """The other side, or this version, does not have this feature."""
+    """The peer or this version does not support this feature."""
 
 
 class TaskRepeated(ClientError):
-    """Spark runs a task again that may have sent messages before, where that is not wanted."""
+    """Spark repeats a task that may already have sent messages, where duplicates are not wanted."""
 
 
 class ConfigError(PyroMQError):

@@ -10,7 +10,7 @@ from pyromq.protocol import bodies
 from pyromq.protocol.bodies import (
     BrokerData,
     BrokerStatsItem,
-    Connection,
+    ClientConnection,
     ConsumeFromWhere,
     ConsumeQueueData,
     ConsumerData,
@@ -69,7 +69,7 @@ STATS_TEXT = (
     f'{{"consumeTps":1.5,"offsetTable":{{{QUEUE_1_TEXT}:{{"brokerOffset":20,"consumerOffset":0,"lastTimestamp":0}},'
     f'{QUEUE_0_TEXT}:{{"brokerOffset":10,"consumerOffset":8,"lastTimestamp":1640000000000}}}}}}'
 )
-CONNECTION = Connection("10.0.0.9@12345", "10.0.0.9:5555", LanguageCode.JAVA, 399)
+CONNECTION = ClientConnection("10.0.0.9@12345", "10.0.0.9:5555", LanguageCode.JAVA, 399)
 CONNECTION_TEXT = '{"clientAddr":"10.0.0.9:5555","clientId":"10.0.0.9@12345","language":"JAVA","version":399}'
 ROUTE_TEXT = (
     f'{{"brokerDatas":[{BROKER_TEXT}],"filterServerTable":{{}},"queueDatas":[{{"brokerName":"broker-a","perm":6,'

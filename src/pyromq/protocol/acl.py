@@ -1,8 +1,8 @@
-"""Access control: every request names an account and carries a signature, which only its secret key can make.
+"""Access control: every request names an account and carries a signature made with the account's secret key.
 
     Signature = base64(HMAC-SHA1(secret key, values of the ext fields in the order of their names, then the body))
 
-A signature holds no time and no number: who can listen can send the same request again. Only TLS helps against that.
+A signature contains neither a time nor a counter, so whoever can listen can send a request again. Only TLS prevents it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 (a field's name)
 SIGNATURE: Final = "Signature"
 
-# Java's clients from 4.9.4 on sign the second one too; no 4.9 broker counts it, and refuses their queries by key.
+# Java clients since 4.9.4 sign the second one too. No 4.9 broker does, so it refuses their queries by key.
 _NOT_SIGNED: Final = frozenset({SIGNATURE, "_UNIQUE_KEY_QUERY"})
 
 ACCESS_DENIED: Final = "access denied"
-"""How the remark of a refusal begins, once `name_account` has seen it."""
+"""The start of a refusal's remark after `name_account`."""
 
 _REFUSAL = re.compile(r"[\w.]*\bAclException: (?P<reason>.*?)(?:, [\w.$]+\([\w.]+(?::\d+)?\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An account of a cluster that has access control; its text never shows the secrets.
+    """An account of a cluster with access control. Its repr never shows the secrets.
 
     >>> Producer("shop", "127.0.0.1:9876", credentials=Credentials("shop-app", secret_key))
     """
@@ -43,11 +43,11 @@ class Credentials:
     """The account's name."""
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
-    """Of a temporary account, as some hosted clusters give them out."""
+    """The token of a temporary account, which some hosted clusters issue."""
 
     def __post_init__(self) -> None:
         if not (self.access_key and self.secret_key):
-            raise ClientError("credentials are an access key and a secret key; one of them is empty")
+            raise ClientError("credentials need an access key and a secret key; one of them is empty")
 
     def fields(self) -> dict[str, str]:
         """Return the ext fields that name the account."""
@@ -56,7 +56,7 @@ class Credentials:
 
 
 def sign(fields: Mapping[str, str], body: bytes, secret: str) -> str:
-    """Return the signature of a request with these ext fields, as both sides calculate it."""
+    """Return the signature of a request with these ext fields and this body."""
     in_order = sorted(fields, key=None if "".join(fields).isascii() else _as_java_sorts)
     text = "".join([fields[name] for name in in_order if name not in _NOT_SIGNED])
     return signature(text.encode() + body, secret.encode()).decode()
@@ -68,7 +68,7 @@ def signature(signed: bytes, secret: bytes) -> bytes:
 
 
 def signed(command: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """Return a request with the fields by which brokers know who sent it; raise LocalProtocolError."""
+    """Return the request with its account and signature; raise LocalProtocolError if a text cannot be encoded."""
     fields = command.ext_fields | credentials.fields()
     try:
         fields[SIGNATURE] = sign(fields, command.body, credentials.secret_key)
@@ -78,7 +78,7 @@ def signed(command: RemotingCommand, credentials: Credentials) -> RemotingComman
 
 
 def name_account(answer: RemotingCommand, credentials: Credentials | None) -> None:
-    """Have the answer of a broker that refuses an account say so in plain words, and which account it was."""
+    """If the answer is a refusal by access control, replace its remark by plain words that name the account."""
     refusal = _REFUSAL.fullmatch((answer.remark or "").strip())
     if refusal is not None:
         whom = f"account {credentials.access_key!r}" if credentials else "a client without credentials"

@@ -12,7 +12,7 @@ VERSION: Final = 409  # we speak as release 4.9.8 does; release 4.m.p is 213 + 2
 
 MASTER_ID: Final = 0  # the broker id of a master; its slaves have ids from 1
 
-PERM_INHERIT: Final = 1  # a topic that new topics are made from
+PERM_INHERIT: Final = 1  # new topics are created from such a topic
 PERM_WRITE: Final = 2
 PERM_READ: Final = 4
 
@@ -183,12 +183,12 @@ class ResponseCode(IntEnum):
     UPDATE_AND_CREATE_ACL_CONFIG_FAILED = 209
     DELETE_ACL_CONFIG_FAILED = 210
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
-    FLOW_CONTROL = 215  # known to consumers since 4.9.5; no 4.9 broker sends it
-    ILLEGAL_OPERATION = 604  # RocketMQ 5: what was to be recalled does not wait
+    FLOW_CONTROL = 215  # consumers know it since 4.9.5; no 4.9 broker sends it
+    ILLEGAL_OPERATION = 604  # RocketMQ 5: the message to recall is not waiting
 
 
 class LanguageCode(IntEnum):
-    """What the sender is written in: by name in JSON headers, by number in binary ones."""
+    """The language of the sender: a name in JSON headers, a number in binary ones."""
 
     JAVA = 0
     CPP = 1

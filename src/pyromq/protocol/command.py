@@ -25,7 +25,7 @@ from pyromq.protocol.headers.json_header import (
     write_json,
 )
 
-MAX_FRAME: Final = 16 * 1024 * 1024  # with its first four bytes, as in RocketMQ
+MAX_FRAME: Final = 16 * 1024 * 1024  # including its first four bytes, as in RocketMQ
 MAX_HEADER: Final = 256 * 1024  # room for all properties; 16 MiB of hostile JSON would cost 400 MB and a second
 HEADER_LENGTH_MASK: Final = 0xFFFFFF
 
@@ -41,7 +41,7 @@ class SerializeType(IntEnum):
     ROCKETMQ = 1
 
 
-_JSON: Final = SerializeType.JSON  # members cost a tenth of a microsecond to look up in their class
+_JSON: Final = SerializeType.JSON  # looking a member up in its class takes 0.1 µs
 _JAVA: Final = LanguageCode.JAVA
 
 
@@ -68,7 +68,7 @@ class RemotingCommand(Struct, gc=False):
 
     @property
     def ext_fields(self) -> dict[str, str]:
-        """The ext fields by wire name; without those that a typed decode left out."""
+        """The ext fields by wire name, without those that a typed decode dropped."""
         return dict(_as_mapping(self.ext))
 
     def header(self, kind: type[H]) -> H:
@@ -77,7 +77,7 @@ class RemotingCommand(Struct, gc=False):
         return ext if isinstance(ext, kind) else from_ext(_as_mapping(ext), kind)
 
     def encode(self) -> bytes:
-        """Return the whole frame; raise LocalProtocolError for what no frame can hold."""
+        """Return the whole frame; raise LocalProtocolError if it does not fit into one."""
         try:
             header = self._json_header() if self.serialize is _JSON else self._binary_header()
         except UnicodeEncodeError as error:
@@ -111,7 +111,7 @@ def request(
     oneway: bool = False,
     serialize: SerializeType = SerializeType.JSON,
 ) -> RemotingCommand:
-    """Make a request; whoever sends it sets its opaque."""
+    """Return a new request; the connection sets its opaque."""
     flag = ONEWAY_FLAG if oneway else 0
     return RemotingCommand(code, 0, flag, language, VERSION, None, header, body, serialize)
 
@@ -123,15 +123,15 @@ def response(
     header: Header | Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Answer a request, in the form it came in."""
+    """Return an answer to a request, in the header form of the request."""
     return RemotingCommand(code, request.opaque, RESPONSE_FLAG, _JAVA, VERSION, remark, header, body, request.serialize)
 
 
 def decode(frame: bytes, *, typed: bool = True, max_header: int = MAX_HEADER) -> RemotingCommand:
     """Read a frame without its first four bytes; raise RemoteProtocolError.
 
-    Hot requests get their typed header at once. Untyped, all ext fields stay, those that we do not know included.
-    A client may raise the cap for its server's answers: that to a batch holds an id of 32 characters for each message.
+    With `typed`, hot requests get their typed header at once. Without it, all ext fields are kept, known or not.
+    A client may raise `max_header` for answers: the answer to a batch holds an id of 32 characters for each message.
     """
     try:
         (word,) = _WORD.unpack_from(frame)
@@ -171,7 +171,7 @@ def _binary(serialize_type: int) -> SerializeType:
 
 
 class _Languages(dict[str | int | None, LanguageCode]):
-    # Nothing is remembered of unknown names: they come from strangers.
+    # Unknown names are not cached: peers choose them.
     def __missing__(self, key: str | int | None) -> LanguageCode:
         return self.get(key.upper(), LanguageCode.OTHER) if isinstance(key, str) else LanguageCode.OTHER
 
@@ -180,7 +180,7 @@ _LANGUAGES = _Languages({code.name: code for code in LanguageCode} | {code.value
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames; holds what has arrived of the next one, never more."""
+    """Cuts a stream of bytes into frames. It buffers no more than one unfinished frame."""
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._max_length = max_frame - 4
@@ -188,7 +188,7 @@ class FrameDecoder:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished frame are held."""
+        """The number of bytes buffered of an unfinished frame."""
         return len(self._partial)
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -207,7 +207,7 @@ class FrameDecoder:
         return frames
 
     def _finish(self, data: bytes, frames: list[bytes]) -> int:
-        # Takes from `data` only what the unfinished frame lacks: a frame of many reads is copied once, not once a read.
+        # Takes only what the unfinished frame lacks, so that a frame of many reads is copied once, not at every read.
         partial = self._partial
         taken = max(4 - len(partial), 0)
         partial += data[:taken]

@@ -36,7 +36,7 @@ _PULL_ANSWER = (
 def send_answer(
     request: RemotingCommand, code: int, queue_id: int, queue_offset: int, msg_id: str, remark: str | None = None
 ) -> bytes:
-    """Return the frame that answers a stored send; `msg_id` is one of ours, which needs no escaping."""
+    """Return the frame that answers a stored send; `msg_id` is one of ours and needs no escaping."""
     if request.serialize is not _JSON or remark is not None:
         header = SendMessageResponseHeader(msg_id=msg_id, queue_id=queue_id, queue_offset=queue_offset)
         return response(request, code, remark, header).encode()
@@ -54,7 +54,7 @@ def pull_answer_head(
     max_offset: int,
     body_length: int,
 ) -> bytes:
-    """Return all of a pull's answer that comes before its body."""
+    """Return the part of an answer to a pull that precedes the body."""
     if request.serialize is not _JSON:
         header = PullMessageResponseHeader(
             suggest_which_broker_id=suggest,
@@ -76,7 +76,7 @@ def pull_answer_head(
 
 
 def with_body_length(frame: bytes, body_length: int) -> bytes:
-    """Return a frame without a body as the head of one that has a body of this length."""
+    """Return a frame without a body as the start of a frame with a body of this length."""
     length, word = _PREFIX.unpack_from(frame)
     return _PREFIX.pack(length + body_length, word) + frame[_PREFIX.size :]
 
@@ -85,14 +85,14 @@ _SAME = b'{"code":%d,"extFields":{"a":%b,"b":%b,"c":%b,"d":"%d",'
 _OWN = b'"e":"%d","f":"0","g":"%d","h":"0","i":%b,"j":"0","k":"false","m":"false"'
 _END = b'},"flag":0,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 
-# The values of the same fields, one after the other, as they are signed.
+# The values of the same fields, concatenated as the signature wants them.
 _SIGNED_NUMBERS = b"%d0%d0"
 _SIGNED_END = b"0falsefalse"
 _text_of = msgspec.json.Decoder(str).decode
 
 
 class SendFrames:
-    """Writes the requests by which one producer sends to one topic; their flags are 0 and they are no batches."""
+    """Writes the requests with which one producer sends to one topic: flags 0, no batches."""
 
     code = int(RequestCode.SEND_MESSAGE_V2)
 
@@ -109,14 +109,14 @@ class SendFrames:
 
 
 class SignedSendFrames(SendFrames):
-    """Writes the same requests with an account and its signature."""
+    """Writes the same requests with an account and a signature."""
 
     def __init__(self, group: str, topic: str, default_topic: str, topic_queues: int, credentials: Credentials) -> None:
         super().__init__(group, topic, default_topic, topic_queues)
         account = credentials.fields()
         fields = encode_json({**account, SIGNATURE: ""})[1:].removesuffix(b'"}')
         self._template = self._template.removesuffix(_END) + b"," + _escaped(fields) + b'%b"' + _END
-        # In the order of the fields' names: those of the account begin with capitals.
+        # In the order of the field names: those of the account start with capitals, so they come first.
         same = "".join([*account.values(), group, topic, default_topic, str(topic_queues)])
         self._signed = _escaped(same.encode()) + _SIGNED_NUMBERS
         self._secret = credentials.secret_key.encode()

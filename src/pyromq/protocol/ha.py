@@ -1,4 +1,4 @@
-"""The replication stream between master and slave: bare numbers and log bytes, no RocketMQ frames.
+"""The replication stream between master and slave: plain numbers and log bytes, no RocketMQ frames.
 
 slave to master:  max offset 8                                    a report; the last complete one counts
 master to slave:  physical offset 8 | size 4 | log bytes          size 0 is a heartbeat
@@ -12,30 +12,30 @@ from typing import Final, NamedTuple
 from pyromq.errors import LocalProtocolError, RemoteProtocolError
 
 MAX_TRANSFER: Final = 32 * 1024
-"""Log bytes in one frame, as a stock master sends them."""
+"""Log bytes in one transfer of a master with default settings."""
 MAX_BODY: Final = 16 * 1024 * 1024
-"""No frame that says more is believed; a master may be set to send more than MAX_TRANSFER."""
+"""A larger transfer is an error; a master may be configured to send more than MAX_TRANSFER."""
 
 _REPORT = struct.Struct(">q")
 _HEAD = struct.Struct(">qi")
 
 
 class Transfer(NamedTuple):
-    """A stretch of the master's log; empty in a heartbeat."""
+    """A range of the master's log; empty in a heartbeat."""
 
     physical_offset: int
     body: bytes
 
 
 def encode_report(max_offset: int) -> bytes:
-    """Write a slave's report: how far its log goes."""
+    """Write a slave's report: the end of its log."""
     return _pack(_REPORT, max_offset)
 
 
 def encode_transfer(physical_offset: int, body: bytes = b"") -> bytes:
-    """Write a stretch of the log, or a heartbeat that says what comes next."""
+    """Write a range of the log; an empty one is a heartbeat with the next offset."""
     if len(body) > MAX_BODY:
-        raise LocalProtocolError(f"a transfer of {len(body)} bytes")
+        raise LocalProtocolError(f"a transfer of {len(body)} bytes is over the limit of {MAX_BODY}")
     return _pack(_HEAD, physical_offset, len(body)) + body
 
 
@@ -46,13 +46,13 @@ def _pack(layout: struct.Struct, *values: int) -> bytes:
 
 
 class ReportDecoder:
-    """Takes what a slave sends, in whatever pieces it arrives."""
+    """Reads what a slave sends, however the bytes are split."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Return the last report that is complete now, if any came; raises RemoteProtocolError for a negative one."""
+        """Return the last complete report, None without one; raise RemoteProtocolError for a negative offset."""
         data = self._rest + data
         end = len(data) - len(data) % _REPORT.size
         self._rest = data[end:]
@@ -65,13 +65,13 @@ class ReportDecoder:
 
 
 class TransferDecoder:
-    """Takes what a master sends, in whatever pieces it arrives."""
+    """Reads what a master sends, however the bytes are split."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[Transfer]:
-        """Return the transfers that are complete now; raises RemoteProtocolError for impossible numbers."""
+        """Return the transfers that are now complete; raise RemoteProtocolError for impossible numbers."""
         self._rest += data
         transfers, start = [], 0
         while len(self._rest) - start >= _HEAD.size:
@@ -88,5 +88,5 @@ class TransferDecoder:
 
 
 def first_offset(report: int, max_offset: int, file_size: int) -> int:
-    """Return where a master begins to send: a slave without a log starts with the master's last file."""
+    """Return where a master starts to send: a slave without a log begins at the master's last file."""
     return report if report else max_offset - max_offset % file_size

@@ -1,4 +1,4 @@
-"""Names of topics and groups: which exist by themselves, how others are derived, which are legal."""
+"""Names of topics and groups: those that always exist, how others are derived, and which are legal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 from pyromq.errors import LocalProtocolError
 
-TBW102: Final = "TBW102"  # the template that sends create unknown topics from
+TBW102: Final = "TBW102"  # the template for topics that a send creates
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 TRANSACTION_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANSACTION_OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"  # RocketMQ 5's: messages that wait for any time
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"  # RocketMQ 5's topic for messages with any delay
 LMQ_PREFIX: Final = "%LMQ%"
 TRANSACTION_CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
@@ -34,7 +34,7 @@ SYSTEM_TOPICS: Final = frozenset(
 )
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 
-# Since 4.9.4 a broker refuses sends of clients to these; earlier ones refused the first only.
+# A broker since 4.9.4 refuses sends of clients to these topics; earlier ones refused only the first.
 NO_SEND_TOPICS: Final = frozenset(
     {
         SCHEDULE_TOPIC,
@@ -55,7 +55,7 @@ CLIENT_INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
-# Groups that every broker has from the start.
+# Groups that every broker has when it starts.
 BUILT_IN_GROUPS: Final = (
     TOOLS_CONSUMER_GROUP,
     "FILTERSRV_CONSUMER",
@@ -72,7 +72,7 @@ RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 TOPIC_GROUP_SEPARATOR: Final = "@"  # in `topic@group`; legal in neither name, so it splits in one way only
-ORDER_CONFIG_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"  # of a name server's settings
+ORDER_CONFIG_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"  # in the name server's KV configuration
 
 MAX_TOPIC_LENGTH: Final = 127
 MAX_GROUP_LENGTH: Final = 255
@@ -81,42 +81,42 @@ _MORE_LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.@-]*")
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic from which the group's failed messages come again."""
+    """Return the topic from which the group's failed messages are redelivered."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Return the topic that holds what the group gave up."""
+    """Return the topic of the group's dead letters."""
     return DLQ_PREFIX + group
 
 
 def reply_topic(cluster: str) -> str:
-    """Return the topic that replies to request messages go through."""
+    """Return the topic through which replies to request messages pass."""
     return cluster + REPLY_SUFFIX
 
 
 def is_system_topic(topic: str) -> bool:
-    """Tell whether the topic is one of RocketMQ's own, in every cluster."""
+    """Return True if every cluster has this topic for RocketMQ's own use."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Tell whether the group is one of RocketMQ's own, in every cluster."""
+    """Return True if every cluster has this group for RocketMQ's own use."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def check_topic(name: str) -> None:
-    """Raise LocalProtocolError unless this may be a topic's name."""
+    """Raise LocalProtocolError unless this is a legal topic name."""
     _check("topic", name, MAX_TOPIC_LENGTH)
 
 
 def check_group(name: str) -> None:
-    """Raise LocalProtocolError unless this may be a group's name."""
+    """Raise LocalProtocolError unless this is a legal group name."""
     _check("group", name, MAX_GROUP_LENGTH)
 
 
 def check_broker(name: str) -> None:
-    """Raise LocalProtocolError unless this may be a broker's or a cluster's name: `room@name` and host names may."""
+    """Raise LocalProtocolError unless this is a legal broker or cluster name; `room@name` and host names are."""
     _check("broker or cluster", name, MAX_TOPIC_LENGTH, _MORE_LEGAL, "%, |, -, _, @ and .")
 
 
@@ -132,7 +132,7 @@ def _check(
 
 
 def with_namespace(name: str, namespace: str | None) -> str:
-    """Return the name inside a namespace; the names of system topics and groups stay, and none gets it twice."""
+    """Return the name inside a namespace; names of system topics and groups, or already inside it, stay as they are."""
     if not namespace or not name or is_system_topic(name) or is_system_group(name):
         return name
     prefix, rest = _split_prefix(name)
@@ -141,7 +141,7 @@ def with_namespace(name: str, namespace: str | None) -> str:
 
 
 def without_namespace(name: str, namespace: str | None) -> str:
-    """Return the name as its user wrote it."""
+    """Return the name without the namespace, as its user wrote it."""
     if not namespace:
         return name
     prefix, rest = _split_prefix(name)

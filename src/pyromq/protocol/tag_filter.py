@@ -13,7 +13,7 @@ from pyromq.protocol.bodies.clients import SubscriptionData
 EVERYTHING = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
-FUNCTION = "FUNCTION"  # ours: the name of a filter that the broker's operator installed
+FUNCTION = "FUNCTION"  # PyroMQ's own: the name of a filter that the broker's operator installed
 
 JAVA_BLANKS = "".join(map(chr, range(0x21)))  # what Java's trim() removes
 _NATIVE_UTF16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
@@ -32,7 +32,7 @@ def _utf16_units(text: str) -> Iterable[int]:
 
 
 class _TagCodes(dict[str, int]):
-    # A dict with __missing__ is ten times faster than hashing again. Tags come from clients, so it is bounded twice.
+    # A dict with __missing__ is ten times faster than hashing again. Clients choose the tags, so it is bounded twice.
     _MAX_TAGS = 10_000
     _MAX_TAG_LENGTH = 128
 
@@ -49,12 +49,12 @@ _tag_codes = _TagCodes()
 
 
 def tag_code(tag: str | None) -> int:
-    """Return what a consume queue holds for a tag: its Java hash, 0 without one."""
+    """Return the tags code of a consume queue entry: the tag's Java hash, 0 without a tag."""
     return _tag_codes[tag] if tag else 0
 
 
 class TagFilter(NamedTuple):
-    """A parsed tag expression: the tags in their order, and their hashes."""
+    """A parsed tag expression: the tags in order, and their hashes."""
 
     expression: str
     tags: tuple[str, ...]
@@ -62,16 +62,16 @@ class TagFilter(NamedTuple):
 
     @property
     def everything(self) -> bool:
-        """Whether any message passes, tagged or not."""
+        """True if every message passes, with or without a tag."""
         return self.expression == EVERYTHING
 
     def accepts(self, tag: str | None) -> bool:
-        """Tell whether a consumer wants this tag: the exact check behind the broker's check by hash."""
+        """Return True if a consumer wants this tag. Brokers compare only hashes, so consumers check again."""
         return not self.tags or tag in self.tags
 
 
 def parse_tags(expression: str | None) -> TagFilter:
-    """Read a tag expression; raises LocalProtocolError if it consists of separators only.
+    """Read a tag expression; raise LocalProtocolError if it consists of separators only.
 
     Blanks alone are accepted, as RocketMQ does, and match nothing at the broker.
     """
@@ -85,7 +85,7 @@ def parse_tags(expression: str | None) -> TagFilter:
 
 
 def subscription_data(topic: str, expression: str | None, version: int) -> SubscriptionData:
-    """Return what a heartbeat says about a subscription by tags; the version is the time it was made, in ms."""
+    """Return the form of a tag subscription in a heartbeat; the version is the time of the subscription in ms."""
     tags = parse_tags(expression)
     return SubscriptionData(
         topic=topic,

@@ -1,10 +1,10 @@
-"""Records of message traces: what a trace message holds, as text.
+"""Records of message traces: the text in the body of a trace message.
 
     body of a trace message = record record ...
     record                  = type U+0001 field U+0001 field ... U+0002
 
-The fields of each type stand below in their order; a missing one is written `null`. The keys of a trace message are the
-ids and the keys of all messages that it tells of, so that its records are found by any of them.
+The classes below list the fields of each type in order. A missing value is written `null`. The keys of a trace message
+are the ids and keys of all messages in its records, so that any of them finds the records.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _FIELD: Final = "\x01"
 _RECORD: Final = "\x02"
 _NULL: Final = "null"
 _PUB_WITHOUT_PLACE: Final = 12
-"""Fields after the type of a Pub by clients that did not write the id of the message's place yet."""
+"""Fields of a Pub by older clients, which do not write the offset message id."""
 
 
 class MessageType(IntEnum):
-    """What kind of send a record tells of."""
+    """The kind of message that a record is about."""
 
     NORMAL = 0
     HALF = 1
@@ -37,7 +37,7 @@ class MessageType(IntEnum):
 
 
 class ConsumeCode(IntEnum):
-    """How a listener ended; the names are RocketMQ's."""
+    """The outcome of a listener, with RocketMQ's names."""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -62,13 +62,13 @@ class Pub(Struct, frozen=True, array_like=True, gc=False):
     group: str | None
     topic: str | None
     message_id: str
-    """Of a batch that Java sent: all ids, joined by commas."""
+    """For a batch sent by a Java client: all ids, joined by commas."""
     tags: str | None
     keys: str | None
-    """Separated by blanks, as everywhere below."""
+    """Separated by blanks, as in all classes below."""
     store_host: str | None
     body_length: int
-    """Bytes that travelled: of a compressed body fewer than it has."""
+    """Bytes sent: the compressed size if the body was compressed."""
     cost_ms: int
     message_type: int
     offset_message_id: str | None
@@ -76,35 +76,35 @@ class Pub(Struct, frozen=True, array_like=True, gc=False):
 
 
 class SubBefore(Struct, frozen=True, array_like=True, gc=False):
-    """A listener is about to get a message."""
+    """A listener is about to receive a message."""
 
     timestamp_ms: int
     region: str | None
     group: str | None
     request_id: str
-    """The same in what is written after the listener."""
+    """The same id as in the SubAfter of this call."""
     message_id: str
     retry_times: int
     keys: str | None
 
 
 class SubAfter(Struct, frozen=True, array_like=True, gc=False):
-    """A listener is done with a message."""
+    """A listener has returned or failed."""
 
     request_id: str
     message_id: str
     cost_ms: int
-    """Of a batch, the share of each message."""
+    """For a batch, the share of each message."""
     success: bool
     keys: str | None
     code: int = ConsumeCode.SUCCESS
     timestamp_ms: int = 0
-    """When it ended; clients of cloud services leave out this and the group."""
+    """When the listener ended; clients of cloud services leave this and the group out."""
     group: str | None = None
 
 
 class EndTransaction(Struct, frozen=True, array_like=True, gc=False):
-    """A broker is about to be told how a transaction ended."""
+    """The outcome of a transaction is about to be sent to the broker."""
 
     timestamp_ms: int
     region: str | None
@@ -128,7 +128,7 @@ _TYPES: Final[dict[str, type[TraceRecord]]] = {
 
 
 def encode_trace_record(record: TraceRecord) -> str:
-    """Return a record as it stands in the body of a trace message."""
+    """Return a record as the text in the body of a trace message."""
     return _FIELD.join([type(record).__name__, *map(_text, astuple(record))]) + _RECORD
 
 
@@ -141,12 +141,12 @@ def _text(value: object) -> str:
 
 
 def record_keys(record: TraceRecord) -> list[str]:
-    """Return the keys by which the trace message of this record must be found."""
+    """Return the keys that must find the trace message of this record."""
     return [record.message_id, *(key for key in (record.keys or "").split(" ") if key)]
 
 
 def decode_trace_records(body: bytes) -> Iterator[TraceRecord]:
-    """Yield the records of a trace message; what is none, or of a type that came later, is passed over."""
+    """Yield the records of a trace message; skip what is malformed or of an unknown type."""
     for text in body.decode(errors="replace").split(_RECORD):
         name, *values = text.split(_FIELD)
         kind = _TYPES.get(name)

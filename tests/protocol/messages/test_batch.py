@@ -47,7 +47,7 @@ def test_an_empty_batch_is_refused() -> None:
 
 def test_a_message_that_lies_about_its_size_is_refused() -> None:
     body = encode_batch([BatchElement(0, b"body", b"a\x01b")])
-    with pytest.raises(MalformedHeader, match="says"):
+    with pytest.raises(MalformedHeader, match="claims"):
         decode_batch((len(body) + 1).to_bytes(4, "big") + body[4:])
 
 

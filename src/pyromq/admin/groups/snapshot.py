@@ -15,7 +15,7 @@ from pyromq.admin.masters import Masters, gather_limited
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.errors import BrokerError, LocalProtocolError, ProtocolError, RemotingError
 from pyromq.protocol.bodies import (
-    Connection,
+    ClientConnection,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
@@ -36,7 +36,7 @@ _FIRST_RELEASE = 213  # 4.0.0; a minor release has 20 numbers: a snapshot and a 
 class KnownMember(Struct, frozen=True):
     """A member, as brokers know it from its heartbeats."""
 
-    connection: Connection
+    connection: ClientConnection
     brokers: list[str]
 
 

@@ -8,8 +8,8 @@ from pyromq.broker.clients.client_registry import Client, ClientRegistry
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.errors import BrokerError, ServiceNotAvailable
-from pyromq.protocol.bodies import Connection as ConnectionBody
 from pyromq.protocol.bodies import (
+    ClientConnection,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
@@ -94,9 +94,9 @@ class GroupHandlers:
             raise ServiceNotAvailable("the table of groups could not be saved")
 
 
-def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:
+def _connections(clients: Iterable[Client]) -> list[ClientConnection]:
     return [
-        ConnectionBody(
+        ClientConnection(
             client_id=client.client_id,
             client_addr=client.connection.peer,
             language=client.language,

@@ -1,4 +1,12 @@
-"""All JSON bodies under one name: `bodies.encode(body)`, `bodies.decode(bodies.TopicRouteData, data)`."""
+"""All JSON bodies under one name: `bodies.encode(body)`, `bodies.decode(bodies.TopicRouteData, data)`.
+
+routes            topics, brokers and clusters: what name servers know
+clients           heartbeats, subscriptions, offsets, queue locks, filters
+admin             what operators' tools ask for: progress, connections, statistics, accounts
+register_broker   the body of REGISTER_BROKER, which has a compressed form
+codec             a body from and to JSON, as leniently as Java reads it
+fastjson          the dialect of JSON that Java peers write; fastjson_reader reads what goes beyond the standard
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,7 @@ from pyromq.protocol.bodies.admin import (
     AclInfo,
     BrokerStatsData,
     BrokerStatsItem,
-    Connection,
+    ClientConnection,
     ConsumeMessageDirectlyResult,
     ConsumeQueueData,
     ConsumerConnection,
@@ -75,8 +83,8 @@ __all__ = [
     "BrokerStatsData",
     "BrokerStatsItem",
     "CheckClientRequestBody",
+    "ClientConnection",
     "ClusterInfo",
-    "Connection",
     "ConsumeFromWhere",
     "ConsumeMessageDirectlyResult",
     "ConsumeQueueData",

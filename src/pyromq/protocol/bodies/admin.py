@@ -1,4 +1,4 @@
-"""Bodies that operators' tools ask for: progress, connections, statistics, and resetting offsets."""
+"""Bodies for operators' tools: progress, connections, statistics, accounts, and resetting offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GroupList(Body):
 
 
 class OffsetWrapper(Body):
-    """How far a group is in one queue, and the store time of the last message it consumed."""
+    """A group's progress in one queue, and the store time of the last message it consumed."""
 
     broker_offset: I64 = 0
     consumer_offset: I64 = 0
@@ -47,7 +47,7 @@ class ConsumeStatsList(Body):
 
 
 class TopicOffset(Body):
-    """The ends of one queue."""
+    """The first and last offset of one queue."""
 
     min_offset: I64 = 0
     max_offset: I64 = 0
@@ -55,13 +55,13 @@ class TopicOffset(Body):
 
 
 class TopicStatsTable(Body):
-    """The ends of every queue of a topic (GET_TOPIC_STATS_INFO)."""
+    """The first and last offset of every queue of a topic (GET_TOPIC_STATS_INFO)."""
 
     offset_table: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
 
 
 class QueueTimeSpan(Body):
-    """The store times in one queue: of its first and last message, and of the one consumed last."""
+    """Store times of one queue: of its first message, its last message and the last one consumed."""
 
     message_queue: MessageQueue | None = None
     min_time_stamp: I64 = 0
@@ -73,7 +73,7 @@ class QueueTimeSpan(Body):
     consume_time_stamp_str: str | None = None
 
     def with_texts(self) -> QueueTimeSpan:
-        """Return it with the times as text beside the numbers, in the server's time zone, as Java adds them."""
+        """Return a copy that also has the times as text, in the server's time zone, as Java adds them."""
         return QueueTimeSpan(
             self.message_queue,
             self.min_time_stamp,
@@ -98,7 +98,7 @@ class QueryConsumeTimeSpanBody(Body):
 
 
 class ConsumeQueueData(Body):
-    """One entry of a consume queue, and what a filter says to it."""
+    """One entry of a consume queue, and whether a filter accepts it."""
 
     physic_offset: I64 = 0
     physic_size: I32 = 0
@@ -110,7 +110,7 @@ class ConsumeQueueData(Body):
 
 
 class QueryConsumeQueueResponseBody(Body):
-    """A stretch of a consume queue (QUERY_CONSUME_QUEUE)."""
+    """A range of a consume queue (QUERY_CONSUME_QUEUE)."""
 
     subscription_data: SubscriptionData | None = None
     filter_data: str | None = None
@@ -129,13 +129,13 @@ class QueryCorrectionOffsetBody(Body):
 
 
 class ResetOffsetBody(Body):
-    """The offsets a group is to go on from."""
+    """The offsets at which a group continues."""
 
     offset_table: dict[MessageQueue, I64] = field(default_factory=dict)
 
 
 class MessageQueueOffset(Body):
-    """A queue and an offset in it, as C++ clients read them."""
+    """A queue and an offset, in the form that C++ clients read."""
 
     topic: str = ""
     broker_name: str = ""
@@ -144,13 +144,13 @@ class MessageQueueOffset(Body):
 
 
 class ResetOffsetBodyForC(Body):
-    """The same as ResetOffsetBody in a form that C++ clients read."""
+    """ResetOffsetBody in the form that C++ clients read."""
 
     offset_table: list[MessageQueueOffset] = field(default_factory=list)
 
 
 class GetConsumerStatusBody(Body):
-    """Offsets a client has reached: of one (from the client) or of each (from the broker, by client id)."""
+    """Consumed offsets: of one client (from that client), or of all by client id (from the broker)."""
 
     message_queue_table: dict[MessageQueue, I64] = field(default_factory=dict)
     consumer_table: dict[str, dict[MessageQueue, I64]] = field(default_factory=dict)
@@ -159,8 +159,8 @@ class GetConsumerStatusBody(Body):
 # --- connections and running clients ----------------------------------------------------------------------------------
 
 
-class Connection(Body):
-    """One client that is connected."""
+class ClientConnection(Body):
+    """One connected client."""
 
     client_id: str = ""
     client_addr: str = ""
@@ -171,7 +171,7 @@ class Connection(Body):
 class ConsumerConnection(Body):
     """The clients of a consumer group and what it subscribes to (GET_CONSUMER_CONNECTION_LIST)."""
 
-    connection_set: list[Connection] = field(default_factory=list)
+    connection_set: list[ClientConnection] = field(default_factory=list)
     subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
     consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -181,7 +181,7 @@ class ConsumerConnection(Body):
 class ProducerConnection(Body):
     """The clients of a producer group (GET_PRODUCER_CONNECTION_LIST)."""
 
-    connection_set: list[Connection] = field(default_factory=list)
+    connection_set: list[ClientConnection] = field(default_factory=list)
 
 
 class ProducerInfo(Body):
@@ -201,7 +201,7 @@ class ProducerTableInfo(Body):
 
 
 class ProcessQueueInfo(Body):
-    """A queue inside a running consumer."""
+    """One queue in a running consumer."""
 
     commit_offset: I64 = 0
     cached_msg_min_offset: I64 = 0
@@ -220,7 +220,7 @@ class ProcessQueueInfo(Body):
 
 
 class ConsumeStatus(Body):
-    """How fast a running consumer takes a topic."""
+    """How fast a running consumer consumes a topic."""
 
     pull_rt: float = field(name="pullRT", default=0.0)
     pull_tps: float = field(name="pullTPS", default=0.0)
@@ -231,7 +231,7 @@ class ConsumeStatus(Body):
 
 
 class ConsumerRunningInfo(Body):
-    """What goes on inside a consumer (GET_CONSUMER_RUNNING_INFO)."""
+    """The state of a running consumer (GET_CONSUMER_RUNNING_INFO)."""
 
     properties: dict[str, str] = field(default_factory=dict)
     subscription_set: list[SubscriptionData] = field(default_factory=list)
@@ -241,7 +241,7 @@ class ConsumerRunningInfo(Body):
 
 
 class ConsumeResult(StrEnum):
-    """How a consumer that was asked to consume one message fared; also read by ordinal."""
+    """The outcome of consuming one message on request; also read by ordinal."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -265,7 +265,7 @@ class ConsumeMessageDirectlyResult(Body):
 
 
 class BrokerStatsItem(Body):
-    """Sum and averages of a figure over a while."""
+    """Sum and averages of a figure over one period."""
 
     sum: I64 = 0
     tps: float = 0.0
@@ -281,7 +281,7 @@ class BrokerStatsData(Body):
 
 
 class PlainAccessConfig(Body):
-    """An account and what it may do."""
+    """An account and its permissions."""
 
     access_key: str = ""
     secret_key: str | None = None

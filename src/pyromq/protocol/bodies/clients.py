@@ -1,4 +1,4 @@
-"""Bodies between clients and brokers: who consumes what, how far, and who holds which queue."""
+"""Bodies between clients and brokers: subscriptions, filters, committed offsets, locked queues."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pyromq.protocol.bodies.routes import DataVersion
 from pyromq.protocol.headers import I32, I64
 from pyromq.protocol.messages.message import MessageQueue
 
-# Java reads these by name or by ordinal: the order of the members counts.
+# Java reads these by name or by ordinal, so the order of the members matters.
 
 
 class ConsumeType(StrEnum):
-    """Whether the group's code asks for messages (pull) or is called with them (push)."""
+    """Whether the application asks for messages (pull) or is called with them (push)."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 
 
 class MessageModel(StrEnum):
-    """Whether each member of the group gets every message, or the group shares them out."""
+    """Whether each member of a group gets every message, or the members share them."""
 
     BROADCASTING = "BROADCASTING"
     CLUSTERING = "CLUSTERING"
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group begins in a queue for which no offset is known."""
+    """Where a group starts in a queue without a committed offset."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
@@ -40,7 +40,7 @@ class ConsumeFromWhere(StrEnum):
 
 
 class SubscriptionData(Body):
-    """What a group wants of a topic; of two for one topic the larger version counts."""
+    """A group's subscription to a topic; the larger version replaces the smaller."""
 
     topic: str = ""
     sub_string: str = "*"
@@ -58,7 +58,7 @@ class ProducerData(Body):
 
 
 class ConsumerData(Body):
-    """A consumer group of a client, with all it subscribes to."""
+    """A consumer group of a client and its subscriptions."""
 
     group_name: str = ""
     consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
@@ -69,7 +69,7 @@ class ConsumerData(Body):
 
 
 class HeartbeatData(Body):
-    """What a client tells every broker about itself, again and again (HEART_BEAT)."""
+    """What a client reports to every broker at an interval (HEART_BEAT)."""
 
     client_id: str = field(name="clientID", default="")
     producer_data_set: list[ProducerData] = field(default_factory=list)
@@ -77,7 +77,7 @@ class HeartbeatData(Body):
 
 
 class CheckClientRequestBody(Body):
-    """Asks a broker whether it can filter as this client wants (CHECK_CLIENT_CONFIG)."""
+    """Asks a broker whether it accepts a client's filter (CHECK_CLIENT_CONFIG)."""
 
     client_id: str = ""
     group: str = ""
@@ -92,7 +92,7 @@ class GetConsumerListByGroupResponseBody(Body):
 
 
 class LockBatchRequestBody(Body):
-    """Asks for queues to be owned by one client of the group (LOCK_BATCH_MQ)."""
+    """Asks to lock queues for one client of the group (LOCK_BATCH_MQ)."""
 
     consumer_group: str = ""
     client_id: str = ""
@@ -100,13 +100,13 @@ class LockBatchRequestBody(Body):
 
 
 class LockBatchResponseBody(Body):
-    """The queues that the client owns now."""
+    """The queues that are now locked for the client."""
 
     lock_ok_mq_set: list[MessageQueue] = field(name="lockOKMQSet", default_factory=list)
 
 
 class UnlockBatchRequestBody(LockBatchRequestBody):
-    """Gives queues back (UNLOCK_BATCH_MQ)."""
+    """Unlocks queues (UNLOCK_BATCH_MQ)."""
 
 
 class ConsumerOffsetSerializeWrapper(Body):
@@ -116,13 +116,13 @@ class ConsumerOffsetSerializeWrapper(Body):
 
 
 class DelayOffsetSerializeWrapper(Body):
-    """The next entry to deliver by delay level (answer to GET_ALL_DELAY_OFFSET, delayOffset.json)."""
+    """The next entry to deliver of each delay level (answer to GET_ALL_DELAY_OFFSET, delayOffset.json)."""
 
     offset_table: dict[I32, I64] = field(default_factory=dict)
 
 
 class SubscriptionGroupConfig(Body):
-    """What a consumer group may do."""
+    """The settings of a consumer group."""
 
     group_name: str = ""
     consume_enable: bool = True
@@ -143,7 +143,7 @@ class SubscriptionGroupWrapper(Body):
 
 
 class OffsetMovedEvent(Body):
-    """The body of a message in OFFSET_MOVED_EVENT: a pull asked for an offset that is not there."""
+    """The body of a message in OFFSET_MOVED_EVENT: a pull asked for an offset that does not exist."""
 
     consumer_group: str = ""
     message_queue: MessageQueue | None = None
@@ -152,14 +152,14 @@ class OffsetMovedEvent(Body):
 
 
 class BloomFilterData(Body):
-    """The bits of a group and topic in the maps that Apache's broker can keep beside consume queues."""
+    """The bits of a group and topic in the bit maps that Apache's broker can keep beside consume queues."""
 
     bit_num: I32 = 0
     bit_pos: list[I32] = field(default_factory=list)
 
 
 class ConsumerFilterData(Body):
-    """One filter: its expression, since when it holds, and since when nobody asks for it (0: somebody does)."""
+    """One filter: its expression, when it was registered, and when its last consumer left (0: it is in use)."""
 
     topic: str = ""
     consumer_group: str = ""

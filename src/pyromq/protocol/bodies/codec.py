@@ -1,7 +1,7 @@
-"""Typed bodies from and to JSON, with the leniency of Java's reader.
+"""Typed bodies from and to JSON, as lenient as Java's reader.
 
-A body that fits its type is converted at once. One that does not is tidied first: members under another spelling find
-their field, unknown and null ones are dropped, texts become numbers, ordinals and names in any case enum members.
+A body that fits its type is converted at once. Any other is tidied first: members with another spelling find their
+field, unknown and null members are dropped, texts become numbers, ordinals and names in any case become enum members.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pyromq.protocol.bodies.fastjson import FrozenKey
 
 
 class Body(Struct, rename="camel", forbid_unknown_fields=True):
-    """The base of all JSON bodies. Unknown members are read over, but by the tidying path: they may be misspelt."""
+    """The base of all JSON bodies. Unknown members are dropped on the tidying path: they may be misspelt fields."""
 
 
 B = TypeVar("B")
 
 
 def encode(body: object, *, quoted_keys: bool = False) -> bytes:
-    """Write a body as Java does; with quoted_keys as standard JSON."""
+    """Write a body as Java does; with `quoted_keys` as standard JSON."""
     return fastjson.dumps(body, quoted_keys=quoted_keys)
 
 
 def decode(kind: type[B], data: bytes) -> B:
-    """Read a body; raises MalformedHeader if it is not of that kind, however leniently read."""
+    """Read a body; raise MalformedHeader if it cannot be read as that kind, however leniently."""
     value = fastjson.loads(data) if data.strip() else None
     if value is None:
         raise MalformedHeader(f"no {kind.__name__}: the body is empty")
@@ -47,11 +47,11 @@ def decode(kind: type[B], data: bytes) -> B:
         raise MalformedHeader(f"not a {kind.__name__}: {error}") from None
 
 
-_ABSENT: Any = object()  # what Java would read as null: the field keeps its default
+_ABSENT: Any = object()  # Java would read it as null, so the field keeps its default
 
 
 def _tidy(value: Any, kind: inspect.Type) -> Any:
-    if isinstance(kind, inspect.UnionType):  # of a type and None, the only union in bodies
+    if isinstance(kind, inspect.UnionType):  # bodies have only unions of a type and None
         kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
     if value is None:
         return _ABSENT
@@ -74,7 +74,7 @@ def _tidy_struct(value: Any, kind: inspect.StructType) -> Any:
 
 
 def _tidy_tuple(value: Any, kind: inspect.NamedTupleType) -> Any:
-    if isinstance(value, str):  # an object's JSON inside a string, as some write a map's keys
+    if isinstance(value, str):  # some peers write an object as a key as JSON inside a string
         value = fastjson.loads(value)
     if not isinstance(value, dict | FrozenKey):
         return value
@@ -90,7 +90,7 @@ def _tidy_dict(value: Any, kind: inspect.DictType) -> Any:
     try:
         return {key: member for key, member in pairs if member is not _ABSENT}
     except TypeError:
-        raise MalformedHeader("an object that is a key holds lists or objects") from None
+        raise MalformedHeader("an object used as a key contains lists or objects") from None
 
 
 def _tidy_list(value: Any, kind: inspect.ListType) -> Any:

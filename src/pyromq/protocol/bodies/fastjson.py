@@ -1,10 +1,10 @@
-"""The JSON that Java peers speak: RocketMQ writes its bodies with a library (fastjson) that departs from the standard.
+"""The JSON of Java peers: RocketMQ writes bodies with a library (fastjson) that departs from the standard.
 
     {0:"10.0.0.5:10911"}                                     a map with numbers as keys: no quotes
     {{"brokerName":"b","queueId":0,"topic":"T"}:7}           a map with objects as keys: the bare object
 
-Written is exactly the Java form: compact, members by name, null members left out. Some clients cut such bodies as text.
-Read is the standard, by msgspec, and whatever Java reads besides, by `fastjson_reader`.
+The writer produces exactly the Java form, which some clients take apart as text: compact, members sorted by name, no
+null members. Reading tries msgspec first, for standard JSON, and `fastjson_reader` for whatever else Java accepts.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from pyromq.protocol.bodies.fastjson_reader import FrozenKey, read_dialect, reso
 __all__ = ["MAX_VALUES", "FrozenKey", "camel", "dumps", "dumps_pretty", "java_double", "loads"]
 
 MAX_VALUES: Final = 1_000_000
-"""No text with more values is read: 16 MiB of `[]` would take half a gigabyte."""
+"""The most values of one text: 16 MiB of `[]` would take half a gigabyte of memory."""
 
 _plain_json = msgspec.json.Decoder()
 
 
 def loads(data: bytes | str) -> Any:
-    """Read one value; numbers as keys become text, objects as keys FrozenKeys, references what they refer to.
+    """Read one value. Numeric keys become text, objects as keys become FrozenKeys, references are resolved.
 
-    Raises MalformedHeader for anything that Java would not read either, and for what is too large or too deep.
+    Raises MalformedHeader for what Java would not read either, and for what is too large or nested too deeply.
     """
     raw = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
     if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_VALUES:
@@ -48,12 +48,12 @@ def loads(data: bytes | str) -> Any:
 
 
 def dumps(value: object, *, quoted_keys: bool = False) -> bytes:
-    """Write a value as Java does; with quoted_keys as standard JSON in ASCII, which 4.9.4 peers may ask for."""
+    """Write a value as Java does; with `quoted_keys` as standard ASCII JSON, which 4.9.4 peers may ask for."""
     return _Writer(standard=quoted_keys).text(value).encode("utf-8", "replace")
 
 
 def dumps_pretty(value: object) -> bytes:
-    """Write a value as Java writes its configuration files: in lines, indented with tabs."""
+    """Write a value as Java writes its configuration files: one member a line, indented with tabs."""
     return _Writer(pretty=True).text(value).encode("utf-8", "replace")
 
 
@@ -104,7 +104,7 @@ class _Writer:
         self._depth += 1
         members = [f"{self._key(key)}:{self.text(value)}" for key, value in items if value is not None]
         self._depth -= 1
-        # Java breaks the line before a member only if its key is a string.
+        # Java breaks the line before a member only if the key is a string.
         return self._group("{", members, "}", by_line=bool(members) and members[0].startswith('"'))
 
     def _key(self, key: object) -> str:
@@ -127,7 +127,7 @@ class _Writer:
 
 @cache
 def _layout(kind: type[Any]) -> tuple[list[str], Callable[[object], Iterable[object]]]:
-    """Return the members' keys as they are written, in their order, and what reads the values in that order."""
+    """Return the written keys in order, and a function that returns the values in that order."""
     fields = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
     names = kind.__struct_encode_fields__ if issubclass(kind, Struct) else map(camel, fields)
     members = sorted(zip(names, fields, strict=True))
@@ -137,7 +137,7 @@ def _layout(kind: type[Any]) -> tuple[list[str], Callable[[object], Iterable[obj
 
 
 def camel(name: str) -> str:
-    """Return a Python name as Java peers spell it."""
+    """Return a Python name in camel case, as Java peers spell it."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
@@ -156,7 +156,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def java_double(value: float) -> str:
-    """Return a number as Java's Double.toString does: `1.5`, but `1.0E10`."""
+    """Return a number as Java's Double.toString does: `1.5` and `1.0E10`."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return format(Decimal(repr(value)), "f") if value != int(value) else f"{value:.1f}"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()

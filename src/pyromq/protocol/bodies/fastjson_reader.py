@@ -1,7 +1,7 @@
-"""Reads what Java's JSON reader takes beyond the standard.
+"""Reads what Java's JSON reader accepts beyond the standard.
 
-Keys may be numbers, objects or bare names, strings may be in single quotes, a comma may stand before a closing bracket,
-and `{"$ref":"$.path"}` stands for the object at that path of the same text.
+Keys may be numbers, objects or bare names, strings may be in single quotes, a comma may precede a closing bracket, and
+`{"$ref":"$.path"}` stands for the object at that path of the same text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyromq.errors import MalformedHeader
 
 MAX_DEPTH: Final = 64
 MAX_REFERRED_VALUES: Final = 50_000
-"""References to objects with references multiply: a short text could stand for billions of values."""
+"""References to objects with references multiply, so a short text could stand for billions of values."""
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\f\b\ufeff]*(?:
@@ -32,13 +32,13 @@ _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 
 
 class FrozenKey(tuple[tuple[str, Any], ...]):
-    """An object that was a key: its members as pairs, in the order of the text."""
+    """An object used as a key: its members as pairs, in the order of the text."""
 
     __slots__ = ()
 
 
 def read_dialect(text: str) -> Any:
-    """Read one value; raises MalformedHeader if the text is no value, or too deep."""
+    """Read one value; raise MalformedHeader if the text is not a value or is nested too deeply."""
     return _Reader(text).read()
 
 
@@ -59,7 +59,7 @@ class _Reader:
     def _advance(self) -> None:
         match = _TOKEN.match(self._text, self._position)
         if match is None or match.lastgroup is None:
-            raise MalformedHeader(f"JSON cannot be read from character {self._position} on")
+            raise MalformedHeader(f"JSON cannot be read at character {self._position}")
         self._kind, self._found, self._position = match.lastgroup, match.group(match.lastgroup), match.end()
 
     def _take(self, mark: str) -> bool:
@@ -70,7 +70,7 @@ class _Reader:
 
     def _fail(self, wanted: str) -> NoReturn:
         found = self._found[:20] or "the end"
-        raise MalformedHeader(f"JSON has {found!r} before character {self._position}, where {wanted} should be")
+        raise MalformedHeader(f"JSON has {found!r} before character {self._position} where {wanted} was expected")
 
     def _value(self, depth: int) -> Any:
         if self._take("{"):
@@ -134,7 +134,7 @@ def _frozen(members: list[tuple[Any, Any]]) -> FrozenKey:
     try:
         hash(key)
     except TypeError:
-        raise MalformedHeader("an object that is a key holds lists or objects") from None
+        raise MalformedHeader("an object used as a key contains lists or objects") from None
     return key
 
 
@@ -142,7 +142,7 @@ def _unquote(token: str) -> str:
     text = token[1:-1]
     if "\\" not in text:
         return text
-    # Escapes may form halves of surrogate pairs; put the pairs together, replace halves that are left.
+    # Escapes may encode surrogate halves: join the pairs and replace halves that remain.
     return _ESCAPE.sub(_unescape, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -152,7 +152,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def resolve_references(root: Any) -> Any:
-    """Put copies of what is referred to in the place of references; raises MalformedHeader if that would never end."""
+    """Replace references by copies of what they refer to; raise MalformedHeader if that would never end."""
     return _Resolver(root).resolve(root, ())
 
 
@@ -166,7 +166,7 @@ class _Resolver:
             return value
         self._count += 1
         if id(value) in inside or self._count > MAX_REFERRED_VALUES or len(inside) > MAX_DEPTH:
-            raise MalformedHeader("JSON with references to itself, or too many")
+            raise MalformedHeader("JSON has too many references, or references to itself")
         inside = (*inside, id(value))
         if isinstance(value, list):
             return [self.resolve(item, inside) for item in value]
@@ -181,7 +181,7 @@ class _Resolver:
             for step in _steps(path):
                 value = value[int(step) if isinstance(value, list) else step]
         except (LookupError, TypeError, ValueError):
-            raise MalformedHeader(f"JSON refers to {path[:60]!r}, which is not there") from None
+            raise MalformedHeader(f"JSON refers to {path[:60]!r}, which does not exist") from None
         return value
 
 

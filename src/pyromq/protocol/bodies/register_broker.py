@@ -4,7 +4,7 @@
     for each topic: length 4, "<name> <read queues> <write queues> <perm> <filter type>"
     length 4, list of filter servers as JSON
 
-The compressed form has no room for a topic's sys flag and order.
+The compressed form does not hold a topic's sys flag and order.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pyromq.protocol.headers import I32
 from pyromq.protocol.messages.compression import COMPRESSED_FLAG, decompress
 
 MAX_INFLATED = 64 * 1024 * 1024
-"""Room for a million topics."""
+"""Enough for a million topics."""
 
 _INT = struct.Struct(">i")
 _TopicFields = tuple[str, I32, I32, I32, TopicFilterType]
 
 
 def encode_register_body(body: RegisterBrokerBody, *, compressed: bool = False) -> bytes:
-    """Write a registration; the header's bodyCrc32 is `record.body_crc` of what this returns."""
+    """Write a registration; the header's bodyCrc32 is `record.body_crc` of the result."""
     if not compressed:
         return encode(body)
     topics = body.topic_config_serialize_wrapper.topic_config_table
@@ -57,7 +57,7 @@ def _topic_text(topic: TopicConfig) -> bytes:
 
 
 def decode_register_body(data: bytes, *, compressed: bool = False) -> RegisterBrokerBody:
-    """Read a registration; raises MalformedHeader if it is none."""
+    """Read a registration; raise MalformedHeader if it is not one."""
     if not compressed:
         return decode(RegisterBrokerBody, data)
     texts = _texts(decompress(data, COMPRESSED_FLAG, MAX_INFLATED))
@@ -68,7 +68,7 @@ def decode_register_body(data: bytes, *, compressed: bool = False) -> RegisterBr
 
 
 def _texts(inflated: bytes) -> Iterator[bytes]:
-    """Yield the data version, each topic, and the list of filter servers: exactly as many as there must be."""
+    """Yield the data version, each topic and the list of filter servers: exactly as many texts as announced."""
     try:
         text, position = _text(inflated, 0)
         yield text

@@ -1,4 +1,4 @@
-"""Bodies between name servers, brokers and clients that say where things are."""
+"""Bodies about routes: topics, brokers and clusters, between name servers, brokers and clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.protocol.headers import I32, I64
 
 
 class QueueData(Body):
-    """How many queues of a topic one broker has."""
+    """The queues of a topic on one broker."""
 
     broker_name: str = ""
     read_queue_nums: I32 = 0
@@ -21,7 +21,7 @@ class QueueData(Body):
 
 
 class BrokerData(Body):
-    """A broker's name and the addresses of its members: 0 is the master."""
+    """A broker's name and the addresses of its members by broker id; MASTER_ID is the master."""
 
     cluster: str | None = None
     broker_name: str = ""
@@ -29,7 +29,7 @@ class BrokerData(Body):
 
 
 class TopicRouteData(Body):
-    """Where a topic is (answer to GET_ROUTEINFO_BY_TOPIC)."""
+    """The route of a topic (answer to GET_ROUTEINFO_BY_TOPIC)."""
 
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = field(default_factory=list)
@@ -38,14 +38,14 @@ class TopicRouteData(Body):
 
 
 class ClusterInfo(Body):
-    """All brokers by name, and the names in each cluster."""
+    """All brokers by name, and the broker names of each cluster."""
 
     broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
     cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)
 
 
 class DataVersion(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Which state of a table this is: two are the same if both numbers are."""
+    """The version of a table; versions are equal if both numbers are."""
 
     timestamp: I64 = 0
     counter: I64 = 0
@@ -56,14 +56,14 @@ class DataVersion(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
 
 
 class TopicFilterType(StrEnum):
-    """Whether a message of the topic has one tag or several; tags are compared as one text either way."""
+    """Whether a message of the topic has one tag or several; either way they are compared as one text."""
 
     SINGLE_TAG = "SINGLE_TAG"
     MULTI_TAG = "MULTI_TAG"
 
 
 class TopicConfig(Body):
-    """What a broker knows about one topic."""
+    """The settings of one topic on a broker."""
 
     topic_name: str = ""
     read_queue_nums: I32 = 16
@@ -82,14 +82,14 @@ class TopicConfigSerializeWrapper(Body):
 
 
 class RegisterBrokerBody(Body):
-    """What a broker tells a name server about itself."""
+    """What a broker registers at a name server."""
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = field(default_factory=TopicConfigSerializeWrapper)
     filter_server_list: list[str] = field(default_factory=list)
 
 
 class KVTable(Body):
-    """Names and values (a namespace's settings, a broker's runtime figures)."""
+    """Names and values: the settings of a namespace, the runtime information of a broker."""
 
     table: dict[str, str] = field(default_factory=dict)
 

@@ -1,7 +1,11 @@
-"""Request and response headers: what travels in a command's ext fields, one Struct for each.
+"""Request and response headers: one Struct for what travels in the ext fields of a command.
+
+    send, pull, offsets, transactions, timed_messages   what producers and consumers ask
+    clients, routes, admin, accounts                    what brokers, name servers and tools ask
+    json_header, binary_header                          the two forms of a command's whole header
 
 On the wire every value is text, an absent field means null, and keys are in camel case unless a field says otherwise.
-A field without a default must be there; a `bool` may always be missing, as Java's primitive would be.
+A field without a default is required. A `bool` may always be missing, as a primitive may in Java.
 Classes are named after their request code: GET_MAX_OFFSET has GetMaxOffsetRequestHeader and GetMaxOffsetResponseHeader.
 """
 
@@ -25,7 +29,7 @@ class Header(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The base of all headers."""
 
     def to_json(self) -> bytes:
-        """Return the ext fields as strict JSON, all values text; the hot headers have a template for it."""
+        """Return the ext fields as strict JSON, all values as text. The hot headers use a template instead."""
         return encode_json(to_ext(self))
 
 
@@ -33,7 +37,7 @@ H = TypeVar("H", bound=Header)
 
 
 def to_ext(header: Header) -> dict[str, str]:
-    """Return the header's fields as they travel: by wire name, as text, those that are None left out."""
+    """Return the fields as they travel: by wire name and as text, without those that are None."""
     values = msgspec.structs.astuple(header)
     fields = zip(header.__struct_encode_fields__, values, strict=True)
     return {name: value if type(value) is str else _text(value) for name, value in fields if value is not None}

@@ -8,7 +8,7 @@ from pyromq.protocol.headers import I32, I64, Header
 
 
 class UpdateAndCreateAclConfigRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """UPDATE_AND_CREATE_ACL_CONFIG (50); permissions are `name=PERM`, joined by commas."""
+    """UPDATE_AND_CREATE_ACL_CONFIG (50); permissions are `name=PERM`, separated by commas."""
 
     access_key: str
     secret_key: str | None = None
@@ -37,20 +37,20 @@ class GetBrokerClusterAclInfoResponseHeader(Header, frozen=True, kw_only=True, g
 
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53); addresses are joined by commas."""
+    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53); addresses are separated by commas."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
 
 
 class RegisterFilterServerRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """REGISTER_FILTER_SERVER (301), gone since 4.9.6."""
+    """REGISTER_FILTER_SERVER (301), removed in 4.9.6."""
 
     filter_server_addr: str
 
 
 class RegisterFilterServerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """Which broker took the filter server in."""
+    """The broker that registered the filter server."""
 
     broker_name: str
     broker_id: I64

@@ -1,4 +1,4 @@
-"""Headers by which administrators manage topics and groups, and look into a broker."""
+"""Headers of administration: topics, groups, offsets and the state of a broker."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True, gc
 
 
 class GetConsumeStatsRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """GET_CONSUME_STATS (208); without a topic, all topics of the group."""
+    """GET_CONSUME_STATS (208); all topics of the group unless one is given."""
 
     consumer_group: str
     topic: str | None = None
@@ -98,7 +98,7 @@ class QueryConsumeTimeSpanRequestHeader(Header, frozen=True, kw_only=True, gc=Fa
 
 
 class QueryCorrectionOffsetRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """QUERY_CORRECTION_OFFSET (308); `filter_groups` are joined by commas."""
+    """QUERY_CORRECTION_OFFSET (308); `filter_groups` are separated by commas."""
 
     filter_groups: str | None = None
     compare_group: str
@@ -128,7 +128,7 @@ class GetBrokerConsumeStatsRequestHeader(Header, frozen=True, kw_only=True, gc=F
 
 
 class QueryConsumeQueueRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """QUERY_CONSUME_QUEUE (321): `count` entries from `index` on."""
+    """QUERY_CONSUME_QUEUE (321): `count` entries starting at `index`."""
 
     topic: str
     queue_id: I32

@@ -3,7 +3,7 @@
     i16 code | i8 language | i16 version | i32 opaque | i32 flag | i32 length, remark | i32 length, ext fields
     ext field:  i16 length, key | i32 length, value
 
-Length 0 stands for null. Every length is checked against what is left, so a hostile one neither loops nor allocates.
+Length 0 means null. Every length is checked against what is left, so a hostile one neither loops nor allocates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEY_LENGTH = struct.Struct(">h")
 
 
 class BinaryHeader(NamedTuple):
-    """A header as read, its language not yet looked up."""
+    """A header as read; the language is still a number."""
 
     code: int
     language: int
@@ -68,7 +68,7 @@ def _read_ext(data: bytes) -> dict[str, str]:
 
 
 def write_binary(header: BinaryHeader) -> bytes:
-    """Write a header; raise LocalProtocolError for numbers and texts that do not fit."""
+    """Write a header; raise LocalProtocolError if a number or text does not fit."""
     try:
         fixed = _FIXED.pack(header.code, header.language, header.version, header.opaque, header.flag)
         remark = (header.remark or "").encode()

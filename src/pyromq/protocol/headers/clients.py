@@ -1,4 +1,4 @@
-"""Headers about connected clients: what they say of themselves, and what a broker asks them."""
+"""Headers about connected clients: their membership, and what a broker asks them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyromq.protocol.headers import I64, Header
 
 
 class HeartBeatResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """The answer to HEART_BEAT (34); only our broker fills it in, with its version: that is how our clients know it."""
+    """The answer to HEART_BEAT (34); a PyroMQ broker fills in its version, by which PyroMQ clients recognise it."""
 
     pyromq: str | None = None
 
@@ -34,7 +34,7 @@ class NotifyConsumerIdsChangedRequestHeader(Header, frozen=True, kw_only=True, g
 
 
 class ResetConsumerClientOffsetRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """RESET_CONSUMER_CLIENT_OFFSET (220), broker to client; also what INVOKE_BROKER_TO_RESET_OFFSET (222) asks."""
+    """RESET_CONSUMER_CLIENT_OFFSET (220), broker to client; the same fields as INVOKE_BROKER_TO_RESET_OFFSET (222)."""
 
     topic: str
     group: str

@@ -2,8 +2,8 @@
 
     {"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":0,"serializeTypeCurrentRPC":"JSON","version":399}
 
-Requests that come by the thousand are read straight into their typed header, by a union that msgspec tells apart by the
-code: half the time of a dict and its conversion. Whatever does not fit goes to the plain decoder behind it.
+Frequent requests are read straight into their typed header, by a union that msgspec tells apart by the code. That takes
+half the time of a dict and its conversion. Whatever does not fit is left to the plain decoder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _ReadHeader(Struct, rename="camel", kw_only=True, gc=False):
 
 
 class TextHeader(_ReadHeader, kw_only=True, gc=False):
-    """A header as read, its language not yet looked up."""
+    """A header as read; the language is still as the peer wrote it."""
 
     code: I32 = 0
     ext_fields: dict[str, str] | None = None
@@ -72,12 +72,12 @@ class _Pull(_HotHeader, tag=11, kw_only=True, gc=False):
 
 HotHeader: TypeAlias = _Success | _Send | _SendV2 | _SendBatch | _Pull
 
-# Raises one of UNREADABLE for what is not hot. An answer of code 10 or 11 is not: it lacks what those requests need.
+# Raises one of UNREADABLE for anything else; an answer with code 10 or 11 lacks the fields of those requests.
 read_hot_json: Callable[[bytes], HotHeader] = msgspec.json.Decoder(HotHeader, strict=False).decode
 _read_text = msgspec.json.Decoder(TextHeader, strict=False).decode
 _read_mixed = msgspec.json.Decoder(_MixedHeader, strict=False).decode
 
-# What msgspec raises on the bytes of strangers: its own errors, bad UTF-8 and numbers (ValueError), deep nesting.
+# What msgspec raises for arbitrary bytes: its own errors, bad UTF-8 and numbers (ValueError), deep nesting.
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -112,7 +112,7 @@ def _text(raw: bytes) -> str | None:
     return None if raw == b"null" else raw.decode()
 
 
-# Java's order, which is alphabetical: no reader depends on it, but equal commands make equal bytes.
+# In alphabetical order, as Java writes it. No reader depends on it, but equal commands give equal bytes.
 _WRITTEN = b'{"code":%d,%b"flag":%d,"language":"%b","opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'
 _LANGUAGE_NAMES = {language: language.name.encode() for language in LanguageCode}
 
@@ -120,7 +120,7 @@ _LANGUAGE_NAMES = {language: language.name.encode() for language in LanguageCode
 def write_json(
     code: int, ext: bytes | None, flag: int, language: LanguageCode, opaque: int, remark: str | None, version: int
 ) -> bytes:
-    """Write a header as strict, compact JSON; `ext` is JSON already."""
+    """Write a header as strict, compact JSON; `ext` is already JSON."""
     return _WRITTEN % (
         code,
         b"" if ext is None else b'"extFields":%b,' % ext,

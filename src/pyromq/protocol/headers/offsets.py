@@ -1,4 +1,4 @@
-"""Headers about offsets of queues, and what groups have committed."""
+"""Headers about the offsets of queues and the committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SearchOffsetByTimestampRequestHeader(_QueueRequestHeader, frozen=True, kw_
 
 
 class SearchOffsetByTimestampResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
-    """The queue offset stored nearest to that time."""
+    """The queue offset of the message stored nearest to that time."""
 
 
 class GetMaxOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
@@ -49,7 +49,7 @@ class GetMaxOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, 
 
 
 class GetMaxOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
-    """The queue offset that the next message will get."""
+    """The queue offset of the next message to be stored."""
 
 
 class GetMinOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
@@ -57,7 +57,7 @@ class GetMinOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, 
 
 
 class GetMinOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
-    """The first queue offset that is still there."""
+    """The first queue offset that is not deleted."""
 
 
 class GetEarliestMsgStoretimeRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):

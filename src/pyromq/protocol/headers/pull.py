@@ -1,4 +1,4 @@
-"""Headers of reading messages: by queue offset, by key, by physical offset."""
+"""Headers for reading messages: by queue offset, by key, by physical offset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_PULL_QUEUES: Final = 256
 
 
 class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """PULL_MESSAGE (11); `pyromq_max_bytes` is ours: limits of the caller's instead of the stock ones."""
+    """PULL_MESSAGE (11); `pyromq_max_bytes` is PyroMQ's own: it replaces the broker's default limits."""
 
     consumer_group: str
     topic: str
@@ -33,7 +33,7 @@ class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class PullMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """The answer to a pull, messages or not."""
+    """The answer to a pull, with or without messages."""
 
     suggest_which_broker_id: I64
     next_begin_offset: I64
@@ -42,7 +42,7 @@ class PullMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class PullQueuesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """PULL_QUEUES (30020): messages of several queues at once; `ranges` is `queue:start:stop`, separated by commas."""
+    """PULL_QUEUES (30020): messages of several queues; `ranges` are `queue:start:stop`, separated by commas."""
 
     consumer_group: str
     topic: str
@@ -53,7 +53,7 @@ class PullQueuesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class PullQueuesResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """The answer; the offsets are those of the queues asked for, in that order, separated by commas.
+    """The answer to PULL_QUEUES; offsets are in the order of `ranges`, separated by commas.
 
     The body has the messages in the order of the log, then the size of each in four bytes.
     """
@@ -77,7 +77,7 @@ class QueryMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class QueryMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """How far the index of keys reaches; the messages are in the body."""
+    """The end of the key index; the messages are in the body."""
 
     index_last_update_timestamp: I64
     index_last_update_phyoffset: I64

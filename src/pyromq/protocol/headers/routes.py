@@ -1,4 +1,4 @@
-"""Headers that a name server knows: brokers register, clients ask for routes, administrators keep settings."""
+"""Headers for name servers: brokers register, clients ask for routes, tools keep settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RegisterBrokerRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=Tru
 
 
 class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """Where a slave finds its master; empty for a master."""
+    """The addresses of a slave's master; empty for a master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -36,7 +36,7 @@ class QueryDataVersionRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=T
 
 
 class QueryDataVersionResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """Whether the broker's topics differ from what the name server has."""
+    """True if the broker's topics differ from those that the name server knows."""
 
     changed: bool
 
@@ -101,7 +101,7 @@ class AddWritePermOfBrokerRequestHeader(Header, frozen=True, kw_only=True, gc=Fa
 
 
 class AddWritePermOfBrokerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """How many topics got the permission."""
+    """How many topics gained the permission."""
 
     add_topic_count: I32
 

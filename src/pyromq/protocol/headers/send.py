@@ -1,4 +1,4 @@
-"""Headers of sends: to a topic, back to a retry topic, and as the reply to a request message."""
+"""Headers for sending: to a topic, back to a retry topic, and a reply to a request message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SendMessageRequestHeaderV2(SendMessageRequestHeader, frozen=True, kw_only=
     broker_name: str | None = field(default=None, name="n")
 
     def to_json(self) -> bytes:
-        """Return the ext fields as JSON, in a third of the time that the general way takes."""
+        """Return the ext fields as JSON, in a third of the general encoder's time."""
         return _SEND_V2 % (
             encode_json(self.producer_group),
             encode_json(self.topic),
@@ -71,7 +71,7 @@ _SEND_V2 = b'{"a":%b,"b":%b,"c":%b,"d":"%d","e":"%d","f":"%d","g":"%d","h":"%d"%
 
 
 class SendMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """The answer to a send that was stored; for a batch, `msg_id` holds all ids joined by commas."""
+    """The answer to a stored send; for a batch, `msg_id` holds all ids, separated by commas."""
 
     msg_id: str = ""
     queue_id: I32
@@ -82,15 +82,15 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 def read_place(ext: Mapping[str, str]) -> tuple[str, int, int]:
-    """Return id, queue and offset from the answer to a send, in a third of the time that the whole header takes.
+    """Return id, queue and offset from the answer to a send, in a third of the time of the whole header.
 
-    Raises LookupError or ValueError for what only the general way can read.
+    Raises LookupError or ValueError if only the general decoder can read the answer.
     """
     return ext["msgId"], int(ext["queueId"]), int(ext["queueOffset"])
 
 
 class ConsumerSendMsgBackRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """CONSUMER_SEND_MSG_BACK (36); `offset` is the message's physical offset. The last two are ours."""
+    """CONSUMER_SEND_MSG_BACK (36); `offset` is the message's physical offset. The last two fields are PyroMQ's own."""
 
     offset: I64
     group: str
@@ -101,13 +101,13 @@ class ConsumerSendMsgBackRequestHeader(Header, frozen=True, kw_only=True, gc=Fal
     max_reconsume_times: I32 | None = None
     broker_name: str | None = field(default=None, name="bname")
     pyromq_cause: str | None = None
-    """Why the listener did not take it: exception and place."""
+    """Why the listener failed: the exception and where it was raised."""
     pyromq_delay_ms: I64 | None = None
-    """When it shall come again; a broker that does not know this goes by the level."""
+    """The delay before redelivery; a broker that does not know this field uses the level."""
 
 
 class PushReplyMessageToClientRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (326), broker to the client that waits for a reply."""
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326), broker to the client that waits for the reply."""
 
     producer_group: str
     topic: str

@@ -1,4 +1,4 @@
-"""Headers of messages that wait for a time."""
+"""Headers for messages that are delivered at a given time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyromq.protocol.headers import I32, I64, Header
 
 
 class RecallMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """RECALL_MESSAGE (370), of RocketMQ 5: cancel what waits; the last field is ours, and quicker than a search."""
+    """RECALL_MESSAGE (370), from RocketMQ 5: cancel a waiting message. The last field is ours and saves a search."""
 
     producer_group: str | None = None
     topic: str
@@ -18,13 +18,13 @@ class RecallMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class RecallMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """What was cancelled, by its producer's id."""
+    """The producer's id of the cancelled message."""
 
     msg_id: str
 
 
 class ListTimedMessagesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """LIST_TIMED_MESSAGES (30001): what waits, in order of its time, after a message that is due then and is there."""
+    """LIST_TIMED_MESSAGES (30001): waiting messages by due time, after the one with this due time and offset."""
 
     topic: str | None = None
     after_ms: I64 = -1
@@ -33,10 +33,10 @@ class ListTimedMessagesRequestHeader(Header, frozen=True, kw_only=True, gc=False
 
 
 class ListTimedMessagesResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """Where to go on; the body holds the waiting messages as they are stored."""
+    """Where the next page starts; the body holds the waiting messages as stored records."""
 
     next_ms: I64
     next_offset: I64
     is_last: bool = False
     count: I64 = 0
-    """How many messages wait on this broker, of all topics."""
+    """The number of messages waiting on this broker, of all topics."""

@@ -10,7 +10,7 @@ from pyromq.protocol.headers import I32, I64, Header
 
 
 class TransactionState(IntEnum):
-    """How a transaction ended, with the values of the message's sysFlag bits."""
+    """The outcome of a transaction, with the values of the message's sysFlag bits."""
 
     UNKNOWN = 0
     COMMIT = 8
@@ -47,7 +47,7 @@ class ResumeCheckHalfMessageRequestHeader(Header, frozen=True, kw_only=True, gc=
 
 
 class ListTransactionsRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """LIST_TRANSACTIONS (30010): half messages from an offset on, those that are open or those that were given up."""
+    """LIST_TRANSACTIONS (30010): half messages starting at an offset, open ones or those given up."""
 
     given_up: bool = False
     offset: I64
@@ -55,7 +55,7 @@ class ListTransactionsRequestHeader(Header, frozen=True, kw_only=True, gc=False)
 
 
 class ListTransactionsResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """What a broker lists; the body holds the half messages as they are stored."""
+    """Where the next page starts; the body holds the half messages as stored records."""
 
     next_offset: I64
     is_last: bool = False

@@ -1,4 +1,4 @@
-"""The body of a batch send: its messages one after the other, without what they share.
+"""The body of a batch send: its messages in a row, without what they share.
 
 total size 4 | magic 4 (0) | body CRC 4 (0) | flag 4 | body length 4, body | properties length 2, properties
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
 
-_HEAD = struct.Struct(">iiiii")  # magic and CRC are written as 0 and never looked at
+_HEAD = struct.Struct(">iiiii")  # magic and CRC are written as 0 and never read
 _LENGTH = struct.Struct(">h")
 
 
@@ -24,7 +24,7 @@ class BatchElement(NamedTuple):
 
 
 def element_size(body_length: int, properties_length: int) -> int:
-    """Return how many bytes a message takes in a batch."""
+    """Return the size of a message in a batch."""
     return _HEAD.size + body_length + _LENGTH.size + properties_length
 
 
@@ -41,7 +41,7 @@ def encode_batch(elements: Iterable[BatchElement]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[BatchElement]:
-    """Read the body of a batch send; raises MalformedHeader unless it is one or more whole messages."""
+    """Read the body of a batch send; raise MalformedHeader unless it is one or more whole messages."""
     elements: list[BatchElement] = []
     start = 0
     try:
@@ -60,10 +60,10 @@ def _decode_element(data: bytes, start: int) -> tuple[BatchElement, int]:
     body_start = start + _HEAD.size
     body_end = body_start + body_length
     if body_length < 0 or body_end > len(data):
-        raise MalformedHeader(f"a message of the batch says its body has {body_length} bytes")
+        raise MalformedHeader(f"a message of the batch claims a body of {body_length} bytes")
     (properties_length,) = _LENGTH.unpack_from(data, body_end)
     properties_start = body_end + _LENGTH.size
     end = properties_start + properties_length
     if properties_length < 0 or end > len(data) or end != start + size:
-        raise MalformedHeader(f"a message of the batch has {end - start} bytes but says {size}")
+        raise MalformedHeader(f"a message of the batch has {end - start} bytes but claims {size}")
     return BatchElement(flag, data[body_start:body_end], data[properties_start:end]), end

@@ -1,6 +1,6 @@
-"""Compressed message bodies: zlib as all 4.x clients write it; read are also lz4 and zstd, known since 4.9.4.
+"""Compressed message bodies: zlib, which all 4.x clients write; lz4 and zstd, known since 4.9.4, are only read.
 
-Decompression never yields more than its limit: a megabyte of zlib can stand for a gigabyte of zeros.
+Decompression stops at a limit, because a megabyte of zlib can stand for a gigabyte of zeros.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ ZLIB_TYPE: Final = 0x300
 
 DEFAULT_LEVEL: Final = 5
 MAX_DECOMPRESSED: Final = 16 * 1024 * 1024
-"""Four times the largest message a stock broker takes."""
+"""Four times the largest message that a broker with default settings accepts."""
 
-_MAX_ZSTD_WINDOW: Final = 32 * 1024 * 1024  # a frame may ask for a window far larger than its content
+_MAX_ZSTD_WINDOW: Final = 32 * 1024 * 1024  # a frame may demand a window far larger than its content
 
 
 def compress(body: bytes, level: int = DEFAULT_LEVEL) -> bytes:
-    """Return the body as a zlib stream, the one form that every consumer reads."""
+    """Return the body as a zlib stream, the only form that every consumer reads."""
     if not 0 <= level <= 9:
-        raise LocalProtocolError(f"no such compression level: {level}")
+        raise LocalProtocolError(f"a compression level is 0 to 9, not {level}")
     return zlib.compress(body, level)
 
 
 def decompress(body: bytes, sys_flag: int, limit: int = MAX_DECOMPRESSED) -> bytes:
-    """Return the body as its producer had it; raises MalformedHeader if it is damaged or longer than the limit.
+    """Return the producer's body; raise MalformedHeader if it is damaged or larger than the limit.
 
-    A body whose sys_flag has no compression bit is returned as it is.
+    A body without the compression bit in `sys_flag` is returned unchanged.
     """
     if not sys_flag & COMPRESSED_FLAG:
         return body
@@ -51,8 +51,8 @@ def decompress(body: bytes, sys_flag: int, limit: int = MAX_DECOMPRESSED) -> byt
     return plain
 
 
-# Each asks for one byte more than the limit, so that a body of just the limit is told from a longer one. The two
-# libraries that few bodies need are loaded with the first: they would be a third of a client's start.
+# Each asks for one byte more than the limit, to distinguish a body of exactly the limit from a longer one. lz4 and
+# zstandard are imported on first use: few bodies need them, and they would take a third of a client's start-up time.
 
 
 def _inflate_zlib(body: bytes, limit: int) -> bytes:
@@ -76,7 +76,7 @@ def _inflate_lz4(body: bytes, limit: int) -> bytes:
 def _inflate_zstd(body: bytes, limit: int) -> bytes:
     import zstandard
 
-    # This library's object takes no limit for one call, so it gets little at a time: 512 bytes make 22 MB at worst.
+    # This API has no limit per call, so it is fed little at a time: 512 bytes expand to 22 MB at worst.
     inflater = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
     parts: list[bytes] = []
     length = 0
@@ -92,7 +92,7 @@ def _inflate_zstd(body: bytes, limit: int) -> bytes:
 
 
 _INFLATERS: dict[int, Callable[[bytes, int], bytes]] = {
-    0: _inflate_zlib,  # clients older than 4.9.4 name no type
+    0: _inflate_zlib,  # clients before 4.9.4 set no type
     LZ4_TYPE: _inflate_lz4,
     ZSTD_TYPE: _inflate_zstd,
     ZLIB_TYPE: _inflate_zlib,

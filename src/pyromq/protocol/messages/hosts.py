@@ -15,7 +15,7 @@ _PORT = struct.Struct(">i")
 
 
 def encode_ip(address: str) -> bytes:
-    """Return the 4 or 16 bytes of a numeric address; an IPv4 address in IPv6 clothes is written as IPv4."""
+    """Return the 4 or 16 bytes of a numeric address; an IPv4-mapped IPv6 address is written as IPv4."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Messages as programs see them: Message goes out, MessageExt comes in, MessageQueue is where it was."""
+"""Messages as applications see them: Message is sent, MessageExt is received, MessageQueue is where it was stored."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pyromq.protocol.messages.properties import decode_properties, encode_proper
 from pyromq.protocol.names import check_topic
 
 MAX_BODY_SIZE = 4 * 1024 * 1024
-"""The largest body that a broker with stock settings takes."""
+"""The largest body that a broker with default settings accepts."""
 
 reply_channel: ContextVar[Callable[[MessageExt, bytes], Awaitable[None]]] = ContextVar("pyromq_reply_channel")
-"""How a reply gets back to whoever sent a request; a consumer sets it around its listener."""
+"""Sends a reply to the sender of a request; a consumer sets it around its listener."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic on one broker; sorts as every client of a group must sort it."""
+    """One queue of a topic on one broker; its sort order is the one that all clients of a group share."""
 
     topic: str
     broker_name: str
@@ -47,7 +47,7 @@ class Message(Struct):
     properties: Mapping[str, str] = field(default_factory=dict)
     flag: int = 0
     wait: bool = True
-    """Whether the broker answers only when the message is flushed and replicated as it is configured to."""
+    """Whether the broker answers only after it has flushed and replicated the message as configured."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.body, bytes):
@@ -56,7 +56,7 @@ class Message(Struct):
         self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
 
     def check(self, max_body_size: int = MAX_BODY_SIZE) -> None:
-        """Raise InvalidMessage, with one line that says why, unless a broker would take this message."""
+        """Raise InvalidMessage, with a one-line reason, if a broker would refuse this message."""
         _check_topic(self.topic)
         size = len(self.body)
         if not size:
@@ -75,9 +75,9 @@ class Message(Struct):
         for key in self.keys:
             _check_property(names.KEYS, key)
             if " " in key:
-                raise InvalidMessage(f"the key {key!r} holds a blank, which separates keys")
+                raise InvalidMessage(f"the key {key!r} contains a blank, which separates keys")
         limit = names.MAX_PROPERTIES_LENGTH
-        if self._property_characters() < limit // 8:  # cannot be too long, whatever takes how many bytes
+        if self._property_characters() < limit // 8:  # cannot be too long, however many bytes a character takes
             return
         size = len(encode_properties(self.all_properties()).encode())
         if size > limit:
@@ -88,7 +88,7 @@ class Message(Struct):
         return sum(map(len, texts))
 
     def all_properties(self) -> dict[str, str]:
-        """Return the properties as they travel: the user's own, then tags, keys and whether to wait."""
+        """Return the properties as they travel: the user's own, then keys, WAIT and tags."""
         properties = dict(self.properties)
         if self.keys:
             properties[names.KEYS] = " ".join(self.keys)
@@ -117,9 +117,9 @@ def _check_property(name: object, value: object) -> None:
         raise InvalidMessage(f"the property {name!r} has a blank name or value")
     for text in (name, value):
         if names.NAME_VALUE_SEPARATOR in text or names.PROPERTY_SEPARATOR in text:
-            raise InvalidMessage(f"the property {name!r} holds U+0001 or U+0002, which separate properties")
+            raise InvalidMessage(f"the property {name!r} contains U+0001 or U+0002, which separate properties")
         if not text.isascii() and not _is_unicode(text):
-            raise InvalidMessage(f"the property {name!r} holds half of a surrogate pair")
+            raise InvalidMessage(f"the property {name!r} contains half of a surrogate pair")
 
 
 def _is_unicode(text: str) -> bool:
@@ -133,17 +133,17 @@ def _is_unicode(text: str) -> bool:
 class MessageExt(Struct, eq=False, gc=False):
     """A message as it was stored and received.
 
-    The fields are those of the stored record. What costs more (properties, hosts, ids, the plain body of a compressed
-    one) is worked out when it is first asked for.
+    The fields are those of the stored record. Costlier parts (properties, hosts, ids, a decompressed body) are computed
+    on first use.
     """
 
     topic: str
     stored_body: bytes
-    """The body as it is stored: compressed if its producer compressed it."""
+    """The body as stored: compressed if the producer compressed it."""
     raw_properties: bytes = b""
     broker_name: str | None = None
     store_size: int = 0
-    """Bytes of the whole record in the commit log."""
+    """The size of the whole record in the commit log."""
     body_crc: int = 0
     queue_id: int = 0
     flag: int = 0
@@ -161,14 +161,14 @@ class MessageExt(Struct, eq=False, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The body as its producer gave it; raises MalformedHeader if its compressed form is damaged."""
+        """The producer's body; raises MalformedHeader if the compressed form is damaged."""
         if self._body is None:
             self._body = decompress(self.stored_body, self.sys_flag)
         return self._body
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties, the system's among them."""
+        """All properties, including the system's."""
         if self._properties is None:
             self._properties = decode_properties(self.raw_properties)
         return self._properties
@@ -183,22 +183,22 @@ class MessageExt(Struct, eq=False, gc=False):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys by which the message can be found."""
+        """The keys that find the message."""
         return tuple(key for key in (self._property(names.KEYS) or "").split(" ") if key)
 
     @property
     def message_id(self) -> str:
-        """The id the producer gave it; where there is none, the id of its place."""
+        """The producer's id; without one, `offset_message_id`."""
         return self._property(names.UNIQ_KEY) or self.offset_message_id
 
     @property
     def offset_message_id(self) -> str:
-        """The id of its place: the broker's address and the physical offset."""
+        """The id of where it is stored: the broker's address and the physical offset."""
         return encode_offset_id(self.raw_store_host, self.physical_offset)
 
     @property
     def born_host(self) -> str:
-        """The producer's address as the broker saw it, `ip:port`."""
+        """The producer's address as seen by the broker, `ip:port`."""
         return decode_host(self.raw_born_host)
 
     @property
@@ -208,7 +208,7 @@ class MessageExt(Struct, eq=False, gc=False):
 
     @property
     def born_at(self) -> datetime:
-        """When the producer made it, by the producer's clock."""
+        """When the producer created it, by the producer's clock."""
         return _datetime(self.born_timestamp_ms)
 
     @property
@@ -224,11 +224,11 @@ class MessageExt(Struct, eq=False, gc=False):
     def reply(self, body: bytes) -> Awaitable[None]:
         """Answer a request, inside a listener: `await message.reply(b"...")`; a plain listener needs no `await`.
 
-        Raises ClientError if this is no request, BrokerError if the reply could not be handed over.
+        Raises ClientError if this message is not a request, BrokerError if the reply could not be delivered.
         """
         channel = reply_channel.get(None)
         if channel is None:
-            raise ClientError("a message is replied to inside the listener of a PushConsumer")
+            raise ClientError("reply() works only inside the listener of a PushConsumer")
         return channel(self, body)
 
     def __repr__(self) -> str:

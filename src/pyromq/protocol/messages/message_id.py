@@ -25,7 +25,7 @@ _OFFSET_ID_LENGTHS = {2 * (IPV4_HOST_LENGTH + _OFFSET.size), 2 * (IPV6_HOST_LENG
 
 
 class UniqueIds:
-    """Makes the client's message ids: address, pid and number tell processes apart, time and counter messages."""
+    """Generates client message ids. Address, pid and number identify the process; time and counter the message."""
 
     def __init__(self, address: str, pid: int, number: int) -> None:
         process = struct.pack(">HI", pid & 0xFFFF, number & 0xFFFFFFFF)
@@ -36,8 +36,8 @@ class UniqueIds:
         self._stem = ""
 
     def next(self, now_ms: int) -> str:
-        """Return a new id for a message made at this time."""
-        if now_ms != self._made_ms:  # under load many are made within one millisecond
+        """Return a new id for a message created at this time."""
+        if now_ms != self._made_ms:  # under load many share a millisecond
             self._stem = self._stem_at(now_ms)
             self._made_ms = now_ms
         count = self._counter
@@ -58,9 +58,9 @@ def _month_around(now_ms: int) -> range:
 
 
 def near_time_ms(message_id: str, now_ms: int) -> int | None:
-    """Return about when a client made this id, if that was within a month; None if it is no such id.
+    """Return about when a client created this id, if that was within a month; None if it is not a client id.
 
-    The id counts from the beginning of the month at its maker's place, which may be some hours from ours.
+    The id counts from the start of the month in the client's time zone, which may differ from ours by hours.
     """
     if len(message_id) not in (32, 56):
         return None
@@ -75,7 +75,7 @@ def near_time_ms(message_id: str, now_ms: int) -> int | None:
 
 
 def encode_offset_id(host: bytes, physical_offset: int) -> str:
-    """Return the id of the record at this offset of the broker with this address (as encode_host gives it)."""
+    """Return the id of the record at this offset on the broker with this host (as `encode_host` returns it)."""
     try:
         return (host + _OFFSET.pack(physical_offset)).hex().upper()
     except struct.error:
@@ -83,7 +83,7 @@ def encode_offset_id(host: bytes, physical_offset: int) -> str:
 
 
 def decode_offset_id(message_id: str) -> tuple[str, int]:
-    """Return the broker's `ip:port` and the physical offset; raises MalformedHeader if it is no such id."""
+    """Return the broker's `ip:port` and the physical offset; raise MalformedHeader if it is not an offset id."""
     try:
         raw = bytes.fromhex(message_id)
     except ValueError:
@@ -97,7 +97,7 @@ _VERSION = "v1"
 
 
 class RecallHandle(NamedTuple):
-    """Which message is meant: `due` is its time in ms as text, `message_id` its producer's id."""
+    """Names a waiting message: `due` is its time in ms as text, `message_id` the producer's id."""
 
     topic: str
     broker_name: str
@@ -106,12 +106,12 @@ class RecallHandle(NamedTuple):
 
 
 def encode_handle(handle: RecallHandle) -> str:
-    """Return the text that travels."""
+    """Return a handle as text."""
     return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()
 
 
 def decode_handle(text: str) -> RecallHandle:
-    """Read a handle; raises MalformedHeader."""
+    """Read a handle; raise MalformedHeader if it is not one."""
     try:
         version, *fields = base64.urlsafe_b64decode(text.encode()).decode().split(" ")
         if version == _VERSION:

@@ -1,7 +1,7 @@
 """Message properties: their names, and the text form `name 0x01 value 0x02 name 0x01 value …`.
 
-Readers split at 0x02 and ignore a piece that has no 0x01 or has nothing before or after its first one; a value may
-hold 0x01; the last of two equal names wins; a separator at the end (RocketMQ up to 4.9.0 wrote one) means nothing.
+Readers split at 0x02. They ignore a piece without 0x01, or with nothing before or after its first 0x01. A value may
+contain 0x01. The last of two equal names wins. A separator at the end, which RocketMQ up to 4.9.0 writes, is ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyromq.errors import LocalProtocolError
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
 MAX_PROPERTIES_LENGTH = 32767
-"""Bytes of the whole text: its length is stored as a signed 16-bit number."""
+"""Bytes of the whole text, whose length is stored as a signed 16-bit number."""
 
 KEYS = "KEYS"
 TAGS = "TAGS"
@@ -52,7 +52,7 @@ MSG_TYPE = "MSG_TYPE"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 START_DELIVER_TIME = "__STARTDELIVERTIME"
-TIMER_DELAY_SEC = "TIMER_DELAY_SEC"  # this one and the next seven are RocketMQ 5's
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"  # this and the next seven come from RocketMQ 5
 TIMER_DELAY_MS = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 TIMER_OUT_MS = "TIMER_OUT_MS"
@@ -63,7 +63,7 @@ TIMER_DELETE_UNIQ_KEY = "TIMER_DEL_UNIQKEY"
 TRANSACTION_ID = "__transactionId__"
 SHARDING_KEY = "__SHARDINGKEY"
 
-# Ours: the physical offset of the timed message that a record delivers, cancels or takes the place of.
+# PyroMQ's own: the physical offset of the timed message that a record delivers, cancels or replaces.
 TIMER_FROM = "PYROMQ_TIMER_FROM"
 TIMER_NAMES = frozenset(
     {
@@ -71,16 +71,16 @@ TIMER_NAMES = frozenset(
         TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES, TIMER_DELETE_UNIQ_KEY, TIMER_FROM,
     }
 )  # fmt: skip
-"""All that a delivery at a time of its own leaves in a message: it must not come along when that is stored again."""
+"""The properties of timed delivery; they must be dropped when the message is stored again."""
 
-# Ours: why a message was not consumed, and what became of a dead letter that was sent again.
+# PyroMQ's own: why a message was not consumed, and where a resent dead letter comes from.
 CAUSE = "PYROMQ_CAUSE"
 ORIGIN_TOPIC = "PYROMQ_ORIGIN_TOPIC"
 ORIGIN_GROUP = "PYROMQ_ORIGIN_GROUP"
 ORIGIN_ID = "PYROMQ_ORIGIN_MESSAGE_ID"
 RESENDS = "PYROMQ_RESENDS"
 
-# Ours: which write of a Spark sink sent a message, and as which of its rows.
+# PyroMQ's own: which batch of a Spark sink sent a message, and for which of its rows.
 SINK_BATCH = "PYROMQ_BATCH"
 SINK_ROW = "PYROMQ_ROW"
 
@@ -92,11 +92,11 @@ RESERVED_NAMES = frozenset(
         REPLY_TO_CLIENT, TTL, ARRIVE_TIME, PUSH_REPLY_TIME, CLUSTER, MSG_TYPE, INNER_MULTI_QUEUE_OFFSET,
     }
 )  # fmt: skip
-"""Names a user's property may not have; the same that Java clients refuse."""
+"""Names that a user's property may not have, the same as in Java clients."""
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:
-    """Write properties as text; raises LocalProtocolError for what no reader could read back."""
+    """Write properties as text; raise LocalProtocolError for what no reader could read back."""
     text = PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
     count = len(properties)
     if (
@@ -105,7 +105,7 @@ def encode_properties(properties: Mapping[str, str]) -> str:
         or "" in properties
         or "" in properties.values()
     ):
-        _check_readable(properties)  # the quick look says that something is odd, though it may be legal
+        _check_readable(properties)  # the quick check found something unusual, which may still be legal
     return text
 
 
@@ -114,11 +114,11 @@ def _check_readable(properties: Mapping[str, str]) -> None:
         if not name or not value:
             raise LocalProtocolError(f"the property {name!r} has an empty name or value")
         if NAME_VALUE_SEPARATOR in name or PROPERTY_SEPARATOR in name or PROPERTY_SEPARATOR in value:
-            raise LocalProtocolError(f"the property {name!r} holds a separator")
+            raise LocalProtocolError(f"the property {name!r} contains a separator")
 
 
 def decode_properties(raw: str | bytes) -> dict[str, str]:
-    """Read properties from text; pieces that are none are left out, bytes that are no UTF-8 replaced."""
+    """Read properties from text; skip malformed pieces and replace bytes that are not UTF-8."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     properties = {}
     for piece in text.split(PROPERTY_SEPARATOR):
@@ -129,15 +129,15 @@ def decode_properties(raw: str | bytes) -> dict[str, str]:
 
 
 def find_property(raw: str | bytes, name: str) -> str | None:
-    """Return one property without reading the others: the same value decode_properties would give, or None."""
+    """Return one property without reading the others: the value that `decode_properties` would give, or None."""
     value = _find_in_text(raw, name) if isinstance(raw, str) else _find_in_bytes(raw, name)
-    if value == "":  # an empty value does not count: an earlier one of that name may
+    if value == "":  # an empty value is ignored; an earlier one of the same name may count
         return decode_properties(raw).get(name)
     return value
 
 
-# The search is for the name with both separators around it: `MYTAGS` ends like `TAGS` but has no separator before that.
-# From the right, because the last one wins; by partition, which is faster than find and slices.
+# The search is for the name between both separators, because `MYTAGS` ends like `TAGS`. It goes from the right, because
+# the last one wins, and uses partition, which is faster than find and slices.
 
 
 def _find_in_text(raw: str, name: str) -> str | None:
@@ -156,7 +156,7 @@ def _needle(name: str) -> bytes:
 
 
 def join_properties(first: bytes, second: bytes) -> bytes:
-    """Put one text of properties behind another, with one separator between them."""
+    """Join two texts of properties with one separator between them."""
     if not first or not second or first.endswith(b"\x02"):
         return first + second
     return first + b"\x02" + second

@@ -1,11 +1,11 @@
-"""The stored message: one layout in the commit log, in the answer to a pull and in whatever carries a whole message.
+"""The stored message: one layout in the commit log, in answers to pulls and wherever a whole message travels.
 
     total size 4 | magic 4 | body CRC 4 | queue id 4 | flag 4 | queue offset 8 | physical offset 8 | sys flag 4
     born time 8 | born host 8 or 20 | store time 8 | store host 8 or 20 | reconsume times 4 | prepared offset 8
     body length 4, body | topic length 1, topic | properties length 2, properties
 
-Numbers are big-endian and signed. A host has 20 bytes if its bit in the sys flag says IPv6. The end of a log file is
-filled by a blank record, of which only the first 8 bytes are written: the bytes left in the file, and its own magic.
+Numbers are big-endian and signed. A host has 20 bytes if its bit in the sys flag says IPv6. A blank record fills the
+end of a log file. Only its first 8 bytes are written: the number of bytes left in the file, and a magic of its own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LENGTH_BYTES = [bytes((length,)) for length in range(128)]
 
 
 class Record(Struct, kw_only=True, gc=False):
-    """A message as a broker hands it to the store: all that is known before its place is."""
+    """A message as a broker passes it to the store: all that is known before its offsets."""
 
     topic: str
     body: bytes
@@ -86,7 +86,7 @@ def body_crc(body: bytes | memoryview) -> int:
 
 
 def record_size(record: Record, topic_length: int) -> int:
-    """Return how many bytes this record will take in the log."""
+    """Return the size of this record in the log."""
     hosts = len(record.born_host) + len(record.store_host)
     return 75 + hosts + len(record.body) + topic_length + len(record.properties)
 
@@ -94,9 +94,9 @@ def record_size(record: Record, topic_length: int) -> int:
 def record_parts(
     record: Record, topic: bytes, queue_offset: int, physical_offset: int, store_timestamp_ms: int
 ) -> tuple[bytes, ...]:
-    """Return the stored bytes in parts, to be joined with those of other records: bodies are then copied only once.
+    """Return the stored bytes in parts. Joined with the parts of other records, a body is copied only once.
 
-    The IPv6 bits follow the lengths of the hosts, whatever the sys flag says. Raises LocalProtocolError if a value
+    The IPv6 bits are set by the lengths of the hosts, whatever the sys flag says. Raises LocalProtocolError if a value
     does not fit its field.
     """
     body, properties, born_host, store_host = record.body, record.properties, record.born_host, record.store_host
@@ -146,12 +146,12 @@ def encode_record(
 
 
 def blank_record(size: int) -> bytes:
-    """Return the 8 bytes that close a log file with this many bytes left."""
+    """Return the 8 bytes that end a log file with `size` bytes left."""
     return _SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
 
 
 class RecordHead(NamedTuple):
-    """What a stored record says before its body, and where in the buffer its parts are."""
+    """The fixed fields of a stored record, and the position of its body in the buffer."""
 
     total_size: int
     magic: int
@@ -172,9 +172,9 @@ class RecordHead(NamedTuple):
 
 
 def read_head(buffer: bytes | memoryview, position: int = 0) -> RecordHead:
-    """Read the fixed fields of the record at a position; raises MalformedHeader if the buffer ends before they do.
+    """Read the fixed fields of the record at a position; raise MalformedHeader if the buffer is too short.
 
-    Nothing is checked: for bytes that may be damaged there is check_record.
+    Nothing else is checked; use `check_record` for bytes that may be damaged.
     """
     try:
         (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + _SYS_FLAG_POSITION)
@@ -185,13 +185,13 @@ def read_head(buffer: bytes | memoryview, position: int = 0) -> RecordHead:
 
 
 def read_tail(buffer: bytes | memoryview, head: RecordHead) -> tuple[bytes, bytes]:
-    """Return topic and properties of a record whose head was read from the same buffer."""
+    """Return the topic and properties of a record whose head was read from the same buffer."""
     topic_start, topic_end, end = _tail_positions(buffer, head)
     return bytes(buffer[topic_start:topic_end]), bytes(buffer[topic_end + 2 : end])
 
 
 def body_end(buffer: bytes | memoryview) -> int:
-    """Return where the body of a record ends, of which only the fixed fields need be there."""
+    """Return where the body of a record ends; the buffer needs to hold only the fixed fields."""
     try:
         (sys_flag,) = _SYS_FLAG.unpack_from(buffer, _SYS_FLAG_POSITION)
         head_size = _HEADS[sys_flag & V6_FLAGS].size
@@ -204,9 +204,9 @@ def body_end(buffer: bytes | memoryview) -> int:
 
 
 def read_properties(buffer: bytes | memoryview, tail_start: int | None = None) -> bytes:
-    """Return the properties of a record without looking at the rest; `tail_start` is where its body ends.
+    """Return only the properties of a record; `tail_start` is where its body ends.
 
-    A buffer that begins behind the body has its tail at 0.
+    It is 0 for a buffer that starts right after the body.
     """
     topic_start = (body_end(buffer) if tail_start is None else tail_start) + 1
     _, topic_end, end = _tail_after(buffer, topic_start)
@@ -232,13 +232,13 @@ def _tail_after(buffer: bytes | memoryview, topic_start: int) -> tuple[int, int,
 
 
 class RecordStatus(Enum):
-    """What was found where a record should begin."""
+    """What was found where a record should start."""
 
     MESSAGE = "message"
     BLANK = "blank"
     """The end of a log file; the next record is in the next file."""
     DAMAGED = "damaged"
-    """No record: never written, cut short, or changed since."""
+    """Not a sound record: never written, cut short, or changed since."""
 
 
 class RecordCheck(NamedTuple):
@@ -246,16 +246,16 @@ class RecordCheck(NamedTuple):
 
     status: RecordStatus
     size: int
-    """Bytes up to the next record; -1 if they cannot be known. A damaged record whose own size is sound has one."""
+    """Bytes up to the next record, -1 if unknown. A damaged record with a sound size field has a size."""
     head: RecordHead | None = None
-    """For a sound message."""
+    """Only for a sound message."""
 
 
 _UNREADABLE = RecordCheck(RecordStatus.DAMAGED, -1)
 
 
 def check_record(buffer: bytes | memoryview, position: int, limit: int, *, check_crc: bool = True) -> RecordCheck:
-    """Tell what stands at a position of a log of which the bytes before limit count; raises nothing on any bytes."""
+    """Return what is at a position of a log that ends at `limit`; no bytes make it raise."""
     if limit - position < _SIZE_AND_MAGIC.size:
         return _UNREADABLE
     size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, position)
@@ -277,7 +277,7 @@ def check_record(buffer: bytes | memoryview, position: int, limit: int, *, check
 
 
 class _Topics(dict[bytes, str]):
-    # One str for each topic name, whatever number of messages names it; bounded, as names come from a peer.
+    # One str per topic name, shared by all its messages; bounded, because the names come from a peer.
     def __missing__(self, topic: bytes) -> str:
         if len(self) >= 10_000:
             self.clear()
@@ -288,15 +288,15 @@ _topics = _Topics()
 
 
 def decode_messages(body: bytes, broker_name: str | None = None, check_crc: bool = True) -> list[MessageExt]:
-    """Read all records of a body, as an answer to a pull holds them.
+    """Read all records of a body, such as the answer to a pull.
 
-    Raises MalformedHeader if the bytes are not whole records, one after the other: nothing is dropped in silence.
-    Raises CorruptRecord if a body does not match its checksum: then the fault is in the broker's store, not on the way.
+    Raises MalformedHeader if the bytes are not a sequence of whole records; nothing is dropped silently.
+    Raises CorruptRecord if a body does not match its checksum; the fault is then in the broker's store.
     """
     messages: list[MessageExt] = []
     start, limit = 0, len(body)
     try:
-        # The consumer's hottest loop: no call for each record, and every field named (a starred tuple costs a third).
+        # The consumer's hottest loop: no call per record, and every field by name (a starred tuple costs a third more).
         while start < limit:
             (
                 size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp_ms,

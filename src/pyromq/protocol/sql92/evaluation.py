@@ -1,6 +1,6 @@
-"""From a tree to a function of a message's properties, with SQL's three truths: True, False, and None for unknown.
+"""Compiles a tree to a function of a message's properties, with SQL's three values: True, False, None for unknown.
 
-Operands are looked at from left to right, and no further than RocketMQ looks: one that cannot be compared ends it all.
+Operands are evaluated from left to right and no further than RocketMQ does: an incomparable one ends the evaluation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TESTS: Final[dict[str, Test]] = {
 
 
 def condition(node: Node) -> Condition:
-    """Return the function that tells whether this holds; it raises Incomparable where RocketMQ's evaluation fails."""
+    """Return the function that evaluates a condition; it raises Incomparable where RocketMQ's evaluation fails."""
     match node:
         case And(operands):
             return _all(tuple(map(condition, operands)))
@@ -65,7 +65,7 @@ def condition(node: Node) -> Condition:
         case Constant(value):
             return lambda properties: value
         case _:
-            raise TypeError(f"{type(node).__name__} is no condition")
+            raise TypeError(f"{type(node).__name__} is not a condition")
 
 
 # --- logic -----------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _as_comparisons(value: Node, low: Node, high: Node, negated: bool) -> Node:
 
 
 def _folded(node: Node) -> Node:
-    """Return a literal number for one with signs before it."""
+    """Return a number with minus signs before it as one literal."""
     if isinstance(node, Negative):
         inner = _folded(node.operand)
         if isinstance(inner, Number):
@@ -141,7 +141,7 @@ def _operand(node: Node) -> Operand:
 
 
 def _nothing(operand: Operand) -> Operand:
-    """Return NULL, the negative of anything but a number; what it negates is looked at all the same, and may fail."""
+    """Return NULL, the negative of anything but a number; the operand is still evaluated, and may fail."""
 
     def evaluate(properties: Properties) -> None:
         operand(properties)
@@ -177,7 +177,7 @@ def _comparison(sign: str, left: Node, right: Node) -> Condition:
     return _ordered(_TESTS[sign], _operand(left), _operand(right))
 
 
-# The two forms that nearly every filter consists of, without the steps that they do not need.
+# Fast paths for the two forms that make up nearly every filter.
 
 
 def _property_and_number(name: str, sign: str, number: float, kind: NumberKind) -> Condition:
@@ -205,7 +205,7 @@ def _property_and_text(name: str, wanted: str, equal: bool) -> Condition:
 
 
 def _equal(left: Operand, right: Operand) -> Condition:
-    """Compare any two values; where only the right one is missing, RocketMQ says FALSE and not unknown."""
+    """Compare any two values; if only the right one is missing, RocketMQ returns FALSE rather than unknown."""
 
     def evaluate(properties: Properties) -> bool | None:
         one, other = left(properties), right(properties)
@@ -217,7 +217,7 @@ def _equal(left: Operand, right: Operand) -> Condition:
 
 
 def _ordered(test: Test, left: Operand, right: Operand) -> Condition:
-    """Compare any two values by order; two texts are read as doubles."""
+    """Order any two values; two texts are read as doubles."""
 
     def evaluate(properties: Properties) -> bool | None:
         one = left(properties)

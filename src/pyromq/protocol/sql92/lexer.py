@@ -1,7 +1,7 @@
-"""The words of a filter expression: names, keywords, literals, signs.
+"""The tokens of a filter expression: names, keywords, literals, signs.
 
-A token is read only when the parser wants it. RocketMQ's parser stops behind the first whole expression and looks at
-one token more; what follows that one may be anything.
+A token is read only when the parser asks for it. RocketMQ's parser stops after the first whole expression and reads one
+more token; anything may follow that one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FLOAT: Final = "float"
 SIGN: Final = "sign"
 END: Final = "end"
 
-# Nothing here can be tried in two ways: no text is slow to refuse. A line comment wants its line end, or it is two
-# minus signs; a number may stand right before a name; `007` is three numbers.
+# Nothing here can match in two ways, so no text is slow to reject. A line comment needs its line end, otherwise it is
+# two minus signs. A number may directly precede a name. `007` is three numbers.
 _EXPONENT: Final = "(?: [eE] [+-]? [0-9]++ )"
 _TOKEN: Final = re.compile(
     rf"""
@@ -36,7 +36,7 @@ _TOKEN: Final = re.compile(
 
 
 class Token(NamedTuple):
-    """One word: `kind` is a keyword in upper case, a sign as it is written, or one of the names above."""
+    """One token: `kind` is a keyword in upper case, a sign as written, or one of the constants above."""
 
     kind: str
     text: str
@@ -44,7 +44,7 @@ class Token(NamedTuple):
 
 
 def show(text: str, limit: int = 40) -> str:
-    """Return a piece of an expression fit for an error: in quotes, on one line, not too long."""
+    """Return a piece of an expression for an error text: quoted, on one line, shortened."""
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
@@ -56,7 +56,7 @@ class Lexer:
         self._position = 0
 
     def next(self) -> Token:
-        """Return the next token, END behind the last; raises LocalProtocolError where none begins."""
+        """Return the next token, END after the last; raise LocalProtocolError if none matches."""
         while (found := _TOKEN.match(self._text, self._position)) is not None:
             self._position = found.end()
             if found.lastgroup != "skipped":
@@ -64,7 +64,7 @@ class Lexer:
         if self._position == len(self._text):
             return Token(END, "", self._position)
         rest = show(self._text[self._position :])
-        raise LocalProtocolError(f"SQL92: nothing known begins at character {self._position + 1}: {rest}")
+        raise LocalProtocolError(f"SQL92: unknown token at character {self._position + 1}: {rest}")
 
 
 def _kind(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""From an expression to its tree, with RocketMQ's grammar and its checks; bounded in length and depth.
+"""Parses an expression to its tree, with RocketMQ's grammar and checks; bounded in length and depth.
 
     or          and (OR and)*
     and         equality (AND equality)*
@@ -40,9 +40,9 @@ from pyromq.protocol.sql92.tree import (
 from pyromq.protocol.sql92.values import order_numbers
 
 MAX_LENGTH: Final = 16_384
-"""Characters of an expression."""
+"""The most characters of an expression."""
 MAX_DEPTH: Final = 64
-"""Levels of an expression: a tree of this depth is walked by recursion without fear."""
+"""The most levels of an expression; recursion over a tree of this depth is safe."""
 
 _CONSTANTS: Final[dict[str, bool | None]] = {"TRUE": True, "FALSE": False, "NULL": None}
 _RELATIONS: Final = frozenset({"<", "<=", ">", ">="})
@@ -50,7 +50,7 @@ _PREFIXES: Final = frozenset({"+", "-", "NOT"})
 
 
 class Parsed(NamedTuple):
-    """An expression's tree, the number of its nodes, and what of the text was not read."""
+    """An expression's tree, the number of its nodes, and the text that was not read."""
 
     tree: Node
     size: int
@@ -58,7 +58,7 @@ class Parsed(NamedTuple):
 
 
 def parse(expression: str) -> Parsed:
-    """Read an expression; raises LocalProtocolError, in one line, for what RocketMQ's parser refuses too."""
+    """Read an expression; raise LocalProtocolError, with one line, for what RocketMQ's parser refuses."""
     if len(expression) > MAX_LENGTH:
         raise _refused(f"the expression has {len(expression)} characters, at most {MAX_LENGTH} are allowed")
     parser = _Parser(expression)
@@ -70,7 +70,7 @@ def parse(expression: str) -> Parsed:
 
 
 class _Parser:
-    """One method for each level of the grammar; `token` is the next one."""
+    """One method for each level of the grammar; `token` is the next token."""
 
     def __init__(self, text: str) -> None:
         self._lexer = Lexer(text)
@@ -162,7 +162,7 @@ class _Parser:
 
     def _in_parentheses(self) -> Node:
         self._open += 1
-        if self._open >= MAX_DEPTH:  # the calls of this parser nest as the parentheses do
+        if self._open >= MAX_DEPTH:  # this parser's calls nest as the parentheses do
             raise _too_deep()
         node = self.expression()
         self._expect(")")
@@ -185,7 +185,7 @@ class _Parser:
         return self._take()
 
 
-# --- what may stand where --------------------------------------------------------------------------------------------
+# --- which operands are legal ----------------------------------------------------------------------------------------
 
 
 def _condition(node: Node) -> Node:
@@ -193,11 +193,11 @@ def _condition(node: Node) -> Node:
         return node
     if isinstance(node, Property):
         return Flag(node.name)
-    raise _refused(f"{_show(node)} is no condition: it is neither true nor false")
+    raise _refused(f"{_show(node)} is not a condition: it is neither true nor false")
 
 
 def _chain(kind: type[And] | type[Or], operands: list[Node]) -> Node:
-    """Join conditions in one node, however many: a chain may be long, but it is not deep."""
+    """Join any number of conditions in one node: a chain may be long, but it is not deep."""
     first, *others = operands
     if not others:
         return first
@@ -208,7 +208,7 @@ def _chain(kind: type[And] | type[Or], operands: list[Node]) -> Node:
 def _equality(operator: str, left: Node, right: Node) -> Node:
     for operand in (left, right):
         if operand == Constant(None):
-            raise _refused(f"NULL cannot be compared by {operator}; IS NULL asks for it")
+            raise _refused(f"NULL cannot be compared with {operator}; use IS NULL")
     if isinstance(left, Constant) and isinstance(right, Text | Number):
         raise _refused(f"{_show(left)} cannot be compared with {_show(right)}")
     return Comparison(operator, left, right)
@@ -224,18 +224,18 @@ def _between(value: Node, low: Node, high: Node, negated: bool) -> Node:
     for operand in (value, low, high):
         _check_ordered(operand)
     if not negated and isinstance(low, Number) and isinstance(high, Number) and order_numbers(high, low) < 0:
-        raise _refused(f"nothing lies between {_show(low)} and {_show(high)}: the lower bound comes first")
+        raise _refused(f"no value lies between {_show(low)} and {_show(high)}: the lower bound comes first")
     return Between(value, low, high, negated)
 
 
 def _check_ordered(node: Node) -> None:
     if not isinstance(node, Number) and isinstance(node, (*LITERALS, *CONDITIONS)):
-        raise _refused(f"{_show(node)} has no place in an order: only numbers and properties have")
+        raise _refused(f"{_show(node)} cannot be ordered: only numbers and properties can")
 
 
 def _in(left: Node, values: tuple[str, ...], negated: bool) -> Node:
     if not isinstance(left, Property):
-        raise _refused(f"IN wants a property on its left, not {_show(left)}")
+        raise _refused(f"IN needs a property on its left, not {_show(left)}")
     return In(left.name, values, negated)
 
 
@@ -252,7 +252,7 @@ def _integer(text: str) -> Number:
 
 def _float(text: str) -> Number:
     value = float(text)
-    if value in (0.0, float("inf")):  # RocketMQ takes the smallest positive double for the lower bound
+    if value in (0.0, float("inf")):  # RocketMQ uses the smallest positive double as lower bound
         raise _refused(f"{show(text)} is {'zero' if value == 0 else 'infinite'} as a double, which is not allowed")
     return Number(value, NumberKind.DOUBLE)
 
@@ -278,5 +278,5 @@ def _unexpected(token: Token, wanted: str) -> LocalProtocolError:
 
 
 def _show(node: Node) -> str:
-    """Return a short text of an operand; of one that is too deep to be written, what it is."""
+    """Return a short text of an operand, or its type if it is too deep to be written."""
     return show(write(node)) if measure(node)[0] <= MAX_DEPTH else f"this {type(node).__name__}"

@@ -1,4 +1,4 @@
-"""SqlFilter: a compiled SQL92 expression that picks messages by their properties."""
+"""SqlFilter: a compiled SQL92 expression that selects messages by their properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.protocol.sql92.values import Incomparable
 
 
 class SqlFilter:
-    """Tells which messages an expression wants; `str` writes it down again with every parenthesis it needs."""
+    """Selects messages by an expression; `str` writes the expression with every parenthesis it needs."""
 
     __slots__ = ("_condition", "_tree", "expression", "size", "unread")
 
@@ -20,16 +20,16 @@ class SqlFilter:
         self._condition = condition(self._tree)
         self.expression = expression
         self.size = size
-        """How many parts it has: a measure of what a message costs."""
+        """The number of its parts: a measure of the cost per message."""
         self.unread = unread
-        """What follows the first whole expression: RocketMQ never reads it."""
+        """The text after the first whole expression, which RocketMQ never reads."""
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """Return the truth about a message, None if it is unknown; raises Incomparable where there is none."""
+        """Return the result for a message, None for unknown; raise Incomparable if there is none."""
         return self._condition(properties)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Tell whether the expression is true for these properties; unknown is not, nor is what cannot be compared."""
+        """Return True if the expression is true for these properties, False also for unknown and incomparable."""
         try:
             return self._condition(properties) is True
         except Incomparable:
@@ -46,5 +46,5 @@ class SqlFilter:
 
 
 def compile_sql(expression: str) -> SqlFilter:
-    """Prepare an expression; raises LocalProtocolError, in one line, if it is not one of RocketMQ's."""
+    """Compile an expression; raise LocalProtocolError, with one line, if RocketMQ would refuse it."""
     return SqlFilter(expression)

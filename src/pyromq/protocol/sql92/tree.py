@@ -1,4 +1,4 @@
-"""What a filter expression says, as a tree; how large it is, and how it is written down again."""
+"""A filter expression as a tree; how large it is, and how it is written as text again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class NumberKind(Enum):
-    """How Java holds a number; a text beside it is read as the same kind."""
+    """How Java stores a number; a text compared with it is read as the same kind."""
 
     INT32 = "int32"
     INT64 = "int64"
@@ -49,7 +49,7 @@ class Constant(Struct, frozen=True):
 
 
 class Flag(Struct, frozen=True):
-    """A property where a condition is wanted: unknown if it is missing, else FALSE, for it is a text."""
+    """A property used as a condition: unknown if it is missing, else FALSE, because it is a text."""
 
     name: str
 
@@ -67,13 +67,13 @@ class And(Struct, frozen=True):
 
 
 class Or(Struct, frozen=True):
-    """Conditions of which one must hold."""
+    """Conditions, at least one of which must hold."""
 
     operands: tuple[Node, ...]
 
 
 class Comparison(Struct, frozen=True):
-    """Two values beside one of `=`, `<>`, `<`, `<=`, `>`, `>=`."""
+    """Two values and one of `=`, `<>`, `<`, `<=`, `>`, `>=`."""
 
     operator: str
     left: Node
@@ -81,14 +81,14 @@ class Comparison(Struct, frozen=True):
 
 
 class IsNull(Struct, frozen=True):
-    """Whether a value is missing, or is not."""
+    """A value is missing, or is not."""
 
     operand: Node
     negated: bool = False
 
 
 class Between(Struct, frozen=True):
-    """Whether a value lies between two others, both included, or does not."""
+    """A value lies between two others, both included, or does not."""
 
     value: Node
     low: Node
@@ -97,7 +97,7 @@ class Between(Struct, frozen=True):
 
 
 class In(Struct, frozen=True):
-    """Whether a property is one of some texts, or is not."""
+    """A property is one of several texts, or is not."""
 
     name: str
     values: tuple[str, ...]
@@ -112,7 +112,7 @@ LITERALS = (Text, Number, Constant)
 
 
 def measure(root: Node) -> tuple[int, int]:
-    """Return how deep a tree is and how many nodes it has, without recursion: it may be deeper than can be walked."""
+    """Return the depth of a tree and the number of its nodes, without recursion: it may be too deep for that."""
     deepest = size = 0
     waiting: list[tuple[Node, int]] = [(root, 1)]
     while waiting:
@@ -138,7 +138,7 @@ def _children(node: Node) -> Iterable[Node]:
 
 
 def write(node: Node) -> str:
-    """Return an expression that means this tree, and is parsed to the same."""
+    """Return an expression that parses to this tree."""
     match node:
         case Property(name) | Flag(name):
             return name

@@ -1,4 +1,4 @@
-"""Values of a filter expression, read and compared as Java does it: the results must be those of Apache's broker."""
+"""Values of a filter expression, read and compared as in Java, so that results are those of Apache's broker."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pyromq.protocol.sql92.tree import Number, NumberKind
 from pyromq.protocol.tag_filter import JAVA_BLANKS
 
 Value = str | bool | Number
-"""What an operand may be besides NULL: a property or a literal text, a condition's result, a literal number."""
+"""An operand other than NULL: a property or literal text, the result of a condition, a literal number."""
 
-_LONGEST: Final = 4_000  # characters of a property that may be a number: nobody sends longer ones but to keep us busy
-# Java reads any decimal digit of the basic plane in whole numbers, but only ASCII ones in doubles.
+_LONGEST: Final = 4_000  # characters of a property that is read as a number; longer ones are an attack
+# Java accepts any decimal digit of the basic plane in integers, but only ASCII digits in doubles.
 _INTEGER: Final = re.compile(r"[+-]?[^\D\U00010000-\U0010FFFF]++")
 _DOUBLE: Final = re.compile(r"([+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?|[+-]?(?:NaN|Infinity)")
 _HEX_DOUBLE: Final = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++))[pP]([+-]?)0*+([0-9]*+)(?<=[0-9])[fFdD]?"
 )
-_EXPONENT_DIGITS: Final = 9  # of a hexadecimal number: Python's reader wants no more, and they decide nothing
+_EXPONENT_DIGITS: Final = 9  # of a hexadecimal number; Python accepts no more, and more make no difference
 
 
 class Incomparable(Exception):
-    """Two values that cannot be compared: the message does not match, whatever the rest of the expression says."""
+    """Two values cannot be compared: the message does not match, whatever the rest of the expression says."""
 
 
 def read_int32(text: str) -> int:
@@ -38,7 +38,7 @@ def read_int64(text: str) -> int:
 
 
 def _integer(text: str, limit: int) -> int:
-    plain = len(text) < 10 and text.isdigit() and text.isascii()  # the quick look: nearly all are
+    plain = len(text) < 10 and text.isdigit() and text.isascii()  # fast path for nearly all numbers
     if not plain and (len(text) > _LONGEST or _INTEGER.fullmatch(text) is None):
         raise Incomparable
     number = int(text)
@@ -74,15 +74,15 @@ READERS: Final[dict[NumberKind, Callable[[str], int | float]]] = {
 
 
 def is_true(text: str) -> bool:
-    """Read a text as Java's Boolean.valueOf does: whatever is not `true` is false."""
+    """Read a text as Java's Boolean.valueOf does: anything but `true` is false."""
     return text.lower() == "true"
 
 
 def order(left: Value, right: Value) -> int:
-    """Return a number below, at or above 0 as `left` is less than, equal to or more than `right`.
+    """Return a number below, at or above 0 if `left` is less than, equal to or greater than `right`.
 
-    A text is read as what stands beside it. Other mixes count as less. Two texts are equal or not; which of them is
-    less is never asked. Raises Incomparable.
+    A text is read as the type of the other operand. Other mixed types count as less. Two texts are only compared for
+    equality. Raises Incomparable.
     """
     if isinstance(left, str):
         return _order_text(left, right)
@@ -105,7 +105,7 @@ def _order_text(left: str, right: Value) -> int:
 
 def _order_truth(left: bool, right: Value) -> int:
     if isinstance(right, str):
-        raise Incomparable  # Apache's broker fails here too: the property must stand on the left
+        raise Incomparable  # Apache's broker fails here too: the property must be on the left
     return left - right if isinstance(right, bool) else -1
 
 
@@ -117,7 +117,7 @@ def order_numbers(left: Number, right: Number) -> int:
 
 
 def order_doubles(left: float, right: float) -> int:
-    """Order two doubles as Java's Double.compareTo: -0.0 before 0.0, NaN behind all and equal to itself."""
+    """Order two doubles as Java's Double.compareTo does: -0.0 before 0.0, NaN last and equal to itself."""
     if left < right:
         return -1
     if left > right:
@@ -126,7 +126,7 @@ def order_doubles(left: float, right: float) -> int:
 
 
 def _rank(number: float) -> int:
-    """Return the place of a number among those that Python finds neither less nor more."""
+    """Return the rank of a number among those that Python orders as neither less nor greater."""
     if number != number:
         return 2
     return int(copysign(1.0, number)) if number == 0 else 0
