@@ -15,6 +15,7 @@ from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.dispatch import WriteGroup, is_indexed, is_queued, stored_tags_code
 from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
+from pyromq.store.read.log_walk import WalkedRecord
 from pyromq.store.results import PutResult, PutStatus
 
 _PUT_OK: Final = PutStatus.PUT_OK
@@ -86,6 +87,27 @@ class Appender:
         for record, place, pieces in zip(records, places, parts, strict=True):
             self._join(record, queue, place, pieces, queued=True)
         return places
+
+    def join_stored(self, record: WalkedRecord, data: bytes, queue: ConsumeQueue | None, *, has_keys: bool) -> None:
+        """Let a record of another log join the open group at the place that it names, which is the next one.
+
+        `queue` is the queue that gets its entry, as the next one; None if none does. `has_keys` if it is indexed.
+        Raises DiskFull or another StoreError, with nothing changed.
+        """
+        physical_offset, size, _, _, _, stored_ms, topic, properties = record
+        if self._index.is_stuck:
+            self._index.make_room()
+        self._log.make_room(size)
+        if queue is not None:
+            queue.make_room(1)
+        self._log.append((data,), size)
+        name = topic.decode("utf-8", "replace") if queue is None else queue.topic
+        if queue is not None:
+            code = stored_tags_code(name, properties, stored_ms, self._delay_levels_ms)
+            self.group.add(queue, physical_offset, size, code)
+        if self._has_index and has_keys:
+            self.group.keys += (name, properties, physical_offset, stored_ms)
+        self.group.last_timestamp_ms = stored_ms
 
     def _places(self, queue: ConsumeQueue, sizes: Sequence[int]) -> list[PutResult]:
         now_ms = self._now_ms()

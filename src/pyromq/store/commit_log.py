@@ -89,6 +89,11 @@ class CommitLog:
             self._current = self._open(self.segments.file_start(end))
             self._begin_run(self._current)
 
+    def begin_at(self, start: int) -> None:
+        """Let a log without files begin at the start of a file other than the first."""
+        self.segments.start = self.segments.stop = start
+        self.settle(start)
+
     def make_room(self, size: int) -> None:
         """See to it that a record of this size can follow, in a new file if need be.
 
@@ -109,6 +114,19 @@ class CommitLog:
         """Let a record join the open group at `position`; room was made before."""
         self._parts += parts
         self.position += size
+
+    def end_file(self, blank: bytes) -> None:
+        """Let the blank record that fills the rest of the file join the open group, as another log has it.
+
+        Raises DiskFull or StoreError if there is no space; the log is then as before and may be tried again.
+        """
+        blank = blank.rstrip(b"\0")  # the file reads as zeros there
+        if self.position + len(blank) > self._reserved:
+            self._reserve(self.position + len(blank))
+        self._parts.append(blank)
+        self.position = self.segments.file_start(self.position) + self.file_size
+        self._current = None
+        self._parts = []
 
     def write(self) -> WrittenFiles:
         """Write the open group; after an OSError nothing may be written any more."""

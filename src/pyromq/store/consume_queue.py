@@ -56,6 +56,10 @@ def _written_ones(data: bytes) -> list[int]:
     return [index for index, (offset, size, _) in enumerate(ENTRY.iter_unpack(data)) if offset >= 0 and size > 0]
 
 
+def _names_behind(entry: ConsumeQueueEntry, physical_offset: int) -> bool:
+    return entry.is_message and entry.physical_offset >= physical_offset
+
+
 class ConsumeQueue:
     """One queue of one topic: consumers see `min_offset` up to `max_offset`, the next message gets `next_offset`."""
 
@@ -242,6 +246,21 @@ class ConsumeQueue:
         """Let the queue end here and remove whatever stands behind."""
         self.segments.cut(end * ENTRY_SIZE)
         self.settle(end)
+        self.checked_offset = min(self.checked_offset, end)
+        self.sound_ranges = tuple((start, min(stop, end)) for start, stop in self.sound_ranges if start < end)
+
+    def end_before(self, physical_offset: int) -> int:
+        """Return where the queue ends without the entries at its end that name records from a place of the log on."""
+        first, end = self.segments.start // ENTRY_SIZE, self.max_offset
+        while end > first:
+            start = max(first, end - _LOOK_BEHIND // ENTRY_SIZE)
+            entries = [*ENTRY.iter_unpack(self._read_all(start, (end - start) * ENTRY_SIZE))]
+            while entries and _names_behind(ConsumeQueueEntry._make(entries[-1]), physical_offset):
+                entries.pop()
+                end -= 1
+            if entries:
+                return end
+        return end
 
     def find_start(self, log_start: int, first_entry: ConsumeQueueEntry | None = None) -> None:
         """Move `min_offset` to the first entry whose record is still in the log, which begins at `log_start`.

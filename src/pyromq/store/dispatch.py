@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyromq.protocol.messages.properties import DELAY, TAGS, find_property
@@ -47,7 +48,7 @@ def _delay_level(properties: bytes, highest: int) -> int:
 class WriteGroup:
     """Messages that are written together: their entries wait here until their records are in the log."""
 
-    __slots__ = ("_entries", "arrivals", "end", "keys", "last_timestamp_ms")
+    __slots__ = ("_entries", "arrivals", "end", "keys", "last_timestamp_ms", "restore")
 
     def __init__(self, last_timestamp_ms: int) -> None:
         self._entries: dict[ConsumeQueue, list[bytes]] = {}
@@ -55,6 +56,8 @@ class WriteGroup:
         self.keys: StoredKeys = []
         self.end = 0
         self.last_timestamp_ms = last_timestamp_ms
+        self.restore: Callable[[], None] | None = None
+        """Writes an entry that is not the next one of its queue: only a record of another log can have such a one."""
 
     def add(self, queue: ConsumeQueue, physical_offset: int, size: int, tags_code: int) -> None:
         """Give a record the next offset of its queue."""
@@ -70,3 +73,5 @@ class WriteGroup:
         """Write the entries: one write for each queue."""
         for queue, entries in self._entries.items():
             queue.append(entries)
+        if self.restore is not None:
+            self.restore()

@@ -22,7 +22,7 @@ from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DirtyFiles
 from pyromq.store.small_files.checkpoint import Checkpoint, CheckpointFiles, Position
-from pyromq.store.small_files.queue_ends import QueueEnds, ends_of
+from pyromq.store.small_files.queue_ends import EndsByTopic, QueueEnds, ends_of
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +94,22 @@ class Flusher:
         self._written = self._dispatched = _LogEnd(end, timestamp_ms)
         self._flushed_timestamp_ms = timestamp_ms
         self._position = position
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no thread flush, or write a checkpoint, meanwhile."""
+        with self._noting, self._flushing:
+            yield
+
+    def go_back(self, end: int, timestamp_ms: int, queue_ends: EndsByTopic) -> None:
+        """Say durably that the log and the queues end earlier, before they are cut; raises OSError.
+
+        All that was written must be flushed, and the threads held().
+        """
+        self.begin(end, timestamp_ms, Position(end, end))
+        self._queue_ends.write(queue_ends)
+        index_ms = min(self._index.flushed_timestamp_ms, timestamp_ms)
+        self._checkpoints.write(Checkpoint(timestamp_ms, timestamp_ms, index_ms), Position(end, end))
 
     def wrote(self, written: WrittenFiles, end: int, timestamp_ms: int) -> None:
         """Note that the log was written up to `end`."""

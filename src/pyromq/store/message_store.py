@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from time import perf_counter
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pyromq.errors import StoreClosed, StoreError
@@ -25,13 +24,15 @@ from pyromq.store.appender import Appender
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
-from pyromq.store.flush import Flusher
 from pyromq.store.index.key_query import MAX_TIME_MS, read_offsets
-from pyromq.store.read.log_walk import LogWalk, WalkedRecord
+from pyromq.store.read.log_walk import WalkedRecord, walk_log
 from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries
 from pyromq.store.read.read_guard import ReadGuard
 from pyromq.store.read.readable import PropertyFilter
+from pyromq.store.read.reading import Reading
 from pyromq.store.recovery.directory import StoreDirectory
+from pyromq.store.recovery.log_cut import LogCut
+from pyromq.store.recovery.raw_log import RawLog
 from pyromq.store.results import (
     Arrival,
     GetResult,
@@ -42,7 +43,6 @@ from pyromq.store.results import (
     QueryResult,
     QueueRange,
 )
-from pyromq.store.retention.cleaner import Cleaner
 
 if TYPE_CHECKING:
     from pyromq.store.read.merged_reader import MergedReader
@@ -52,25 +52,7 @@ __all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "Pu
 logger = logging.getLogger(__name__)
 
 
-def _ignore(_: object) -> None:
-    """Stand in for a callback that nobody set."""
-
-
-class _Reading:
-    """Refuses to read a closed store, and says in its words what the system refused. Made once: reads are hot."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-
-    def __enter__(self) -> None:
-        if not self._store.is_open:
-            raise StoreClosed("the store is closed")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if isinstance(error, OSError):
-            raise store_error("read", str(self._store.config.root), error) from error
+def _ignore(_: object) -> None: ...
 
 
 class MessageStore:
@@ -124,36 +106,15 @@ class MessageStore:
             max_message_size=config.max_message_size,
             delay_levels_ms=config.delay_levels_ms,
         )
-        self.cleaner = Cleaner(
-            config,
-            self._log,
-            self._queues,
-            self._directory.deletions,
-            self._files,
-            now_ms=now_ms,
-            durable_end=lambda: self._flusher.flushed_offset,
-            expire_index=self._index.expire,
-        )
+        self.cleaner = self._directory.cleaner(now_ms, durable_end=lambda: self._flusher.flushed_offset)
         """Removes what has expired or was deleted."""
-        self._reading = _Reading(self)
+        self._reading = Reading(self)
         self.fences = self._directory.fences
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
         self._reader = QueueReader(self._log, self._queues, read_limits(config), guard)
-        self._flusher = Flusher(
-            self._files,
-            self._directory.checkpoints,
-            self._directory.dirty_log,
-            self._directory.dirty_queues,
-            self._index,
-            self._queues,
-            self._directory.queue_ends,
-            queue_directory=self._queues.root,
-            interval_ms=config.flush_interval_ms,
-            checkpoint_interval_ms=config.checkpoint_interval_ms,
-            on_flushed=self._flushed,
-            on_failed=self._flush_failed,
-        )
+        self._flusher = self._directory.flusher(self._flushed, self._flush_failed)
+        self._raw_log = RawLog(self._directory.parts, self._appender, config.delay_levels_ms, self._finish_group)
 
     # --- opening and closing
 
@@ -205,9 +166,7 @@ class MessageStore:
         self.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- writing
@@ -287,6 +246,12 @@ class MessageStore:
         self.flush()
         self._durable(self._flusher.flushed_offset)
 
+    def _finish_group(self) -> None:
+        """Write the open group and make all that was written visible, flushed first if that is asked for."""
+        self.commit()
+        if self._waiting:
+            self._flush_now()
+
     def _durable(self, end: int) -> None:
         self._settle(end)
         if self.waits_for_flush:
@@ -295,14 +260,79 @@ class MessageStore:
     def _settle(self, end: int) -> None:
         """Make the groups up to an end of the log visible."""
         while self._waiting and self._waiting[0].end <= end:
-            group = self._waiting.popleft()
-            try:
-                group.dispatch()
-                self._index.add(group.keys, group.end)
-            except OSError as error:
-                raise self._fail("write to", error) from error
-            self._flusher.dispatched(group.end, group.last_timestamp_ms)
-            self.on_arrival(group.arrivals)
+            self.on_arrival(self._dispatch(self._waiting.popleft()))
+
+    def _dispatch(self, group: WriteGroup) -> list[Arrival]:
+        try:
+            group.dispatch()
+            self._index.add(group.keys, group.end)
+        except OSError as error:
+            raise self._fail("write to", error) from error
+        except StoreError as error:
+            self._stop(error)
+            raise
+        self._flusher.dispatched(group.end, group.last_timestamp_ms)
+        return group.arrivals
+
+    # --- following another log
+
+    @property
+    def received_offset(self) -> int:
+        """Where append_raw() goes on: the end of the log and, behind it, of a record that is not whole yet."""
+        return self._raw_log.offset
+
+    def append_raw(self, physical_offset: int, data: bytes) -> None:
+        """Append bytes of another store's log, in pieces of any size; this store becomes a copy of that one.
+
+        A record is stored, as by put() and commit(), once it is whole. A log without files may begin at the start of
+        any file. Raises OffsetOutOfRange for a gap or an overlap, CorruptRecord for bytes that are no records (nothing
+        of this call is stored then), DiskFull (go on from `received_offset` later), StoreClosed, or StoreError.
+        """
+        if not self._can_write:
+            raise self.refusal()
+        if self.has_pending:
+            raise StoreError("cannot append another store's log while messages wait for commit()")
+        try:
+            self._raw_log.append(physical_offset, data)
+        finally:
+            self.commit()
+            self._raw_log.written()
+
+    def cut(self, physical_offset: int) -> None:
+        """Drop all records from an offset of the log on; durable on return. What is dropped goes to `quarantine/`.
+
+        Views of it that were handed out show zeros then. A cut at the log's end only drops the first bytes of a record
+        that append_raw() has not finished. Raises OffsetOutOfRange or StoreError if no record ends there, with nothing
+        changed; else it fails as commit() does.
+        """
+        if not self._can_write:
+            raise self.refusal()
+        if self.has_pending:
+            raise StoreError("cannot cut the log while messages wait for commit()")
+        self._raw_log.forget()
+        if physical_offset == self._log.end:
+            return
+        self.flush()
+        arrivals: list[Arrival] = []
+        while self._waiting:
+            arrivals += self._dispatch(self._waiting.popleft())
+        try:
+            with self._reading:
+                cut = LogCut(self._directory.parts, physical_offset)
+            self._cut(cut)
+        finally:
+            if arrivals:
+                self.on_arrival([one for one in arrivals if one.queue_offset < self.max_offset(*one[:2])])
+
+    def _cut(self, cut: LogCut) -> None:
+        try:
+            cut.run(self._flusher)
+        except OSError as error:
+            raise self._fail("cut", error) from error
+        except StoreError as error:
+            self._stop(error)
+            raise
+        self._appender.begin(cut.last_timestamp_ms)
 
     # --- told by the flusher, in its thread
 
@@ -312,7 +342,7 @@ class MessageStore:
 
     def _flushed_for(self, end: int) -> None:
         with suppress(StoreError):  # on_failure has told it
-            self._durable(end)
+            self._durable(min(end, self._flusher.flushed_offset))  # the log may have been cut since
 
     def _flush_failed(self, error: OSError) -> None:
         if self._call_threadsafe is not None:
@@ -326,6 +356,9 @@ class MessageStore:
         """Stop writing for good: what is on disk is unknown now."""
         failure = store_error(action, str(self.config.root), error)
         failure.__cause__ = error
+        return self._stop(failure)
+
+    def _stop(self, failure: StoreError) -> StoreError:
         if self._failure is None:
             self._failure = failure
             logger.error("the store takes no more messages: %s", failure)
@@ -385,13 +418,8 @@ class MessageStore:
 
     def walk(self, start: int) -> Iterator[WalkedRecord]:
         """Yield the records from an offset of the log on, in its order; what is damaged is passed over."""
-        end = self._log.end
-        walk = LogWalk(self._log.segments, max(start, self._log.start))
         with self._reading:
-            while walk.position < end:
-                yield from walk.records(end)
-                if walk.position < end:
-                    walk.find_next(end)
+            yield from walk_log(self._log, start)
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
         """Return the newest messages with a key, in the order of the log; others whose key has its hash are among them.

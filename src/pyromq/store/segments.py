@@ -252,8 +252,12 @@ class SegmentedFile:
         self.start = first
         return paths
 
-    def cut(self, position: int) -> None:
-        """Drop all bytes from a position on, for good: later files go, what is left of this one reads as zeros."""
+    def cut(self, position: int, *, is_in_use: bool = False) -> None:
+        """Drop all bytes from a position on, for good: later files go, what is left of this one reads as zeros.
+
+        `is_in_use` if somebody may have mapped the file. It is then overwritten: whoever reads a map of a file that
+        is shorter for a moment is killed by a signal.
+        """
         while self.stop > self.start and self.stop - self.file_size >= position:
             self.stop -= self.file_size
             path = self.path(self.stop)
@@ -262,14 +266,20 @@ class SegmentedFile:
             self._files.unlink(path)
             self._dirty.add_directories(self.directory)
         if self.start <= position < self.stop:
-            self._clear(self.file_start(position), position % self.file_size)
+            self._clear(position, is_in_use=is_in_use)
 
-    def _clear(self, start: int, offset: int) -> None:
+    def _clear(self, position: int, *, is_in_use: bool) -> None:
+        start = self.file_start(position)
         path = self.path(start)
-        descriptor = self._pool.get(path)
-        if self.end_of_bytes(start + offset) == start + offset:
+        end = self.end_of_bytes(position)
+        if end == position:
             return  # the usual case; the file keeps its time and its reserved space
-        self._files.ftruncate(descriptor, offset)
+        if is_in_use:
+            for place in range(position, end, _CHUNK):
+                self.pwrite(place, _ZEROS[: min(_CHUNK, end - place)])
+            return
+        descriptor = self._pool.get(path)
+        self._files.ftruncate(descriptor, position - start)
         self._files.ftruncate(descriptor, self.file_size)
         self._dirty.add(path)
 

@@ -78,15 +78,23 @@ class IndexFileList:
 
     def _open_last(self) -> IndexWriter:
         if self.writer is None:
-            writer = self.directory.writer(self._others[-1])
-            try:
-                writer.load(self._others[-1].header)
-            except OSError:
-                writer.close()
-                raise
+            self.writer = self._unflushed_last() or self._load_last()
             self._others.pop()
-            self.writer = writer
         return self.writer
+
+    def _unflushed_last(self) -> IndexWriter | None:
+        """Return the last file if it was full and is still open; it no longer counts as full then."""
+        is_open = self.full and self.full[-1].number == self._others[-1].number
+        return self.full.pop() if is_open else None
+
+    def _load_last(self) -> IndexWriter:
+        writer = self.directory.writer(self._others[-1])
+        try:
+            writer.load(self._others[-1].header)
+        except OSError:
+            writer.close()
+            raise
+        return writer
 
     def cut(self, physical_offset: int) -> None:
         """Drop the keys of all messages at or behind an offset of the log."""
@@ -97,8 +105,10 @@ class IndexFileList:
 
     def _drop_last(self, last: IndexFile) -> None:
         self.directory.remove(last)
+        writer = self.writer or self._unflushed_last()
+        if writer is not None:
+            writer.close()
         if self.writer is not None:
-            self.writer.close()
             self.writer = None
         else:
             self._others.pop()

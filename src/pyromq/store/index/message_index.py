@@ -78,8 +78,10 @@ class MessageIndex:
                 self._put_waiting()
 
     def settle(self, end: int) -> None:
-        """Drop the keys of records that are gone: the log ends here now."""
-        if self.enabled:
+        """Drop the keys of records that are gone: the log ends here now. Raises OSError."""
+        if not self.enabled:
+            return
+        with self._guard:
             self._put_waiting()
             self._end = end
             self._files.cut(end)

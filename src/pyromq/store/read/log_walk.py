@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
 from pyromq.protocol.messages.record import BLANK_MAGIC, MESSAGE_MAGIC, V6_FLAGS, check_record, read_tail
-from pyromq.store.segments import SegmentedFile
+from pyromq.store.read.readable import ReadableLog
 
 WalkedRecord = tuple[int, int, int, int, int, int, bytes, bytes]
 """Physical offset, size, queue id, queue offset, sys flag, store time in ms, topic, properties."""
@@ -27,10 +27,27 @@ _MAGIC_POSITION: Final = 4
 _MAGICS: Final = tuple(magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC, BLANK_MAGIC))
 
 
+class LogBytes(Protocol):
+    """The bytes of a log from `start` to `stop`, in files of one size or in memory."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def stop(self) -> int: ...
+
+    @property
+    def file_size(self) -> int: ...
+
+    def file_start(self, position: int) -> int: ...
+
+    def pread(self, position: int, length: int) -> bytes: ...
+
+
 class LogWalk:
     """A place in the log that moves over sound records; `position` is where the next one is, or should be."""
 
-    def __init__(self, segments: SegmentedFile, position: int) -> None:
+    def __init__(self, segments: LogBytes, position: int) -> None:
         self.position = position
         self._segments = segments
         self._data = b""
@@ -139,6 +156,16 @@ class LogWalk:
     @property
     def _file_end(self) -> int:
         return self._segments.file_start(self.position) + self._segments.file_size
+
+
+def walk_log(log: ReadableLog, start: int) -> Iterator[WalkedRecord]:
+    """Yield the records of a log from an offset on, up to its end as it is now; skip what is damaged."""
+    end = log.end
+    walk = LogWalk(log.segments, max(start, log.start))
+    while walk.position < min(end, log.end):  # it may have been cut since
+        yield from walk.records(end)
+        if walk.position < min(end, log.end):
+            walk.find_next(end)
 
 
 def _find_all(data: bytes) -> Iterator[int]:

@@ -14,6 +14,7 @@ from typing import Final
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles, make_directories
+from pyromq.store.flush import Flusher
 from pyromq.store.index.index_directory import IndexDirectory
 from pyromq.store.index.index_file import Geometry
 from pyromq.store.index.index_recovery import LastIndexStop
@@ -22,6 +23,7 @@ from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.recovery.file_sizes import log_file_size, queue_file_size
 from pyromq.store.recovery.quarantine import Quarantine
 from pyromq.store.recovery.recovery import LastStop, Recovered, Recovery, StoreParts
+from pyromq.store.retention.cleaner import Cleaner
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
 from pyromq.store.small_files.checkpoint import CheckpointFiles
@@ -55,6 +57,7 @@ class StoreDirectory:
         self.queues = ConsumeQueues(queue_directory, config.queue_file_size, files, self._pool, self.dirty_queues)
         geometry = Geometry(config.max_hash_slots, config.max_index_entries)
         self.index = MessageIndex(IndexDirectory(config.root, geometry, files), now_ms, enabled=config.message_index)
+        self.parts = StoreParts(self.log, self.queues, self.index, self.deletions, self.fences, self._quarantine)
 
     def open(self, stack: ExitStack) -> tuple[LastStop, Recovered]:
         """Lock, load and recover; what has to be closed goes on the stack.
@@ -81,8 +84,37 @@ class StoreDirectory:
         self.index.load(
             LastIndexStop(stop.clean, stop.position is not None, index_timestamp_ms, self.log.segments.start)
         )
-        parts = StoreParts(self.log, self.queues, self.index, self.deletions, self.fences, self._quarantine)
-        return stop, Recovery(parts, stop, self._config.delay_levels_ms).run()
+        return stop, Recovery(self.parts, stop, self._config.delay_levels_ms).run()
+
+    def flusher(self, on_flushed: Callable[[int], None], on_failed: Callable[[OSError], None]) -> Flusher:
+        """Return what flushes these files; it calls back in its own threads."""
+        return Flusher(
+            self._files,
+            self.checkpoints,
+            self.dirty_log,
+            self.dirty_queues,
+            self.index,
+            self.queues,
+            self.queue_ends,
+            queue_directory=self.queues.root,
+            interval_ms=self._config.flush_interval_ms,
+            checkpoint_interval_ms=self._config.checkpoint_interval_ms,
+            on_flushed=on_flushed,
+            on_failed=on_failed,
+        )
+
+    def cleaner(self, now_ms: Callable[[], int], durable_end: Callable[[], int]) -> Cleaner:
+        """Return what removes files of these that have expired."""
+        return Cleaner(
+            self._config,
+            self.log,
+            self.queues,
+            self.deletions,
+            self._files,
+            now_ms=now_ms,
+            durable_end=durable_end,
+            expire_index=self.index.expire,
+        )
 
     def _take_over_file_sizes(self) -> None:
         log, queues = self.log.segments, self.queues

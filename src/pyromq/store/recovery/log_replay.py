@@ -117,7 +117,7 @@ class Replay:
         name = topic.decode("utf-8", "replace")
         if self._deletions.covers(name, physical):
             return None
-        if not _is_plausible(queue_offset, physical):
+        if not is_plausible(queue_offset, physical):
             self._reject(record)
             return None
         try:
@@ -125,7 +125,7 @@ class Replay:
         except StoreError as error:
             logger.warning("no queue for a record physical_offset=%d: %s", physical, error)
             return None
-        if _is_elsewhere(queue, record):
+        if is_elsewhere(queue, record):
             self._reject(record)
             return None
         if self._is_whole:
@@ -136,8 +136,8 @@ class Replay:
     def _jumps(self, met: _ReplayedQueue, record: WalkedRecord) -> bool:
         """Tell whether a record may have an offset that does not follow: after damage, or in a topic made again."""
         physical, _, _, queue_offset, *_ = record
-        is_wrong = not _is_plausible(queue_offset, physical) or 0 < queue_offset < met.next_offset
-        if is_wrong or _is_elsewhere(met.queue, record):
+        is_wrong = not is_plausible(queue_offset, physical) or 0 < queue_offset < met.next_offset
+        if is_wrong or is_elsewhere(met.queue, record):
             self._reject(record)
             return False
         logger.warning(
@@ -153,7 +153,7 @@ class Replay:
         self.rejected.append((record[0], record[0] + record[1]))
 
 
-def _is_elsewhere(queue: ConsumeQueue, record: WalkedRecord) -> bool:
+def is_elsewhere(queue: ConsumeQueue, record: WalkedRecord) -> bool:
     """Tell whether its queue has a record at another offset than it says: then the record is damaged."""
     physical, _, _, queue_offset, *_ = record
     if queue.entry(queue_offset).physical_offset == physical:
@@ -161,6 +161,6 @@ def _is_elsewhere(queue: ConsumeQueue, record: WalkedRecord) -> bool:
     return queue.find_offset(physical) is not None
 
 
-def _is_plausible(queue_offset: int, physical_offset: int) -> bool:
+def is_plausible(queue_offset: int, physical_offset: int) -> bool:
     """Tell whether so many records of a queue can stand before a place in the log, or in one that was moved here."""
     return 0 <= queue_offset <= physical_offset // SMALLEST_RECORD + _MAY_BE_MOVED

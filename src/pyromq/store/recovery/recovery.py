@@ -71,12 +71,12 @@ class Recovery:
     """Brings a loaded store into the state in which it takes messages."""
 
     def __init__(self, parts: StoreParts, stop: LastStop, delay_levels_ms: tuple[int, ...]) -> None:
-        self._log, self._queues, self._index, deletions, self._fences, self._quarantine = parts
+        self._parts = parts
+        self._log, self._queues, self._index, self._deletions, self._fences, _ = parts
         self._segments = self._log.segments
         self._stop = stop
-        self._deletions = deletions
         self._delay_levels_ms = delay_levels_ms
-        self._queue_passes = QueueRecovery(self._log, self._queues, deletions, stop.position, stop.queue_ends)
+        self._queue_passes = QueueRecovery(self._log, self._queues, self._deletions, stop.position, stop.queue_ends)
         self._durable_end = self._start = self._end = 0
 
     def run(self) -> Recovered:
@@ -87,7 +87,7 @@ class Recovery:
         self._find_durable_end()
         self._find_start()
         replay = self._walk()
-        cut = self._end_log()
+        cut = end_log(self._parts, self._end, sync_from=self._start)
         self._queue_passes.settle(replay, self._start)
         logger.info(
             "recovered the store seconds=%.3f clean=%s from=%d end=%d records=%d cut=%d fenced=%d rebuilt queues=%d",
@@ -185,20 +185,27 @@ class Recovery:
     def _fence(self, start: int, end: int) -> None:
         self._fences.add(start, end, self._segments.path(self._segments.file_start(start)))
 
-    def _end_log(self) -> int:
-        """Remove what stands behind the end, for good: nothing stale is ever read again; return how many bytes."""
-        self._fences.save()
-        self._deletions.stay_within(self._end)
-        self._deletions.save()
-        cut = self._quarantine.keep(self._segments, self._end)
-        if cut:
-            logger.warning("cut off the log's tail, which is in quarantine now end=%d bytes=%d", self._end, cut)
-        self._log.forget_maps()  # a map must not be read while its file is short
-        self._segments.cut(self._end)
-        self._segments.sync(min(self._start, self._end))
-        self._log.settle(self._end)
-        self._index.settle(self._end)
-        return cut
+
+def end_log(parts: StoreParts, end: int, *, sync_from: int, is_in_use: bool = False) -> int:
+    """Let log and index end here, and keep in quarantine what the log has behind; return how many bytes.
+
+    What was cut off is gone for good: nothing stale is ever read again. `is_in_use` if the store is open, so that
+    somebody may have mapped its files. Raises OSError.
+    """
+    log, _, index, deletions, fences, quarantine = parts
+    fences.stay_within(end)
+    fences.save()
+    deletions.stay_within(end)
+    deletions.save()
+    cut = quarantine.keep(log.segments, end)
+    if cut:
+        logger.warning("cut off the log's tail, which is in quarantine now end=%d bytes=%d", end, cut)
+    log.close()  # with its maps: they must not be read while a file is short
+    log.segments.cut(end, is_in_use=is_in_use)
+    log.segments.sync(min(sync_from, end))
+    log.settle(end)
+    index.settle(end)
+    return cut
 
 
 def find_durable_end(log: CommitLog, queues: ConsumeQueues, flushed_timestamp_ms: int) -> int:

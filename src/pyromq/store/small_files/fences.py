@@ -73,6 +73,10 @@ class Fences:
             start, end = min(start, fence.start), max(end, fence.end)
         insort(self._all, FencedRange(start, end))
 
+    def stay_within(self, log_end: int) -> None:
+        """Follow a log that ends earlier now: what is written behind that is not what was damaged."""
+        self._all = [FencedRange(fence.start, min(fence.end, log_end)) for fence in self._all if fence.start < log_end]
+
     def save(self) -> None:
         """Make them durable, if they changed; raises OSError."""
         if self._all != self._saved:
