@@ -1,0 +1,12 @@
+"""The small files of a store's directory, each replaced as a whole.
+
+    lock              one server for one directory
+    checkpoint        RocketMQ's checkpoint and our exact position: how far log and queues are flushed
+    queue_ends        how many entries each queue has flushed
+    fences            ranges of the log that are known to be damaged
+    sealed_file       the format of queue ends, fences and deletions: JSON and a checksum
+    json_file         the format of tables such as `topics.json`: RocketMQ's JSON, a checksum, a backup
+
+`flush` writes checkpoint and queue ends, in this order of trust: queue ends, position, checkpoint. `recovery/` reads
+all of them before it changes a file. Brokers and name servers keep their tables in `JsonFile`.
+"""
