@@ -202,6 +202,18 @@ def test_a_store_whose_log_is_empty_opens_again(tmp_path: Path) -> None:
         assert bodies(store) == [b"0-" + b"x" * 300]
 
 
+def test_a_store_whose_log_began_later_and_is_empty_opens_again(tmp_path: Path) -> None:
+    with small_store(tmp_path / "source") as source, small_store(tmp_path / "copy") as copy:
+        fill(source, ORDERS)
+        copy.append_raw(LOG_FILE_SIZE, log_bytes(source)[LOG_FILE_SIZE:])
+        copy.cut(LOG_FILE_SIZE)
+    with small_store(tmp_path / "copy") as copy:
+        assert copy.min_physical_offset == copy.max_physical_offset
+        assert not copy.fences
+        fill(copy, ORDERS[:1])
+        assert len(bodies(copy)) == 1
+
+
 def test_views_handed_out_before_can_still_be_read(tmp_path: Path) -> None:
     with small_store(tmp_path) as store:
         ends = fill(store, ORDERS[:9])

@@ -69,6 +69,15 @@ def test_everything_committed_before_a_kill_is_there_and_what_was_not_is_gone(tm
         assert bodies(store) == [*expected, b"written now"]
 
 
+def test_a_directory_whose_log_is_gone_opens_as_an_empty_store(tmp_path: Path) -> None:
+    with small_store(tmp_path) as store:
+        store.put(message())
+    shutil.rmtree(tmp_path / "commitlog")
+    with small_store(tmp_path) as store:
+        assert store.min_physical_offset == store.max_physical_offset == 0
+        assert bodies(store) == []
+
+
 @pytest.mark.parametrize("cut", range(0, 798, 19))
 def test_a_half_written_record_is_dropped_and_its_place_is_written_again(tmp_path: Path, cut: int) -> None:
     store = small_store(tmp_path / "first", QuickFiles())

@@ -160,7 +160,7 @@ class Recovery:
 
     def _walk_flushed_part(self, walk: LogWalk, replay: Replay) -> None:
         """Walk up to the durable end, around damage."""
-        while self._segments.start <= walk.position < self._durable_end:
+        while self._segments.start <= walk.position < min(self._durable_end, self._segments.stop):
             for record in walk.records(self._durable_end):
                 replay.add(record)
             if walk.position < self._durable_end:
