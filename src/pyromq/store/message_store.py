@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Self
 
 from pyromq.errors import StoreClosed, StoreError
 from pyromq.protocol.messages.record import Record
-from pyromq.store.appender import Appender
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
@@ -98,14 +97,7 @@ class MessageStore:
         self._log = self._directory.log
         self._queues = self._directory.queues
         self._index = self._directory.index
-        self._appender = Appender(
-            self._log,
-            self._queues,
-            self._index,
-            now_ms,
-            max_message_size=config.max_message_size,
-            delay_levels_ms=config.delay_levels_ms,
-        )
+        self._appender = self._directory.appender(now_ms)
         self.cleaner = self._directory.cleaner(now_ms, durable_end=lambda: self._flusher.flushed_offset)
         """Removes what has expired or was deleted."""
         self._reading = Reading(self)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
+from pyromq.store.appender import Appender
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles, make_directories
@@ -85,6 +86,17 @@ class StoreDirectory:
             LastIndexStop(stop.clean, stop.position is not None, index_timestamp_ms, self.log.segments.start)
         )
         return stop, Recovery(self.parts, stop, self._config.delay_levels_ms).run()
+
+    def appender(self, now_ms: Callable[[], int]) -> Appender:
+        """Return what gives messages their place in these files."""
+        return Appender(
+            self.log,
+            self.queues,
+            self.index,
+            now_ms,
+            max_message_size=self._config.max_message_size,
+            delay_levels_ms=self._config.delay_levels_ms,
+        )
 
     def flusher(self, on_flushed: Callable[[int], None], on_failed: Callable[[OSError], None]) -> Flusher:
         """Return what flushes these files; it calls back in its own threads."""
