@@ -18,9 +18,9 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ConfigError
 from pyromq.pipelines import report
 from pyromq.pipelines.outcome import Silent
-from pyromq.pipelines.profile.frames import rounded
-from pyromq.pipelines.profile.headlines import headlines
-from pyromq.pipelines.profile.profile import Profile, Timing, TopicProfile
+from pyromq.pipelines.topic_profile.frames import rounded
+from pyromq.pipelines.topic_profile.headlines import headlines
+from pyromq.pipelines.topic_profile.profile import Profile, Timing, TopicProfile
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.testing import LocalCluster
@@ -198,7 +198,7 @@ def test_the_example_profiles_a_whole_store_from_its_files(
 
 
 def test_what_cannot_be_profiled_is_said_in_one_line(spark: SparkSession, namesrv: str) -> None:
-    with pytest.raises(ConfigError, match="nothing to report: no message in that time"):
+    with pytest.raises(ConfigError, match="nothing to report: no message in this time range"):
         report.run(spark, report.Options(namesrv=namesrv, topics=TOPIC, since="2100-01-01"), Silent())
     with pytest.raises(ConfigError, match="no message of any topic in the cluster at"), LocalCluster() as empty:
         report.run(spark, report.Options(namesrv=empty.namesrv), Silent())

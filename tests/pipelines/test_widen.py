@@ -148,7 +148,7 @@ def test_a_wide_topic_of_another_width_and_the_topic_itself_are_refused(
     _fill(cluster, producer, "odd", range(1, 3))
     options = _options(cluster, "odd", tmp_path)
     make_topic(cluster, "odd-wide", 2)
-    with pytest.raises(ConfigError, match="there with 2 queues, not 8"):
+    with pytest.raises(ConfigError, match="exists with 2 queues, not 8"):
         widen.run(spark, options, Silent())
     with pytest.raises(ConfigError, match="the topic itself"):
         widen.run(spark, msgspec.structs.replace(options, to="odd"), Silent())

@@ -6,7 +6,7 @@
     cluster                                  the name servers and account that a pipeline uses
     project  project_template/               projects of Spark's Declarative Pipelines
     common/                                  what pipelines share: options, streams, copies, checkpoints, sending
-    profile/                                 the figures of `report`, and its page
+    topic_profile/                           the figures of `report`, and its page
     pages/                                   charts and HTML, for any page
     demo/                                    `make demo`: a shop's day, checked end to end
 

@@ -17,8 +17,8 @@ import msgspec
 from pyromq.errors import ConfigError
 from pyromq.pipelines.common.source_options import origin, time_option
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.pipelines.profile.collect import collect
-from pyromq.pipelines.profile.frames import (
+from pyromq.pipelines.topic_profile.collect import collect
+from pyromq.pipelines.topic_profile.frames import (
     FAILURE_COLUMNS,
     MOST_TOPICS,
     Frames,
@@ -28,10 +28,10 @@ from pyromq.pipelines.profile.frames import (
     names_of,
     order_key,
 )
-from pyromq.pipelines.profile.profile import Profile
-from pyromq.pipelines.profile.report_page import check_page, render
-from pyromq.pipelines.profile.survey import Survey, survey_cluster, survey_store
-from pyromq.pipelines.profile.trace_frames import traces_of
+from pyromq.pipelines.topic_profile.profile import Profile
+from pyromq.pipelines.topic_profile.report_page import check_page, render
+from pyromq.pipelines.topic_profile.survey import Survey, survey_cluster, survey_store
+from pyromq.pipelines.topic_profile.trace_frames import traces_of
 from pyromq.protocol.names import TRACE_TOPIC
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from pyromq.pipelines.pages.page import (
     tiles,
 )
 from pyromq.pipelines.pages.wording import many, moment, share, whole
-from pyromq.pipelines.profile.headlines import headlines as what_stands_out
-from pyromq.pipelines.profile.profile import Profile
-from pyromq.pipelines.profile.report_page import sections
+from pyromq.pipelines.topic_profile.headlines import headlines as what_stands_out
+from pyromq.pipelines.topic_profile.profile import Profile
+from pyromq.pipelines.topic_profile.report_page import sections
 
 
 def render(

@@ -34,7 +34,7 @@ from pyromq.pipelines.demo.books import Books
 from pyromq.pipelines.demo.shop import fates
 from pyromq.pipelines.demo.shop_day import TOPICS, Claim, ShopDay
 from pyromq.pipelines.outcome import Silent
-from pyromq.pipelines.profile.profile import Profile
+from pyromq.pipelines.topic_profile.profile import Profile
 from pyromq.spark.session import local_session
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pyromq.pipelines.pages import charts
 from pyromq.pipelines.pages.charts import Bar
 from pyromq.pipelines.pages.page import Cell, card, grid, section, table
 from pyromq.pipelines.pages.wording import cut, short, span, whole
-from pyromq.pipelines.profile.profile import Profile, Timing
-from pyromq.pipelines.profile.survey import GroupProgress
+from pyromq.pipelines.topic_profile.profile import Profile, Timing
+from pyromq.pipelines.topic_profile.survey import GroupProgress
 
 _MOST_GROUPS = 20
 _MOST_CAUSES = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pyromq.pipelines.profile.profile import Percentiles, Weight
+from pyromq.pipelines.topic_profile.profile import Percentiles, Weight
 
 Values = Mapping[int, Weight]
 """Messages and bytes for each value."""

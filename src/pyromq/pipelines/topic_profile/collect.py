@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyromq.pipelines.outcome import Progress
-from pyromq.pipelines.profile.distributions import STEPS_OF_AN_OCTAVE, highest, histogram, percentiles, quantiles
-from pyromq.pipelines.profile.frames import LATENCY_DIGITS, SIZE_DIGITS, Frames
-from pyromq.pipelines.profile.profile import (
+from pyromq.pipelines.topic_profile.distributions import STEPS_OF_AN_OCTAVE, highest, histogram, percentiles, quantiles
+from pyromq.pipelines.topic_profile.frames import LATENCY_DIGITS, SIZE_DIGITS, Frames
+from pyromq.pipelines.topic_profile.profile import (
     Failure,
     NameCount,
     Profile,
@@ -17,7 +17,7 @@ from pyromq.pipelines.profile.profile import (
     TopicProfile,
     Weight,
 )
-from pyromq.pipelines.profile.survey import Survey
+from pyromq.pipelines.topic_profile.survey import Survey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

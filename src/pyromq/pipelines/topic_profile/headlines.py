@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pyromq.pipelines.pages.page import Headline, Tone
 from pyromq.pipelines.pages.wording import cut, listed, many, share, size, span, times, whole
-from pyromq.pipelines.profile.profile import Profile, QueueProfile, TopicProfile
+from pyromq.pipelines.topic_profile.profile import Profile, QueueProfile, TopicProfile
 
 _MOST = 10
 _TOPICS = 8

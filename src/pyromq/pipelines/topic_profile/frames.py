@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyromq.pipelines.profile.survey import Survey
+from pyromq.pipelines.topic_profile.survey import Survey
 from pyromq.protocol.messages.record import SMALLEST_RECORD, V6_FLAGS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pyromq.pipelines.profile.headlines import ALL_IS_WELL, headlines
-from pyromq.pipelines.profile.profile import (
+from pyromq.pipelines.topic_profile.headlines import ALL_IS_WELL, headlines
+from pyromq.pipelines.topic_profile.profile import (
     Failure,
     NameCount,
     Percentiles,
@@ -20,9 +20,9 @@ from pyromq.pipelines.profile.profile import (
     TopicProfile,
     Weight,
 )
-from pyromq.pipelines.profile.report_page import render
-from pyromq.pipelines.profile.survey import GroupProgress
-from pyromq.pipelines.profile.topic_section import merged
+from pyromq.pipelines.topic_profile.report_page import render
+from pyromq.pipelines.topic_profile.survey import GroupProgress
+from pyromq.pipelines.topic_profile.topic_section import merged
 from pyromq.protocol.messages.message import MessageQueue
 from tests.pipelines.html_page import Html
 

@@ -12,11 +12,11 @@ from pyromq.pipelines.pages import charts
 from pyromq.pipelines.pages.charts import Series
 from pyromq.pipelines.pages.page import Cell, Tile, card, document, grid, headlines, section, table, tiles
 from pyromq.pipelines.pages.wording import many, moment, share, short, size, span, whole
-from pyromq.pipelines.profile.frames import MOST_TOPICS
-from pyromq.pipelines.profile.group_sections import group_sections
-from pyromq.pipelines.profile.headlines import headlines as what_stands_out
-from pyromq.pipelines.profile.profile import Profile, TopicProfile
-from pyromq.pipelines.profile.topic_section import rates_of, topic_section
+from pyromq.pipelines.topic_profile.frames import MOST_TOPICS
+from pyromq.pipelines.topic_profile.group_sections import group_sections
+from pyromq.pipelines.topic_profile.headlines import headlines as what_stands_out
+from pyromq.pipelines.topic_profile.profile import Profile, TopicProfile
+from pyromq.pipelines.topic_profile.topic_section import rates_of, topic_section
 
 
 def check_page(page: Path) -> None:

@@ -8,8 +8,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.pipelines.profile.distributions import highest, histogram, percentiles, quantiles
-from pyromq.pipelines.profile.profile import Percentiles, Weight
+from pyromq.pipelines.topic_profile.distributions import highest, histogram, percentiles, quantiles
+from pyromq.pipelines.topic_profile.profile import Percentiles, Weight
 
 
 def counted(values: list[int]) -> dict[int, Weight]:

@@ -10,8 +10,8 @@ from pyromq.pipelines.pages import charts
 from pyromq.pipelines.pages.charts import Bar, Series
 from pyromq.pipelines.pages.page import card, grid, section
 from pyromq.pipelines.pages.wording import many, share, short, size, span, whole
-from pyromq.pipelines.profile.distributions import STEPS_OF_AN_OCTAVE
-from pyromq.pipelines.profile.profile import NameCount, Percentiles, Profile, QueueProfile, TopicProfile, Weight
+from pyromq.pipelines.topic_profile.distributions import STEPS_OF_AN_OCTAVE
+from pyromq.pipelines.topic_profile.profile import NameCount, Percentiles, Profile, QueueProfile, TopicProfile, Weight
 
 _FEWEST_BARS, _MOST_BARS = 9, 32
 _MOST_QUEUES = 32

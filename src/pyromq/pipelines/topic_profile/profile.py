@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from pyromq.pipelines.profile.survey import GroupProgress
+from pyromq.pipelines.topic_profile.survey import GroupProgress
 
 
 class Percentiles(NamedTuple):
