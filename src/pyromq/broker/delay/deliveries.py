@@ -1,4 +1,4 @@
-"""A delayed message that is due: what it becomes, and how it gets into its own topic."""
+"""Deliveries: puts delayed messages that are due into their own topics."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Deliveries:
         """How many messages were delivered since the start."""
 
     def put(self, message: MessageExt) -> PutResult | None:
-        """Let a message join the open group, in its own topic; None if it can never be delivered.
+        """Put a message into the open group, in its own topic; return None if it can never be delivered.
 
-        Raises StoreError where the store takes no message now.
+        Raise StoreError if the store accepts no messages now.
         """
         try:
             record = delivered_record(message)
@@ -51,21 +51,22 @@ class Deliveries:
         elif name not in self._unknown and len(self._unknown) < _MOST_REMEMBERED:
             self._unknown.add(name)
             logger.warning(
-                "delayed messages are stored for a topic that was deleted; who makes it again finds them topic=%s", name
+                "delayed messages are stored for a deleted topic; they are readable if it is created again topic=%s",
+                name,
             )
 
 
 def delivered_record(message: MessageExt) -> Record:
-    """Return a scheduled message as its consumers get it.
+    """Return the record of a delayed message as its consumers get it.
 
-    As RocketMQ does, all properties stay, and so does the address of the broker that stored it first. Raises ValueError
-    or LocalProtocolError where it does not say for which topic and queue it is.
+    As in RocketMQ, all properties stay, and so does the address of the broker that stored it first. Raise ValueError or
+    LocalProtocolError if the properties do not name its topic and queue.
     """
     return stored_again(message, _real_topic(message.properties), _real_queue_id(message.properties))
 
 
 def stored_again(message: MessageExt, topic: str, queue_id: int) -> Record:
-    """Return a message as it is stored once more, for this queue: all but its place stays."""
+    """Return the record that stores a message again, in this queue; nothing else changes."""
     return Record(
         topic=topic,
         body=message.stored_body,
@@ -84,8 +85,8 @@ def stored_again(message: MessageExt, topic: str, queue_id: int) -> Record:
 def _real_topic(properties: Mapping[str, str]) -> str:
     topic = properties.get(REAL_TOPIC, "")
     check_topic(topic)
-    if topic == TRANSACTION_HALF_TOPIC:  # the first half of a transaction is for nobody, as RocketMQ has it
-        raise ValueError("it is half of a transaction")
+    if topic == TRANSACTION_HALF_TOPIC:  # as in RocketMQ, nobody may consume a half message
+        raise ValueError("it is a half message")
     return topic
 
 

@@ -131,7 +131,7 @@ async def test_only_the_log_behind_the_saved_position_is_looked_at(
     caplog.clear()
     with caplog.at_level(logging.INFO):
         await start_broker(storePathRootDir=path, **SMALL)
-    (line,) = [text for text in caplog.messages if "deliveries that were not noted" in text]
+    (line,) = [text for text in caplog.messages if "deliveries since the last save" in text]
     start = int(re.findall(r"from=(\d+)", line)[0])
     assert 0 < start <= end
     assert progress(path)["pyromqLogOffset"] == start

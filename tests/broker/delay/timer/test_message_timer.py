@@ -133,8 +133,8 @@ async def test_a_message_whose_time_has_come_is_a_plain_one(
     [
         ({"TIMER_DELAY_SEC": 40 * 86400 + 1}, "40 days"),
         ({"TIMER_DELIVER_MS": 10**15}, "40 days"),
-        ({"TIMER_DELAY_SEC": "soon"}, "TIMER_DELAY_SEC is no whole number"),
-        ({"__STARTDELIVERTIME": "1" * 30}, "__STARTDELIVERTIME is no whole number"),
+        ({"TIMER_DELAY_SEC": "soon"}, "TIMER_DELAY_SEC is not a whole number"),
+        ({"__STARTDELIVERTIME": "1" * 30}, "__STARTDELIVERTIME is not a whole number"),
         ({"TIMER_DELAY_SEC": 5, "filler": "x" * 32_400}, "too large"),
     ],
 )

@@ -1,13 +1,13 @@
 """One delay level: its queue of SCHEDULE_TOPIC_XXXX, and the timer that waits for its first message.
 
-All messages of a level wait equally long, so they are due in the order of the queue. When the first is due, all that
-are go into the open group, a batch in each round of the loop. Under SYNC_FLUSH the next batch does not wait until the
-one before it is durable, or every message would be late by a flush; progress does.
+All messages of a level wait equally long, so they are due in the order of the queue. All that are due go into the open
+group, one batch in each round of the loop. Under SYNC_FLUSH the next batch does not wait until the batch before it is
+durable, else every message would be late by a flush. Progress does wait.
 
-Times are those of the machine's clock, as in RocketMQ. It is looked at every few seconds, so that no message waits
-much longer than it has to if that clock is set ahead. If it was set back, entries seem to be due later than a message
-of this level can be: such a one waits once more for the level's time, as do all that are in the queue with it. It is
-late then; RocketMQ delivers it at once, and so perhaps early.
+Times are those of the machine's clock, as in RocketMQ. The level reads it every few seconds, so that no message is very
+late if the clock is set forward. If the clock is set back, entries appear to be due later than this level allows. Such
+an entry, and all others then in the queue, wait for the level's delay again. They are late; RocketMQ delivers them at
+once and perhaps early.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ logger = logging.getLogger(__name__)
 
 BATCH: Final = 64
 _BATCH_BYTES: Final = 256 * 1024
-_MOST_PENDING: Final = 2000  # messages that wait for their flush, as RocketMQ's asynchronous delivery
+_MOST_PENDING: Final = 2000  # messages waiting for their flush, as in RocketMQ's asynchronous delivery
 _PAUSE: Final = 0.001
 _LONGEST_WAIT: Final = 10.0
 _RETRY: Final = 1.0
 
 
 class _DeliveryBatch(NamedTuple):
-    """Deliveries on their way into the log: where they begin and end there, and what is to be delivered next."""
+    """Deliveries on their way into the log: their start and end there, and the next entry to deliver."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class _DeliveryBatch(NamedTuple):
 
 
 class DelayLevel:
-    """Delivers the messages of one level; `offset` is the first that is not stored in its own topic yet."""
+    """Delivers the messages of one level; `offset` is the first one not yet stored in its own topic."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class DelayLevel:
         acknowledgements: Acknowledgements,
         clock: Clock,
     ) -> None:
-        """`delay_ms` is None for a level that the configuration has no longer: what waits there keeps its time."""
+        """`delay_ms` is None for a level that is no longer configured: its messages keep their time."""
         self.level = level
         self.offset = 0
         self.max_late_ms = 0
-        """The most that a message was late since the start."""
+        """The greatest lateness of a delivery since the start."""
         self._queue = ScheduleQueue(store, level)
         self._delay_ms = delay_ms
         self._store = store
@@ -73,8 +73,8 @@ class DelayLevel:
         self._durability = durability
         self._acknowledgements = acknowledgements
         self._clock = clock
-        self._next = 0  # to be put; up to `offset` all is stored
-        self._delivered: frozenset[int] = frozenset()  # further on in the queue, before a restart
+        self._next = 0  # the next entry to put; all before `offset` are stored
+        self._delivered: frozenset[int] = frozenset()  # entries after `offset` that were delivered before a restart
         self._timer: TimerHandle | None = None
         self._batches: deque[_DeliveryBatch] = deque()
         self._most_pending = _MOST_PENDING if durability.waits else 1
@@ -82,24 +82,24 @@ class DelayLevel:
         self._set_back_offset, self._set_back_due_ms = 0, 0
 
     def restore(self, offset: int, delivered: Collection[int]) -> None:
-        """Begin at an offset; some messages behind it were delivered already."""
+        """Begin at an offset; `delivered` are later messages that have already been delivered."""
         self._delivered = frozenset(delivered)
         while offset in self._delivered:
             offset += 1
         self.offset = self._next = offset
 
     def start(self) -> None:
-        """Deliver what is due, from now on."""
+        """Start to deliver."""
         self._is_running = True
         self._look()
 
     def stop(self) -> None:
-        """Deliver no more; what is on its way is still counted when it is stored."""
+        """Stop delivering. Messages already put are still counted when they are stored."""
         self._is_running = False
         self._cancel_timer()
 
     def expect(self) -> None:
-        """Look again when what is being put now is stored: a message is placed here."""
+        """Look again when the message that is being put into this level is stored."""
         if not self._is_expecting:
             self._is_expecting = True
             self._acknowledgements.then(self._arrived)
@@ -111,16 +111,16 @@ class DelayLevel:
 
     @property
     def uncounted_from(self) -> int | None:
-        """Where in the log a delivery may be that `offset` does not count; None if there is none."""
+        """From where on the log may hold deliveries that `offset` does not count; None if there are none."""
         return self._batches[0].start if self._batches else None
 
     def _arrived(self, stored: bool) -> None:
         self._is_expecting = False
-        if self._timer is None:  # else one that is due earlier is waited for
+        if self._timer is None:  # else it waits for a message that is due earlier
             self._look()
 
     def _look(self) -> None:
-        """Deliver what is due, or wait until something is."""
+        """Deliver what is due, or wait for the first message."""
         self._cancel_timer()
         if not self._is_running or (self._batches and self._next - self.offset >= self._most_pending):
             return
@@ -129,13 +129,13 @@ class DelayLevel:
         except StoreError as error:
             wait = self._fail(error)
         except Exception:
-            logger.exception("delivery failed and is tried again level=%d offset=%d", self.level, self._next)
+            logger.exception("delivery failed and will be tried again level=%d offset=%d", self.level, self._next)
             wait = _LONGEST_WAIT
         if wait is not None:
             self._timer = self._clock.call_later(min(wait, _LONGEST_WAIT), self._look)
 
     def _deliver(self) -> float | None:
-        """Put a batch of what is due; return how long to wait if there is none, None if somebody else calls."""
+        """Put a batch of due messages; return how long to wait, None if a callback looks again."""
         self._stay_within_queue()
         entries = self._queue.entries(self._next, BATCH)
         now_ms = self._clock.now_ms()
@@ -154,7 +154,7 @@ class DelayLevel:
         offset = min(max(self._next, self._queue.min_offset), self._queue.max_offset)
         if offset != self._next:
             logger.warning(
-                "delay progress corrected: its messages were removed, or cut off by a crash level=%d from=%d to=%d",
+                "delay progress corrected: its messages were deleted or lost in a crash level=%d from=%d to=%d",
                 *(self.level, self._next, offset),
             )
             self._pass_over(offset)
@@ -169,11 +169,11 @@ class DelayLevel:
             return due_ms
         self._set_back_offset = self._queue.max_offset
         self._set_back_due_ms = now_ms + self._delay_ms
-        logger.warning("the clock was set back, or the level made shorter level=%d", self.level)
+        logger.warning("the clock was set back or the delay of the level was reduced level=%d", self.level)
         return self._set_back_due_ms
 
     def _due_by_record(self, entry: ConsumeQueueEntry) -> int:
-        """Work out the time of an entry that does not hold it: damaged, or written with an extension file."""
+        """Return when an entry is due that does not say so: it is damaged, or was written with an extension file."""
         record = self._store.read(entry.physical_offset) if entry.is_message else None
         return read_head(record).store_timestamp_ms + (self._delay_ms or 0) if record else 0
 
@@ -196,7 +196,7 @@ class DelayLevel:
         return _PAUSE if self._durability.waits else None
 
     def _pass_over(self, offset: int) -> None:
-        """Go on elsewhere without a delivery: that counts as soon as those before it are stored."""
+        """Continue at another offset without a delivery; it counts as soon as earlier ones are stored."""
         self._next = offset
         if self._batches:
             self._batches[-1] = self._batches[-1]._replace(next_offset=offset)
@@ -204,7 +204,7 @@ class DelayLevel:
             self.offset = offset
 
     def _put_all(self, messages: list[MessageExt], next_offset: int) -> tuple[list[PutResult], int]:
-        """Put as many as the store takes; return their places, and what is to be delivered next."""
+        """Put as many as the store accepts; return their places and the next entry to deliver."""
         places: list[PutResult] = []
         for message in messages:
             if message.queue_offset in self._delivered:
@@ -220,9 +220,9 @@ class DelayLevel:
         return places, next_offset
 
     def _told(self, start: int, stored: bool) -> None:
-        """Count a batch that is in the log; the log knows better than `stored`, which tables count for too."""
+        """Count a batch that is in the log. Ask the log: `stored` is also False if a table could not be saved."""
         if not self._batches or self._batches[0].start != start:
-            return  # given up when one before it failed
+            return  # dropped when an earlier batch failed
         batch = self._batches.popleft()
         if self._durability.is_confirmed(batch.end):
             self._is_failing = False
@@ -236,8 +236,8 @@ class DelayLevel:
             self._timer = self._clock.call_later(self._fail(self._store.refusal()), self._look)
 
     def _fail(self, error: StoreError) -> float:
-        if not self._is_failing:  # once, not every second
-            logger.error("delayed messages wait until the store takes them level=%d reason=%s", self.level, error)
+        if not self._is_failing:  # log it once, not every second
+            logger.error("delayed messages wait until the store accepts them level=%d reason=%s", self.level, error)
         self._is_failing = True
         return _RETRY
 

@@ -1,9 +1,9 @@
-"""delayOffset.json: how far each delay level is delivered, in RocketMQ's form.
+"""delayOffset.json: how far each delay level has been delivered, in RocketMQ's format.
 
     {"offsetTable":{1:3,2:4}, "pyromqLogOffset":81920}
 
-A member of ours says from where on the log may hold deliveries that are not counted in the table: after a kill they
-are looked for from there, and nowhere else. Other brokers leave it out when they write the file.
+pyromqLogOffset is ours: from there on the log may hold deliveries that the table does not count. After a kill they are
+searched for from that offset only. RocketMQ's brokers ignore it and drop it when they write the file.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyromq.store.small_files.json_file import JsonFile
 
 
 class DelayProgress(NamedTuple):
-    """The next entry to deliver, by level, and the offset of the log behind which that may be out of date."""
+    """The next entry to deliver by level, and from where on the log may hold deliveries not counted there."""
 
     offsets: dict[int, int]
     log_offset: int | None = None
 
 
 class DelayOffsets:
-    """The file, and what is to be in it."""
+    """The file and its contents."""
 
     def __init__(self, file: JsonFile) -> None:
         self._file = file
@@ -31,12 +31,12 @@ class DelayOffsets:
         self.saver = Saver(file, lambda: self.saved, encode_progress)
 
     def load(self) -> DelayProgress:
-        """Return what the file says; an empty table where there is none."""
+        """Return the contents of the file; an empty table if there is none."""
         self.saved = self._file.load(decode_progress) or DelayProgress({})
         return self.saved
 
     def save(self, progress: DelayProgress) -> None:
-        """Have the file say this soon."""
+        """Save this progress soon."""
         self.saved = progress
         self.saver.request()
 
@@ -50,7 +50,7 @@ def encode_progress(progress: DelayProgress) -> bytes:
 
 
 def decode_progress(text: bytes) -> DelayProgress:
-    """Read delayOffset.json, whoever wrote it."""
+    """Read delayOffset.json, whether we or RocketMQ wrote it."""
     table: dict[str, Any] = loads(text)
     offsets = {int(level): int(offset) for level, offset in table.get("offsetTable", {}).items()}
     log_offset = table.get("pyromqLogOffset")

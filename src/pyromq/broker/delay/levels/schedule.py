@@ -1,11 +1,6 @@
-"""Delay levels: messages wait in SCHEDULE_TOPIC_XXXX, a queue for each level, until they are due.
+"""Schedule: all delay levels of a broker. It places messages, starts and stops the levels, and saves their progress.
 
-    put    → the message's own topic and queue become properties, its queue is level - 1
-    due    → stored once more, in its own topic (schedule_level.py, schedule_delivery.py)
-    saved  → every second, how far each level is (delay_offsets.py)
-    killed → what was delivered since the last save is found in the log (schedule_recovery.py)
-
-What is saved counts only deliveries that are flushed: a power cut that takes one must not take the message with it.
+Saved progress counts only deliveries that are flushed: a power cut that loses a delivery must not lose the message.
 """
 
 from __future__ import annotations
@@ -30,11 +25,11 @@ from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore
 
 SAVE_PERIOD: Final = 1.0
-_FAR: Final = 64 << 20  # bytes of the log after which progress is saved although nothing was delivered
+_FAR: Final = 64 << 20  # bytes of the log after which progress is saved even if nothing was delivered
 
 
 class _NotedDelays(NamedTuple):
-    """Progress as it was, true as soon as the log is durable up to an end."""
+    """Progress that may be saved when the log is durable up to `log_end`."""
 
     log_end: int
     progress: DelayProgress
@@ -77,7 +72,7 @@ class Schedule:
     # --- placing
 
     def place(self, record: Record, properties: dict[str, str]) -> None:
-        """Let a message wait for its level's time; one whose level is not above 0 stays as it is."""
+        """Move a message to the queue of its level; do nothing if its level is 0 or less."""
         level = min(_level_of(properties), len(self._levels))
         if level <= 0:
             return
@@ -87,10 +82,10 @@ class Schedule:
         self._levels[level].expect()
         self._ticker.start()
 
-    # --- from start to stop
+    # --- start and stop
 
     def load(self) -> None:
-        """Find out how far each level is: by the file, and by what the log has since."""
+        """Work out how far each level is, from the file and from deliveries in the log since it was saved."""
         progress = self._offsets.load()
         for queue_id in self._store.queue_ids(SCHEDULE_TOPIC):
             self._levels.setdefault(queue_id + 1, self._level(queue_id + 1))
@@ -100,20 +95,20 @@ class Schedule:
         self._noted = self._note()
 
     def start(self) -> None:
-        """Deliver what is due, from now on."""
+        """Start to deliver."""
         for level in self._levels.values():
             level.start()
         self._ticker.start()
 
     def stop(self) -> None:
-        """Deliver no more."""
+        """Stop delivering."""
         self._ticker.stop()
         for level in self._levels.values():
             level.stop()
 
     async def close(self) -> None:
-        """Save how far all is delivered; called when nothing is put any more."""
-        with suppress(StoreError):  # the store has said so
+        """Save the progress of all levels; called when nothing is put any more."""
+        with suppress(StoreError):  # the store has logged it
             self._store.flush()
         self._noted = self._note()
         self._save()
@@ -129,12 +124,12 @@ class Schedule:
 
     @property
     def delivered(self) -> int:
-        """How many were delivered since the start."""
+        """How many messages were delivered since the start."""
         return self._deliveries.count
 
     @property
     def max_late_ms(self) -> int:
-        """The most that one of them was late."""
+        """The greatest lateness of a delivery."""
         return max(level.max_late_ms for level in self._levels.values())
 
     @property
@@ -156,7 +151,7 @@ class Schedule:
         return _NotedDelays(end, DelayProgress(offsets, min([end, *(start for start in starts if start is not None)])))
 
     def _save(self) -> bool:
-        """Save what was noted if its deliveries are durable by now; tell whether there is more to come."""
+        """Save the noted progress if its deliveries are durable; return True if there is more to save."""
         if self._durability.flushed_end < self._noted.log_end:
             return True
         progress, saved = self._noted.progress, self._offsets.saved

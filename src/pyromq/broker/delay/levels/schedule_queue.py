@@ -1,4 +1,4 @@
-"""The queue in which the messages of one delay level wait, as its entries say: where each is, and when it is due."""
+"""ScheduleQueue: reads the queue of one delay level. An entry says where its message is and when it is due."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class ScheduleQueue:
         return self._store.max_offset(SCHEDULE_TOPIC, self._queue_id)
 
     def entries(self, offset: int, count: int) -> list[ConsumeQueueEntry]:
-        """Return entries from an offset on; raises OffsetOutOfRange if they are gone."""
+        """Return entries from an offset on; raise OffsetOutOfRange if they were deleted."""
         data = self._store.raw_entries(SCHEDULE_TOPIC, self._queue_id, offset, offset + count)
         return list(map(ConsumeQueueEntry._make, ENTRY.iter_unpack(data)))
 
     def entries_from(self, offset: int) -> Iterator[tuple[int, ConsumeQueueEntry]]:
-        """Yield each entry from an offset on with its own offset, as far as they can be read."""
+        """Yield offset and entry from an offset on, as long as they can be read."""
         offset = max(offset, self.min_offset)
         with suppress(OffsetOutOfRange):
             while page := self.entries(offset, _PAGE):
@@ -47,9 +47,9 @@ class ScheduleQueue:
                 offset += len(page)
 
     def messages(self, offset: int, count: int, max_bytes: int) -> tuple[list[MessageExt], int]:
-        """Return messages from an offset on, and the offset behind them; what cannot be read is left out.
+        """Return messages from an offset on and the offset after them; unreadable ones are left out.
 
-        Raises CorruptRecord or MalformedHeader if one was damaged since it was stored.
+        Raise CorruptRecord or MalformedHeader if one was damaged after it was stored.
         """
         found = self._store.get(SCHEDULE_TOPIC, self._queue_id, offset, count, max_bytes=max_bytes)
         return decode_messages(b"".join(found.views)), max(found.next_offset, offset + 1)

@@ -1,9 +1,9 @@
-"""Which delayed messages were delivered although the saved progress does not say so.
+"""Finds delayed messages that were delivered but that the saved progress does not count.
 
-Progress is saved every second. A process that is killed has delivered messages since, and they are in the log. A
-record is the delivery of a scheduled one if it lies after it in the log, in the topic that one names as its own, and
-unique key, level, reconsume times and born time are equal: all retries of a message share the first two. A message
-without a unique key cannot be told from others, and is delivered again.
+Progress is saved every second, so a killed process has delivered messages since then; they are in the log. A record is
+the delivery of a delayed message if it comes after it in the log, is in the topic that the message names as its own,
+and has the same unique key, level, reconsume times and born time. (All retries of a message share unique key and
+level.) A message without a unique key cannot be identified and is delivered again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str, int, int]
 """Topic, unique key, reconsume times and born time."""
 Found = dict[Key, deque[int]]
-"""Where in the log the deliveries with a key are, in its order."""
+"""Physical offsets of the deliveries with a key, ascending."""
 
-_FURTHEST: Final = 1 << 30  # without a mark of ours; RocketMQ saves its progress every 10 s
-_MOST_MISSED: Final = 10_000  # scheduled messages in a row without a delivery: those behind them have none either
+_FURTHEST: Final = 1 << 30  # how far back to look without pyromqLogOffset; RocketMQ saves progress every 10 s
+_MOST_MISSED: Final = 10_000  # after so many delayed messages without a delivery there are no more
 _MARKS: Final = (f"{REAL_TOPIC}\x01".encode(), f"{DELAY}\x01".encode(), f"{UNIQ_KEY}\x01".encode())
 
 
 def find_delivered(store: MessageStore, progress: DelayProgress) -> dict[int, set[int]]:
-    """Return, by level, the queue offsets past the saved progress whose messages have been delivered."""
+    """Return, by level, the queue offsets after the saved progress whose messages were delivered."""
     start = _scan_start(store, progress)
     if start is None:
         return {}
@@ -42,7 +42,7 @@ def find_delivered(store: MessageStore, progress: DelayProgress) -> dict[int, se
         for level, found in _find_deliveries(store, start).items()
     }
     logger.info(
-        "looked for deliveries that were not noted from=%d to=%d found=%d",
+        "searched the log for deliveries since the last save from=%d to=%d found=%d",
         *(start, store.max_physical_offset, sum(map(len, done.values()))),
     )
     return done
@@ -64,7 +64,7 @@ def _scan_start(store: MessageStore, progress: DelayProgress) -> int | None:
 
 
 def _find_deliveries(store: MessageStore, start: int) -> Mapping[int, Found]:
-    """Return what was delivered from an offset of the log on, by level."""
+    """Return the deliveries in the log from an offset on, by level."""
     by_level: dict[int, Found] = defaultdict(dict)
     for physical_offset, _, _, _, _, _, topic, properties in store.walk(start):
         if all(mark in properties for mark in _MARKS) and find_property(properties, REAL_TOPIC) == topic.decode():
@@ -75,7 +75,7 @@ def _find_deliveries(store: MessageStore, start: int) -> Mapping[int, Found]:
 
 
 def _match(store: MessageStore, level: int, offset: int, found: Found) -> set[int]:
-    """Return the offsets of the scheduled messages that these are the deliveries of; each is that of one."""
+    """Return the queue offsets of the delayed messages to which these deliveries belong, each to one message."""
     done: set[int] = set()
     left, missed = sum(map(len, found.values())), 0
     for queue_offset, entry in ScheduleQueue(store, level).entries_from(offset):
@@ -95,7 +95,7 @@ def _match(store: MessageStore, level: int, offset: int, found: Found) -> set[in
 
 
 def _identity(stored: bytes, properties: bytes) -> tuple[int, Key | None]:
-    """Return level and key of a scheduled message or of its delivery."""
+    """Return level and key of a delayed message or of its delivery."""
     topic, unique_key = find_property(properties, REAL_TOPIC), find_property(properties, UNIQ_KEY)
     level = find_property(properties, DELAY) or ""
     if not (stored and topic and unique_key and level.isdecimal()):

@@ -1,4 +1,4 @@
-"""The messages that are due next, in memory: a few seconds of them, whatever number waits on disk."""
+"""DueWindow: the messages that are due within seconds, in memory. All others wait on disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class DueWindow:
 
     def __init__(self) -> None:
         self.end = BEFORE_ALL
-        """All messages up to this one have been here."""
+        """All messages up to this one have been added."""
         self._heap: list[Pending] = []
         self._held: set[Pending] = set()
 
     def clear(self) -> None:
-        """Begin anew, with nothing."""
+        """Remove all messages."""
         self.end = BEFORE_ALL
         self._heap.clear()
         self._held.clear()
@@ -30,14 +30,14 @@ class DueWindow:
         return message in self._held
 
     def offer(self, message: Pending) -> bool:
-        """Take a message if its time is near; tell whether it is now the first one."""
+        """Add a message if it is due before `end`; return True if it is now the first one."""
         if message > self.end:
             return False
         self._add(message)
         return self._heap[0] == message
 
     def extend(self, messages: Iterable[Pending], end: Pending) -> None:
-        """Take all the messages up to a new end."""
+        """Add all messages up to a new end."""
         self.end = max(self.end, end)
         for message in messages:
             self._add(message)
@@ -48,11 +48,11 @@ class DueWindow:
             heappush(self._heap, message)
 
     def discard(self, message: Pending) -> None:
-        """Let go of a message that is not to be delivered any more."""
-        self._held.discard(message)  # it is passed over when its turn comes
+        """Remove a message that must not be delivered any more."""
+        self._held.discard(message)  # the heap skips it when its turn comes
 
     def take_due(self, now_ms: int, limit: int) -> Iterator[Pending]:
-        """Take out messages that are due, one after the other."""
+        """Remove and yield messages that are due, first one first."""
         while limit and (first := self.first) is not None and first.due_ms <= now_ms:
             heappop(self._heap)
             self._held.discard(first)
@@ -61,7 +61,7 @@ class DueWindow:
 
     @property
     def first(self) -> Pending | None:
-        """The message that is due first, None if there is none."""
+        """The message that is due first; None if there is none."""
         while self._heap and self._heap[0] not in self._held:
             heappop(self._heap)
         return self._heap[0] if self._heap else None

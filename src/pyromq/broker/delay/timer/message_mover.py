@@ -1,8 +1,9 @@
-"""Before a file of the log goes: what still waits in it is written again at the log's end.
+"""MessageMover: before a file of the log is deleted, messages that still wait in it are written again at the log's end.
 
-The cleaner asks how far the log is free. If messages wait there, the answer is "not yet": they are moved, and when they
-are safe in their new place, which the ledger on disk then says, a later pass may remove the files. Moving has to work
-on a full disk too, for it is what lets files go; so a moved message is taken where a new one would be refused.
+The cleaner asks up to where the log is free. If messages wait there, the answer is "not yet" and they are moved. When
+the ledger on disk has their new places, a later pass of the cleaner may delete the files. Moving must work on a full
+disk too, because only then files can be deleted. The store therefore accepts a moved message where it would refuse a
+new one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BYTES_AT_ONCE: Final = 4 << 20
 
 
 class MessageMover:
-    """Keeps waiting messages ahead of the cleaner."""
+    """Moves waiting messages out of files that the cleaner wants to delete."""
 
     def __init__(
         self, timer: MessageTimer, store: MessageStore, acknowledgements: Acknowledgements, clock: Clock
@@ -41,7 +42,7 @@ class MessageMover:
         self._task: asyncio.Task[None] | None = None
 
     def free_to(self, start: int) -> int:
-        """Return up to where, at most `start`, no message waits in the log; see to it that it can be more later."""
+        """Return up to where, at most `start`, no message waits in the log; begin to move those before `start`."""
         if not self._timer.is_running:
             return 0
         if self._timer.ledger.is_empty:
@@ -51,7 +52,7 @@ class MessageMover:
         return min(start, self._free_to)
 
     async def stop(self) -> None:
-        """Move no more."""
+        """Stop moving."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -63,32 +64,32 @@ class MessageMover:
             if not found:
                 self._free_to = max(self._free_to, start)
             elif count:
-                logger.info("moved timed messages before their files go count=%d up to=%d", count, start)
+                logger.info("moved timed messages out of files to be deleted count=%d up to=%d", count, start)
         except StoreError as error:
-            logger.error("files of the log stay, messages that wait in them cannot be moved: %s", error)
+            logger.error("files of the log are kept because messages in them cannot be moved: %s", error)
         finally:
             self._task = None
 
     async def _move_all(self, start: int) -> tuple[bool, int]:
-        """Move what waits before a place; return whether anything was found there, and how many were moved."""
+        """Move messages that wait before a place; return whether there were any, and how many were moved."""
         after, count, found = BEFORE_ALL, 0, True
         while found:
             async with self._timer.places:
                 messages = await self._timer.ledger.stored_before(start, after, _AT_ONCE)
-                after, moving = self._move(messages, after)  # at once: what was found waits still
+                after, moving = self._move(messages, after)  # no await in between: they still wait
                 found = bool(messages)
                 await self._settle(moving)
             count += len(moving)
         return after != BEFORE_ALL, count
 
     def _move(self, messages: Sequence[Pending], after: Pending) -> tuple[Pending, list[Pending]]:
-        """Put messages into the open group again, as many as fit; return the last one looked at, and those put."""
+        """Put messages into the open group again, as many as fit; return the last one looked at and those put."""
         moving: list[Pending] = []
         begin = self._store.max_physical_offset
         for message in messages:
             after = message
             if self._timer.ledger.is_leaving(message) or message in self._timer.window:
-                continue  # it is delivered within seconds: the next pass finds it gone
+                continue  # it leaves within seconds; the next pass does not find it
             place = self._put(message)
             if place is not None:
                 moving.append(message)
@@ -99,7 +100,7 @@ class MessageMover:
     def _put(self, message: Pending) -> int | None:
         waiting = read_waiting(self._store.read(message.physical_offset))
         if waiting is None:
-            logger.error("a timed message cannot be read any more physical_offset=%d", message.physical_offset)
+            logger.error("a timed message is not readable any more physical_offset=%d", message.physical_offset)
             self._timer.ledger.end(message)
             return None
         place = self._store.put_again(moved(waiting))
@@ -108,7 +109,7 @@ class MessageMover:
         return place.physical_offset
 
     async def _settle(self, moving: Sequence[Pending]) -> None:
-        """Wait until what was put is stored, and known to the timer by its new place."""
+        """Wait until the moved messages are stored and the timer knows their new places."""
         if moving:
             await self._stored()
         while any(map(self._timer.ledger.is_on_its_way, moving)):
@@ -118,4 +119,4 @@ class MessageMover:
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._acknowledgements.then(lambda told: None if stored.done() else stored.set_result(told))
         if not await stored:
-            raise StoreError("the store takes no messages")
+            raise StoreError("the store accepts no messages")

@@ -1,11 +1,11 @@
-"""The timer: messages that are delivered after any delay, or at any time, up to 40 days ahead. See docs/timer.md.
+"""MessageTimer: delivers messages after any delay or at any time, up to 40 days ahead. See docs/timer.md.
 
 put     → the message waits in rmq_sys_wheel_timer; topic, queue and time become properties (timer_records.py)
-stored  → its place and time go into a ledger (timer_follower.py, timer_ledger.py) that lies on disk
-near    → what is due within seconds is read into memory (timer_window.py)
+stored  → its place and time go into a ledger on disk (timer_follower.py, timer_ledger.py)
+near    → what is due within seconds is read into memory (due_window.py)
 due     → stored once more, in its own topic (timer_delivery.py)
-killed  → the log tells what the ledger on disk does not know yet (timer_follower.py)
-expired → what still waits when its file of the log is to go is written again first (timer_moving.py)
+killed  → the log has what the ledger on disk does not have yet (timer_follower.py)
+expired → what still waits is written again before its file of the log is deleted (message_mover.py)
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _AHEAD_MS: Final = 4_000
 _NEAR_MS: Final = 2_000
 _MOST_IN_MEMORY: Final = 8_000
 _MOST_UNSAVED: Final = 500_000  # about 100 MB
-_SAVED_AT_ONCE: Final = 50_000  # while the table is made again
+_SAVED_AT_ONCE: Final = 50_000  # while the table is rebuilt
 
 
 class MessageTimer:
-    """Delivers messages at their time, from `start` to `stop`."""
+    """Delivers messages when they are due, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class MessageTimer:
         self.ledger = TimerLedger(table)
         self.window = DueWindow()
         self.is_running = False
-        """Whether messages are delivered: not before the ledger agrees with the log."""
+        """Whether messages are delivered; False until the ledger agrees with the log."""
         self.places = asyncio.Lock()
-        """Held by who moves messages, and by who looks for one where it may have been moved from."""
+        """The lock that guards moves: a search for a message holds it, so that the message stays in its place."""
         self._store = store
         self._topics = topics
         self._durability = durability
@@ -88,21 +88,21 @@ class MessageTimer:
 
     @property
     def delivered(self) -> int:
-        """How many were delivered since the start."""
+        """How many messages were delivered since the start."""
         return self._deliveries.count
 
     @property
     def max_late_ms(self) -> int:
-        """The most that one of them was late."""
+        """The greatest lateness of a delivery."""
         return self._delivery.max_late_ms
 
-    # --- from start to stop
+    # --- start and stop
 
     def start(self) -> None:
-        """Bring the ledger up to date with the log, then deliver what is due; raises StoreError."""
+        """Bring the ledger up to date with the log, then start to deliver; raise StoreError."""
         progress = self._table.open()
         if progress is not None and not fits(progress, self._store):
-            logger.warning("the timer's table is not that of this log and is made again")
+            logger.warning("the timer's table does not belong to this log and will be rebuilt")
             self._table.reset()
             progress = None
         if progress is None or not self._table.count:
@@ -142,7 +142,7 @@ class MessageTimer:
         self._decided.set()
 
     async def _make_again(self, error: StoreError) -> None:
-        logger.error("the timer's table is made again from the log: %s", error)
+        logger.error("the timer's table is rebuilt from the log: %s", error)
         self.is_running = False
         self._decided.clear()
         self._delivery.stop()
@@ -152,7 +152,7 @@ class MessageTimer:
         self._catch_up_from(first_progress(self._store))
 
     async def stop(self) -> None:
-        """Deliver no more, and save how far all is; what is put from now on waits for the next start."""
+        """Stop delivering and save the progress. What is put from now on waits for the next start."""
         self.is_running = False
         self._decided.set()
         self._ticker.stop()
@@ -167,22 +167,22 @@ class MessageTimer:
             await self._save()
         self._table.close()
 
-    # --- messages that shall wait
+    # --- messages that have to wait
 
     def place(self, record: Record, properties: dict[str, str]) -> None:
-        """Let a message wait for its time; one whose time has come stays as it is. Raises MessageIllegal."""
+        """Make a message wait for its time; do nothing if that has come. Raise MessageIllegal."""
         now_ms = self._clock.now_ms()
         due_ms = due_time(properties, now_ms)
         if due_ms <= now_ms:
             return
         if self.ledger.unsaved > _MOST_UNSAVED:
-            raise SystemBusy("the timer cannot save what waits as fast as it comes")
+            raise SystemBusy("timed messages arrive faster than the timer can save them")
         let_wait(record, properties, due_ms, self._largest)
         self._topics.ensure(TIMER_TOPIC, TIMER_QUEUE + 1, "for timed messages")
         self.expect()
 
     def expect(self) -> None:
-        """Look at the timer's queue when what is put just now is stored."""
+        """Read the timer's queue when the message that was just put is stored."""
         if not self._expecting:
             self._expecting = True
             self._acknowledgements.then(self._stored)
@@ -199,23 +199,23 @@ class MessageTimer:
         if self.window.offer(message):
             self._delivery.wake()
 
-    # --- cancelling and looking
+    # --- cancelling and listing
 
     async def waiting(self, offsets: Collection[int]) -> list[MessageExt]:
-        """Return the messages at these places of the log that wait; nothing changes before the caller goes on."""
+        """Return the messages at these places of the log that wait. That is still true when the caller resumes."""
         await self.decided()
         found = [message for offset in offsets if (message := read_waiting(self._store.read(offset))) is not None]
         waiting = set(await self.ledger.waiting([due_of(message) for message in found]))
         return [message for message in found if due_of(message) in waiting]
 
     async def decided(self) -> None:
-        """Wait until it is known who waits; raises ServiceNotAvailable when the broker stops."""
+        """Wait until the waiting messages are known; raise ServiceNotAvailable if the broker stops."""
         await self._decided.wait()
         if not self.is_running:
             raise ServiceNotAvailable("this broker is stopping")
 
     def cancel(self, message: MessageExt, group: str) -> None:
-        """Put into the open group that a waiting message is not to be delivered; raises StoreError."""
+        """Put the cancellation of a waiting message into the open group; raise StoreError."""
         self._store.put(cancelled(message, group, self._clock.now_ms()))
         self.ledger.leave(due_of(message))
         self.window.discard(due_of(message))
@@ -225,7 +225,7 @@ class MessageTimer:
 
     def _tick(self) -> bool:
         if self.is_running:
-            self._follow()  # most arrivals are told at once, but not those that recovery made visible
+            self._follow()  # arrivals call this at once, except for those that recovery made visible
             self._delivery.wake()  # the clock may have been set
             if self._task is None:
                 self._task = asyncio.get_running_loop().create_task(self._work(save=True))
@@ -269,6 +269,6 @@ class MessageTimer:
             self.ledger.seal(progress, self._store.max_physical_offset)
 
     def _note_failure(self, error: StoreError) -> None:
-        if self._failing != str(error):  # one line, not one every second
+        if self._failing != str(error):  # log it once, not every second
             self._failing = str(error)
-            logger.error("the timer cannot go on, it tries again: %s", error)
+            logger.error("the timer failed and tries again: %s", error)

@@ -1,4 +1,4 @@
-"""Delivering what is due: an alarm for the first message of the window, then a batch of them in each beat."""
+"""TimerDelivery: sets an alarm for the first message of the window, then delivers what is due in batches."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pyromq.store.message_store import MessageStore
 
 logger = logging.getLogger(__name__)
 
-_BEAT: Final = 0.005  # what is due within it is delivered together
+_BEAT: Final = 0.005  # messages due within it are delivered together
 _BATCH: Final = 128
 _BATCH_BYTES: Final = 1 << 20
 _RETRY: Final = 1.0
 
 
 class TimerDelivery:
-    """Puts the messages of a window into their own topics when their time has come."""
+    """Puts the messages of a window into their own topics when they are due."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class TimerDelivery:
     ) -> None:
         """`on_sent` is called when messages have left the window."""
         self.max_late_ms = 0
-        """The most that a message was late which was due while the broker ran."""
+        """The greatest lateness of a delivery that became due while the broker ran."""
         self._ledger = ledger
         self._window = window
         self._store = store
@@ -54,22 +54,22 @@ class TimerDelivery:
         self._is_failing = False
 
     def start(self) -> None:
-        """Deliver from now on."""
+        """Start to deliver."""
         self._started_ms = self._clock.now_ms()
         self.wake()
 
     def stop(self) -> None:
-        """Deliver no more; what is on its way into the log gets there."""
+        """Stop delivering. Messages already put still reach the log."""
         self._started_ms = None
         self._stop_alarm()
 
     @property
     def settled_to(self) -> int:
-        """Up to where the log holds no delivery that the ledger does not know."""
+        """Up to where the ledger knows all deliveries in the log."""
         return min(self._under_way, default=self._store.max_physical_offset)
 
     def wake(self, pause: float = 0.0) -> None:
-        """Set the alarm to the first message; to be called when that may be another one."""
+        """Set the alarm to the first message; call this whenever the first one may have changed."""
         self._stop_alarm()
         first = self._window.first
         if first is not None and self._started_ms is not None:
@@ -103,13 +103,13 @@ class TimerDelivery:
         self.wake(pause)
 
     def _put(self, message: Pending) -> int | None:
-        """Put a message into the open group; return its place in the log, None if there is nothing to deliver."""
+        """Put a message into the open group; return its place in the log, or None if there is nothing to deliver."""
         waiting = read_waiting(self._store.read(message.physical_offset))
         if waiting is None:
             logger.error("a timed message is not in the log any more physical_offset=%d", message.physical_offset)
             self._ledger.end(message)
             return None
-        if due_of(waiting) != message:  # the table is damaged: the message itself knows its time
+        if due_of(waiting) != message:  # the table is damaged: trust the message itself
             self._ledger.end(message)
             self._ledger.begin(due_of(waiting))
             self._window.offer(due_of(waiting))
@@ -136,6 +136,6 @@ class TimerDelivery:
         self._on_sent()
 
     def _note_failure(self, error: StoreError) -> None:
-        if not self._is_failing:  # one line, not one every second
+        if not self._is_failing:  # log it once, not every second
             logger.error("timed messages are late: %s", error)
         self._is_failing = True

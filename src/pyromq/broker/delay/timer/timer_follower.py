@@ -1,7 +1,8 @@
-"""Keeps the ledger in step with the log: who begins to wait, by the timer's queue; what was delivered, by the log.
+"""TimerFollower: keeps the ledger in step with the log.
 
-The queue is followed all the time, for sends, cancellations and moves alike. The log is walked only after a start, from
-where the saved table ends: a few seconds of it, or all since the first waiting message if the table is lost.
+It reads the timer's queue all the time, for sends, cancellations and moves. It walks the log for deliveries only after
+a start, from where the saved table ends: a few seconds of it, or everything since the first waiting message if the
+table is lost.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _WALKED_AT_ONCE: Final = 2000
 
 
 def first_progress(store: MessageStore, saved: PendingProgress | None = None) -> PendingProgress:
-    """Return where to begin if nothing waits that is known: with the queue's next message, or at the log's end."""
+    """Return where to begin if no waiting message is known: at the queue's next message, or at the log's end."""
     first = max(store.min_offset(TIMER_TOPIC, TIMER_QUEUE), saved.queue_offset if saved is not None else 0)
     if first >= store.max_offset(TIMER_TOPIC, TIMER_QUEUE):
         return PendingProgress(first, store.max_physical_offset)
@@ -44,7 +45,7 @@ def first_progress(store: MessageStore, saved: PendingProgress | None = None) ->
 
 
 def fits(progress: PendingProgress, store: MessageStore) -> bool:
-    """Tell whether a table may be that of this log: one that is ahead of it is not."""
+    """Return True if a table can belong to this log; it cannot if it is ahead of the log."""
     return (
         progress.queue_offset <= store.max_offset(TIMER_TOPIC, TIMER_QUEUE)
         and progress.position <= store.max_physical_offset
@@ -52,7 +53,7 @@ def fits(progress: PendingProgress, store: MessageStore) -> bool:
 
 
 class TimerFollower:
-    """Reads what the timer has to know, a few milliseconds at a time; all on the store's thread."""
+    """Reads what the timer needs to know, a few milliseconds at a time, on the store's thread."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class TimerFollower:
         self.queue_offset = progress.queue_offset
         """Messages of the timer's queue before this one are in the ledger."""
         self.walked_to: int | None = progress.position
-        """Deliveries before this place of the log are; None once all are."""
+        """Deliveries before this place of the log are in the ledger; None when all are."""
         self._store = store
         self._ledger = ledger
         self._on_begin = on_begin
@@ -77,7 +78,7 @@ class TimerFollower:
     # --- the queue
 
     def follow(self) -> bool:
-        """Take in the next messages of the queue; tell whether there may be more."""
+        """Read the next messages of the queue; return True if there may be more."""
         if self.queue_offset >= self._store.max_offset(TIMER_TOPIC, TIMER_QUEUE):
             return False
         found = self._store.get(
@@ -101,13 +102,13 @@ class TimerFollower:
     # --- the log
 
     def walk(self) -> bool:
-        """Look at the next records of the log for deliveries that the table does not know; tell whether there are more.
+        """Search the next records of the log for deliveries unknown to the table; return True if records are left.
 
-        The queue has to be followed to its end before.
+        Call `follow` until it returns False first.
         """
         if self.walked_to is None:
             return False
-        walk, self._walk = self._walk or self._store.walk(self.walked_to), None  # one that fails is begun again
+        walk, self._walk = self._walk or self._store.walk(self.walked_to), None  # if it fails, a new walk is begun
         records = list(islice(walk, _WALKED_AT_ONCE))
         for physical_offset, *_, topic, properties in records:
             origin = delivered_origin(topic, properties)
@@ -118,21 +119,21 @@ class TimerFollower:
             self.walked_to = records[-1][0]
             return True
         if self._found:
-            logger.info("timed messages found delivered that the table did not know count=%d", self._found)
+            logger.info("found deliveries of timed messages that the table did not have count=%d", self._found)
         self.walked_to = None
         return False
 
     def _note_delivery(self, physical_offset: int, origin: int) -> None:
         waiting, stored = read_waiting(self._store.read(origin)), self._store.read(physical_offset)
         if waiting is None or stored is None:
-            return  # whoever waited there is gone from the log, and so from the table when its turn comes
+            return  # the waiting message was deleted; the table drops it when it is due
         (record,) = decode_messages(stored, check_crc=False)
         if is_delivery(record, waiting) and self._ledger.end_if_waiting(due_of(waiting)):
             self._found += 1
 
 
 def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield place and properties of records that lie back to back."""
+    """Yield place and properties of consecutive records."""
     start = 0
     while start < len(data):
         head = read_head(data, start)

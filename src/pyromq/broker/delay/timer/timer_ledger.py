@@ -1,12 +1,13 @@
-"""Who waits: the table on disk, and what has changed since it was saved.
+"""TimerLedger: the waiting messages. It consists of the table on disk and the changes since it was saved.
 
-A change is saved when the log is flushed up to it, never before: a table that is ahead of the log would forget a
-message whose delivery a power cut took. So changes pass through two stages, both small:
+A change is saved only when the log is flushed up to it. A table that is ahead of the log would lose a message if a
+power cut loses its delivery. Changes therefore pass through two small stages:
 
-    open      since the last tick
-    sealed    waits until the log is flushed to where it ended then, and is saved as one
+    open      changes since the last tick
+    sealed    saved together when the log is flushed up to where it ended at that tick
 
-What was put into the log but is not known to be stored yet is `leaving`: it is neither delivered nor cancelled again.
+A message is `leaving` while its delivery or cancellation was put but is not known to be stored. It is not delivered or
+cancelled a second time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from msgspec import Struct, field
 from pyromq.store.index.pending_table import Pending, PendingProgress, PendingTable
 
 _LARGEST: Final = 2**63 - 1
-_FAR: Final = 16 << 20  # bytes of the log after which progress is saved although nothing has changed
+_FAR: Final = 16 << 20  # bytes of the log after which progress is saved even if nothing has changed
 
 
 class _Changes(Struct):
@@ -34,7 +35,7 @@ class _Changes(Struct):
 
 
 class TimerLedger:
-    """The waiting messages of a broker; reads and saves wait for the disk in a thread, one at a time."""
+    """The waiting messages of a broker. Reads and saves of the disk run in a thread, one at a time."""
 
     def __init__(self, table: PendingTable) -> None:
         self._table = table
@@ -46,7 +47,7 @@ class TimerLedger:
 
     @property
     def count(self) -> int:
-        """How many messages wait, about: some may just have ended."""
+        """About how many messages wait; some may just have ended."""
         changes = [self._open, *self._sealed_changes()]
         return self._table.count + sum(len(part.begun) - len(part.ended) for part in changes)
 
@@ -57,16 +58,16 @@ class TimerLedger:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits and nothing is on its way."""
+        """Whether no message waits or is leaving."""
         return not (self._table.count or self.unsaved or self._leaving)
 
     def clear(self) -> None:
-        """Begin anew, with an empty table."""
+        """Start again with an empty table."""
         self._open, self._sealed = _Changes(), None
         self._leaving.clear()
 
     def begin_at(self, progress: PendingProgress) -> None:
-        """Say how far the table agrees with the log."""
+        """Set up to where the table agrees with the log."""
         self._saved_position = progress.position
 
     # --- changes
@@ -76,34 +77,34 @@ class TimerLedger:
         self._open.begun.add(message)
 
     def leave(self, message: Pending) -> None:
-        """Note that what ends the waiting of a message is on its way into the log."""
+        """Note that the delivery, cancellation or move of a message was put."""
         self._leaving.add(message)
 
     def stay(self, message: Pending) -> None:
-        """Note that it did not get there."""
+        """Note that it was not stored, so the message still waits."""
         self._leaving.discard(message)
 
     def end(self, message: Pending) -> None:
         """Note that a message waits no longer."""
         self._leaving.discard(message)
         if message in self._open.begun:
-            self._open.begun.discard(message)  # the table never hears of it
+            self._open.begun.discard(message)  # the table never gets it
         else:
             self._open.ended.add(message)
 
     def is_on_its_way(self, message: Pending) -> bool:
-        """Tell whether what ends the waiting of a message is not known to be stored yet."""
+        """Return True if the end of a message was put but is not known to be stored yet."""
         return message in self._leaving
 
     def end_if_waiting(self, message: Pending) -> bool:
-        """Note that a message waits no longer, unless that is known; it looks into the table on this thread."""
+        """Note that a message waits no longer; return False if it did not wait. It reads the table on this thread."""
         if not (self._is_unsaved(message) or message in self._table) or self.is_leaving(message):
             return False
         self.end(message)
         return True
 
     def is_leaving(self, message: Pending) -> bool:
-        """Tell whether a message has been delivered, cancelled or moved, or is about to be."""
+        """Return True if a message has been delivered, cancelled or moved, or is about to be."""
         return (
             message in self._leaving
             or message in self._open.ended
@@ -113,7 +114,7 @@ class TimerLedger:
     # --- saving
 
     def seal(self, progress: PendingProgress, log_end: int) -> None:
-        """Have what has changed saved as soon as the log is flushed up to its present end."""
+        """Seal the changes, to be saved when the log is flushed up to its current end."""
         if self._sealed is not None or not (self._open or self._has_moved(progress)):
             return
         self._sealed, self._open = self._open, _Changes()
@@ -123,7 +124,7 @@ class TimerLedger:
         return self._table.count > 0 and progress.position >= self._saved_position + _FAR
 
     async def save(self, flushed_offset: int) -> None:
-        """Save what is sealed if the log is flushed so far; raises StoreError, and it stays sealed."""
+        """Save the sealed changes if the log is flushed far enough; raise StoreError and keep them if that fails."""
         async with self._turn:
             sealed = self._sealed
             if sealed is not None and sealed.log_end <= flushed_offset:
@@ -135,12 +136,12 @@ class TimerLedger:
         if self._sealed is not None:
             yield self._sealed
 
-    # --- looking
+    # --- reading
 
     async def due(self, after: Pending, until_ms: int, limit: int) -> tuple[list[Pending], Pending]:
-        """Return messages after one that are due up to a time, about `limit` of them, and up to which these are all.
+        """Return about `limit` messages after one that are due up to a time, and the message up to which these are all.
 
-        When the caller goes on, nothing has changed since.
+        The result is still true when the caller resumes.
         """
         async with self._turn:
             found = await asyncio.to_thread(self._table.due, after, until_ms, limit)
@@ -149,9 +150,9 @@ class TimerLedger:
             return sorted({message for message in found if not self.is_leaving(message)}), end
 
     async def stored_before(self, physical_offset: int, after: Pending, limit: int) -> list[Pending]:
-        """Return messages whose records lie before a place of the log, also those that are leaving.
+        """Return messages whose records are before a place of the log, including those that are leaving.
 
-        They are in order of their time and come after a given one, `limit` of them at most.
+        They are in order of their time, come after a given one, and are `limit` at most.
         """
         async with self._turn:
             found = await asyncio.to_thread(self._table.stored_before, physical_offset, after, limit)
@@ -163,7 +164,7 @@ class TimerLedger:
             return sorted({*found, *unsaved})[:limit]
 
     async def waiting(self, messages: Iterable[Pending]) -> list[Pending]:
-        """Return those that wait and are not leaving; when the caller goes on, nothing has changed since."""
+        """Return those that wait and are not leaving. The result is still true when the caller resumes."""
         async with self._turn:
             found = [
                 message

@@ -1,11 +1,11 @@
-"""What the timer writes into the log, and what it reads there: all that it knows after a crash stands in these records.
+"""The records that the timer writes into the log. After a crash it knows only what is in them.
 
     waiting     topic rmq_sys_wheel_timer   REAL_TOPIC, REAL_QID and TIMER_OUT_MS, when it is due
-    moved       the same                    … and PYROMQ_TIMER_FROM, the place of the record that this one replaces
-    cancelled   the same, without a body    … and TIMER_DEL_UNIQKEY and PYROMQ_TIMER_FROM, whom it cancels
+    moved       the same                    … and PYROMQ_TIMER_FROM, the place of the record that it replaces
+    cancelled   the same, without a body    … and TIMER_DEL_UNIQKEY and PYROMQ_TIMER_FROM, what it cancels
     delivered   its own topic               … and PYROMQ_TIMER_FROM, the place of the record that waited
 
-Names without PYROMQ are RocketMQ 5's. So a record with PYROMQ_TIMER_FROM ends the waiting of another one.
+Names without PYROMQ are those of RocketMQ 5. A record with PYROMQ_TIMER_FROM ends the waiting of another record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pyromq.store.index.pending_table import Pending
 TIMER_QUEUE: Final = 0
 MAX_DELAY_MS: Final = 40 * 24 * 3600 * 1000
 ROOM: Final = 512
-"""Bytes that a delivery may have more than the record that waited: a longer topic, a few properties."""
+"""Bytes by which a delivery may be longer than the waiting record: a longer topic, a few properties."""
 
 _OF_AN_EARLIER_TIME: Final = (TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES, TIMER_FROM, TIMER_DELETE_UNIQ_KEY)
 _FROM_MARK: Final = f"{TIMER_FROM}\x01".encode()
@@ -51,7 +51,7 @@ _TIMER_TOPIC_NAME: Final = TIMER_TOPIC.encode()
 
 
 class RecordMeaning(NamedTuple):
-    """What a record says to the timer: who waits from now on, and who does so no longer."""
+    """What a record means to the timer: which message begins to wait, and which one ends."""
 
     begins: Pending | None
     ends: Pending | None
@@ -60,13 +60,13 @@ class RecordMeaning(NamedTuple):
 _NOTHING: Final = RecordMeaning(None, None)
 
 
-# --- what a sender wants
+# --- what a sender asks for
 
 
 def due_time(properties: Mapping[str, str], now_ms: int) -> int:
-    """Return when a message is to be delivered, in ms; raises MessageIllegal for what is no time, or too far ahead.
+    """Return when a message is due, in ms; raise MessageIllegal if that is not a time or too far ahead.
 
-    Where several properties say so, the first that RocketMQ 5 looks at counts.
+    If several properties are set, the first in RocketMQ 5's order counts.
     """
     if TIMER_DELAY_SEC in properties:
         due_ms = now_ms + 1000 * _number(properties, TIMER_DELAY_SEC)
@@ -87,11 +87,11 @@ def _number(properties: Mapping[str, str], name: str) -> int:
     try:
         return int(text) if text.isascii() and len(text) < 20 else int("")
     except ValueError:
-        raise MessageIllegal(f"the property {name} is no whole number: {text[:40]!r}") from None
+        raise MessageIllegal(f"the property {name} is not a whole number: {text[:40]!r}") from None
 
 
 def let_wait(record: Record, properties: dict[str, str], due_ms: int, largest: int) -> None:
-    """Change a record into one that waits; raises MessageIllegal if its delivery would not fit the log."""
+    """Turn a record into one that waits; raise MessageIllegal if its delivery would be too large for the log."""
     for name in _OF_AN_EARLIER_TIME:
         properties.pop(name, None)
     properties |= {TIMER_OUT_MS: str(due_ms), REAL_TOPIC: record.topic, REAL_QUEUE_ID: str(record.queue_id)}
@@ -105,7 +105,7 @@ def let_wait(record: Record, properties: dict[str, str], due_ms: int, largest: i
 
 
 def delivered(message: MessageExt, now_ms: int) -> MessageExt:
-    """Return a message that is due with the properties that its delivery has, to be stored in its own topic."""
+    """Return a due message with the properties of its delivery."""
     return _with(
         message,
         {
@@ -117,7 +117,7 @@ def delivered(message: MessageExt, now_ms: int) -> MessageExt:
 
 
 def moved(message: MessageExt) -> Record:
-    """Return a waiting message as it is written again, before its file of the log goes."""
+    """Return the record that stores a waiting message again, before its file of the log is deleted."""
     rolls = message.properties.get(TIMER_ROLL_TIMES, "0")
     _with(
         message,
@@ -159,7 +159,7 @@ def _with(message: MessageExt, added: Mapping[str, str]) -> MessageExt:
 
 
 def meaning(physical_offset: int, properties: bytes) -> RecordMeaning:
-    """Tell what a record of the timer's topic says; nothing if it does not say when it is due."""
+    """Return the meaning of a record in the timer's topic; it has none without a due time."""
     due_ms = _read_number(properties, TIMER_OUT_MS)
     if due_ms is None:
         return _NOTHING
@@ -170,16 +170,16 @@ def meaning(physical_offset: int, properties: bytes) -> RecordMeaning:
 
 
 def delivered_origin(topic: bytes, properties: bytes) -> int | None:
-    """Return where the message waited that a record may be the delivery of; None if it is none."""
+    """Return where the message waited if a record may be its delivery, else None."""
     if _FROM_MARK not in properties or topic == _TIMER_TOPIC_NAME:
         return None
     return _read_number(properties, TIMER_FROM)
 
 
 def is_delivery(record: MessageExt, waiting: MessageExt) -> bool:
-    """Tell whether a record is the delivery of a waiting one: it names it, and is its like.
+    """Return True if a record is the delivery of a waiting one: it names its place and has the same identity.
 
-    The name alone is not enough, for properties travel: a consumer may send on what it got.
+    The place alone is not enough: a consumer may send a message on with all its properties.
     """
     return (
         record.physical_offset > waiting.physical_offset
@@ -191,11 +191,11 @@ def is_delivery(record: MessageExt, waiting: MessageExt) -> bool:
 
 
 def read_waiting(stored: bytes | None) -> MessageExt | None:
-    """Return a stored record that waits in the timer's topic; None if it is no such one."""
+    """Return a stored record as a waiting message; None if it is not one."""
     if stored is None:
         return None
     try:
-        (message,) = decode_messages(stored, check_crc=False)  # whoever read it has checked it
+        (message,) = decode_messages(stored, check_crc=False)  # the store has checked it
     except (ProtocolError, ValueError):
         return None
     begins, _ = meaning(message.physical_offset, message.raw_properties)

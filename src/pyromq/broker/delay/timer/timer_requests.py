@@ -1,4 +1,4 @@
-"""RECALL_MESSAGE (370) and LIST_TIMED_MESSAGES (30001): who waits for a time, and who shall wait no longer."""
+"""RECALL_MESSAGE (370) and LIST_TIMED_MESSAGES (30001): cancel and list messages that wait for their time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_OF_A_KEY: Final = 64
 
 
 class TimerHandlers:
-    """Cancels and lists messages that wait."""
+    """Cancels and lists waiting messages."""
 
     def __init__(self, timer: MessageTimer, store: MessageStore, acknowledgements: Acknowledgements) -> None:
         self._timer = timer
@@ -40,9 +40,9 @@ class TimerHandlers:
         self._acknowledgements = acknowledgements
 
     async def cancel(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
-        """Cancel a message that waits; answer when that is stored, ILLEGAL_OPERATION if it does not wait.
+        """Cancel a waiting message; answer when that is stored, with ILLEGAL_OPERATION if it does not wait.
 
-        A send that was tried again may have been stored twice, with one id: all that wait with it are cancelled.
+        A send that was retried may have been stored twice with the same id; all waiting copies are cancelled.
         """
         header = request.header(RecallMessageRequestHeader)
         message_id = decode_handle(header.recall_handle).message_id
@@ -60,7 +60,7 @@ class TimerHandlers:
         )
 
     async def _cancel(self, header: RecallMessageRequestHeader, message_id: str) -> int:
-        """Put cancellations into the open group; return how many, before anything else happens."""
+        """Put cancellations into the open group; return their number. Nothing else runs in between."""
         async with self._timer.places:
             offsets = await self._find(message_id, header.pyromq_offset_msg_id)
             waiting = await self._timer.waiting(offsets)
@@ -70,7 +70,7 @@ class TimerHandlers:
             return len(meant)
 
     async def _find(self, message_id: str, offset_message_id: str | None) -> list[int]:
-        """Return where in the log the message may wait: by its id, for it may have been moved, and at first."""
+        """Return where the message may wait in the log: by its id (it may have been moved) and by its first place."""
         offsets = await asyncio.to_thread(self._store.find, TIMER_TOPIC, message_id, _MOST_OF_A_KEY)
         for text in (offset_message_id, message_id):
             try:
@@ -80,7 +80,7 @@ class TimerHandlers:
         return sorted(set(offsets))
 
     async def list_waiting(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return the next messages that wait, as they are stored."""
+        """Return the next waiting messages, as they are stored."""
         header = request.header(ListTimedMessagesRequestHeader)
         after = Pending(header.after_ms, header.after_offset)
         await self._timer.decided()
@@ -99,7 +99,7 @@ class TimerHandlers:
         return response(request, header=answer, body=b"".join(records))
 
     def _read(self, messages: list[Pending], end: Pending, topic: str | None) -> tuple[list[bytes], Pending]:
-        """Return the records of a topic, as many as fit an answer, and up to which message these are all."""
+        """Return as many records of a topic as fit an answer, and the message up to which these are all."""
         records: list[bytes] = []
         size = 0
         for message in messages:

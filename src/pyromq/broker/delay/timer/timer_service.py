@@ -1,4 +1,4 @@
-"""All that a broker does for messages with a time, put together."""
+"""TimerService: builds the timer and its parts for the broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyromq.store.message_store import MessageStore
 
 
 class TimerService:
-    """The timer, what keeps its messages ahead of the cleaner, and the requests about them."""
+    """The timer, the mover that works ahead of the cleaner, and the requests about timed messages."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class TimerService:
         self.requests = TimerHandlers(self.timer, store, acknowledgements)
 
     def start(self) -> None:
-        """Deliver what is due, from now on."""
+        """Start to deliver."""
         self.timer.start()
 
     async def stop(self) -> None:
-        """Deliver no more; what waits stays."""
+        """Stop delivering; what waits stays."""
         await self._moving.stop()
         await self.timer.stop()
 
