@@ -9,8 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from pyromq.admin.groups.problems import WaitingQueue, find_block
-from pyromq.admin.groups.queue_progress import GroupObservation, OldestMessage, QueuePosition
-from pyromq.admin.groups.snapshot import GroupSnapshot, release
 from pyromq.client.consume.stall_report import BLOCKED_PROPERTY, IN_PROGRESS_PROPERTY
 from pyromq.protocol.bodies import ConsumerRunningInfo, ProcessQueueInfo, SubscriptionData
 from pyromq.protocol.messages.message import MessageQueue
@@ -108,26 +106,3 @@ def test_our_orderly_queue_reports_its_failure() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[1]", '[{"topic": 5}]', "null"])
 def test_a_report_that_cannot_be_read_is_ignored(text: str) -> None:
     assert judged(properties={IN_PROGRESS_PROPERTY: text, BLOCKED_PROPERTY: text}) is None
-
-
-def test_what_retention_has_removed_does_not_wait() -> None:
-    snapshot = GroupSnapshot("billing", answers={}, silent={}, members={}, reports={})
-    watch = GroupObservation(snapshot=snapshot, before=None, seconds=0, slow=10, now=NOW)
-    assert watch.progress(QueuePosition(QUEUE, 10, 100), OldestMessage(90, None)).lag == 10
-    ahead = watch.progress(QueuePosition(QUEUE, 110, 100))
-    assert (ahead.lag, ahead.behind) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [
-        (409, "4.9.8"),
-        (399, "4.9.3"),
-        (398, "4.9.3-SNAPSHOT"),
-        (317, "4.5.2"),
-        (413, "5.0.0"),
-        (62, "before 4.0 (62)"),
-    ],
-)
-def test_a_version_number_stands_for_a_release(version: int, name: str) -> None:
-    assert release(version) == name

@@ -153,27 +153,6 @@ async def test_a_broker_that_is_not_pyromqs_gets_no_timed_message(topic: str) ->
             assert await admin.timed_messages.count() == 0
 
 
-async def test_operators_list_and_cancel_what_waits_on_all_brokers(topic: str) -> None:
-    async with LocalCluster(brokers=2) as cluster, Producer("timed", cluster.namesrv) as producer:
-        results = [
-            await producer.send(Message(topic=topic, body=b"%d" % number), delay=1000 - number) for number in range(20)
-        ]
-        await producer.send(Message(topic=f"{topic}-other", body=b"other"), delay=60)
-        async with AdminClient(cluster.namesrv) as admin:
-            found = [message async for message in admin.timed_messages.pending(topic)]
-            assert {message.stored.message_id for message in found} == {result.message_id for result in results}
-            assert {message.broker_name for message in found} == {"broker-a", "broker-b"}
-            for name in ("broker-a", "broker-b"):
-                due = [message.due_ms for message in found if message.broker_name == name]
-                assert due == sorted(due)
-            assert await admin.timed_messages.count() == 21
-            first = results[0]
-            assert await admin.timed_messages.cancel(first.message_id, "elsewhere") == []
-            assert await admin.timed_messages.cancel(first.message_id) == [first.queue.broker_name]
-            assert await admin.timed_messages.cancel(results[1].offset_message_id) == [results[1].queue.broker_name]
-            assert await admin.timed_messages.count() == 19
-
-
 async def test_what_a_push_consumer_gets_of_a_timed_message(own_cluster: LocalCluster, topic: str, group: str) -> None:
     heard = Heard()
     clock = own_cluster.clock

@@ -245,18 +245,6 @@ async def test_a_broker_without_the_topic_costs_the_traces_and_nothing_else(topi
         assert producer.trace_counts == TraceCounts(written=1)
 
 
-async def test_more_traces_than_a_query_returns_are_all_found(
-    cluster: LocalCluster, admin: AdminClient, topic: str
-) -> None:
-    async with Producer("shop", cluster.namesrv, trace=Trace(topic=f"{topic}-traces"), clock=cluster.clock) as producer:
-        for number in range(70):
-            await producer.send(Message(topic=topic, body=b"x", keys=["k"]))
-            if number % 5 == 0:
-                await cluster.clock.advance_async(seconds=1)
-    found = await admin.traces.by_key("k", topic=f"{topic}-traces")
-    assert len(found) == 70
-
-
 async def test_a_closed_producer_may_be_opened_again(cluster: LocalCluster, admin: AdminClient, topic: str) -> None:
     producer = Producer("shop", cluster.namesrv, trace=True)
     for count in (1, 2):
