@@ -7,6 +7,7 @@ import asyncio
 from interop.conftest import Cluster
 from pyromq import LitePullConsumer, Message, MessageExt, Producer
 from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.testing import eventually
 
 COUNT = 20
 BODIES = {b"body %d" % number for number in range(COUNT)}
@@ -31,10 +32,13 @@ async def send(cluster: Cluster, topic: str, text: bytes = b"body") -> None:
     """Send the usual messages; on return the name server knows the topic."""
     async with Producer("python-producers", cluster.namesrv) as producer:
         await asyncio.gather(*(producer.send(one) for one in messages(topic, text)))
-    async with await BrokerApi.connect(cluster.namesrv) as api, asyncio.timeout(30):
+    async with await BrokerApi.connect(cluster.namesrv) as api:
+
+        async def is_registered() -> bool:
+            return topic in await api.topic_list()
+
         # Apache's broker acknowledges first and registers the topic afterwards.
-        while topic not in await api.topic_list():  # noqa: ASYNC110 (it depends on another process)
-            await asyncio.sleep(0.05)
+        await eventually(is_registered, "the topic is registered", pause=0.05)
 
 
 async def poll(consumer: LitePullConsumer, count: int) -> list[MessageExt]:

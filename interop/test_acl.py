@@ -39,6 +39,7 @@ from pyromq import (
 from pyromq.admin import AdminClient
 from pyromq.spark.error_text import one_line
 from pyromq.spark.session import local_session
+from pyromq.testing import eventually
 
 ADMIN = Credentials("acl-admin", "the-admin's-secret")
 SHOP = Credentials("acl-shop", "the-shop's-sécret")
@@ -115,8 +116,7 @@ async def test_every_kind_of_send_is_taken_and_every_message_found(guarded: Clus
         await producer.send_oneway(Message(topic=topic, body=b"one-way"))
         await producer.send(Message(topic=topic, body=b"last"), level=1)
 
-        while await producer.find(topic, sent.message_id) is None:  # noqa: ASYNC110 (it depends on another process)
-            await asyncio.sleep(0.05)
+        await eventually(lambda: producer.find(topic, sent.message_id), "the index has the message", pause=0.05)
     bodies = [message.body for message in await everything(guarded, topic)]
     assert {b"plain 4", b"large" * 10_000, b"batch 4", b"one-way"} <= set(bodies)
 

@@ -17,6 +17,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request as make_request
 from pyromq.spark.options.read_options import read_options
 from pyromq.spark.read.batch_reader import BatchReader
+from pyromq.testing import eventually
 
 TOPIC = "replicated"
 COUNT = 600
@@ -40,8 +41,7 @@ class Pair:
         async with Producer("python-producers", self.namesrv) as producer:
             await producer.send_batch([Message(topic=TOPIC, body=b"%d" % number) for number in range(COUNT)])
         async with await BrokerApi.connect(self.namesrv) as api:
-            while not await self._is_level(api):  # noqa: ASYNC110 (it depends on another process)
-                await asyncio.sleep(0.2)
+            await eventually(lambda: self._is_level(api), "the slave has all messages", seconds=300, pause=0.2)
 
     async def _is_level(self, api: BrokerApi) -> bool:
         ends = [

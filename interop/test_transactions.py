@@ -23,6 +23,7 @@ from pyromq import (
     TransactionProducer,
     TransactionState,
 )
+from pyromq.testing import eventually
 
 STATES = {"commit": COMMIT, "rollback": ROLLBACK, "unknown": UNKNOWN}
 CASES = ["commit -", "rollback -", "unknown commit", "unknown rollback", "unknown unknown"]
@@ -49,9 +50,7 @@ class Received:
         self.bodies.append(message.body.decode())
 
     async def wait_for(self, count: int) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while len(self.bodies) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await eventually(lambda: len(self.bodies) >= count, f"{count} messages arrived", seconds=PATIENCE)
 
 
 async def send(producer: TransactionProducer, topic: str, cases: list[str]) -> None:

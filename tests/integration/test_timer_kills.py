@@ -55,9 +55,12 @@ async def send_some(servers: Servers, chance: random.Random, story: Story) -> No
 
 
 async def all_delivered(servers: Servers) -> None:
-    async with asyncio.timeout(30), AdminClient(servers.namesrv) as admin:
-        while await admin.timed_messages.count():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    async with AdminClient(servers.namesrv) as admin:
+
+        async def none_waits() -> bool:
+            return await admin.timed_messages.count() == 0
+
+        await eventually(none_waits, "no timed message waits")
 
 
 def delivered(root: Path) -> list[MessageExt]:
