@@ -83,7 +83,7 @@ def _record(number: int, size: int) -> Record:
 
 
 def read_topic(store: Path, topic: str) -> pa.Table:
-    """Return a topic's messages, straight from the store."""
+    """Return a topic's messages, read from the store."""
     given = {"store": str(store), "subscribe": topic, "columns": _COLUMNS}
     reader = StoreBatchReader(read_options(given, streaming=False))
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
@@ -91,7 +91,7 @@ def read_topic(store: Path, topic: str) -> pa.Table:
 
 
 def read_archive(directory: Path) -> pa.Table:
-    """Return an archive's messages: those of the files that Spark's log of the sink lists."""
+    """Return an archive's messages, from the files that are in the log of Spark's sink."""
     columns = _COLUMNS.split(",")
     paths = [urlsplit(uri).path for uri in listed_files(directory / "_spark_metadata")]
     return _plain(pa.concat_tables([pq.ParquetFile(path).read(columns=columns) for path in paths]))
@@ -110,7 +110,7 @@ def _plain(messages: pa.Table) -> pa.Table:
 
 
 def compare(before: pa.Table, after: pa.Table, *, in_queues: bool) -> Verdict:
-    """Compare messages, and where they are `in_queues` of a topic, their order."""
+    """Compare messages and, if they are `in_queues` of a topic, their order."""
     numbers = after["flag"].to_numpy()
     unique = np.unique(numbers)
     first = before.sort_by("flag")
@@ -130,7 +130,7 @@ def compare(before: pa.Table, after: pa.Table, *, in_queues: bool) -> Verdict:
 
 
 def order(messages: pa.Table) -> tuple[int, int]:
-    """Return how many messages come before an earlier one of their key, and how many keys are in several queues."""
+    """Return the number of messages out of order within their key, and the number of keys in several queues."""
     keys = messages["key"].combine_chunks().dictionary_encode().indices.to_numpy()
     queues, offsets = messages["queue_id"].to_numpy(), messages["queue_offset"].to_numpy()
     by_key = np.lexsort((offsets, queues, keys))

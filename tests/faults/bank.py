@@ -1,4 +1,4 @@
-"""The bank of the transfer campaign: the local transactions of side A, in a file that survives every kill."""
+"""The bank of the transfer campaign: the local transactions of account A, in a file that survives every kill."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COMMITTED, ROLLED_BACK = "committed", "rolled back"
 
 
 class Bank:
-    """Each transfer is one row; whoever writes it first decides how the transfer ends."""
+    """Each transfer is one row; the first writer decides how the transfer ends."""
 
     def __init__(self, path: Path) -> None:
         self._sign = path.with_suffix(".closed")
@@ -20,27 +20,27 @@ class Bank:
 
     @property
     def is_open(self) -> bool:
-        """Whether new transfers are made."""
+        """True while new transfers are made."""
         return not self._sign.exists()
 
     def close(self) -> None:
-        """Have all processes make no more transfers."""
+        """Stop new transfers in all processes."""
         self._sign.touch()
 
     def decide(self, transfer: str, amount: int, state: str) -> str:
-        """Write how a transfer ends unless that is written; return what is."""
+        """Record how a transfer ends unless that is recorded already; return what is recorded."""
         self._database.execute("INSERT OR IGNORE INTO transfers VALUES (?, ?, ?)", (transfer, amount, state))
         return self.state(transfer) or ""
 
     def state(self, transfer: str) -> str | None:
-        """Return how a transfer ended; None if it has not."""
+        """Return how a transfer ended, None if it has not."""
         row = self._database.execute("SELECT state FROM transfers WHERE id = ?", (transfer,)).fetchone()
         return None if row is None else str(row[0])
 
     def count(self) -> int:
-        """Return how many transfers have ended."""
+        """Return the number of transfers that have ended."""
         return int(self._database.execute("SELECT count(*) FROM transfers").fetchone()[0])
 
     def committed(self) -> dict[str, int]:
-        """Return the amounts that were taken from account A."""
+        """Return the amounts taken from account A."""
         return dict(self._database.execute("SELECT id, amount FROM transfers WHERE state = ?", (COMMITTED,)))

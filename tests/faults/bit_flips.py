@@ -52,7 +52,7 @@ Place = tuple[str, int, int]
 
 
 class Sent(NamedTuple):
-    """A message that was acknowledged, and where its record is."""
+    """An acknowledged message, and the place of its record."""
 
     body: bytes
     physical_offset: int
@@ -60,14 +60,14 @@ class Sent(NamedTuple):
 
 
 class Original(Struct):
-    """A store as it was left, and what is in it."""
+    """A store after its broker ended, and its contents."""
 
     root: Path
     messages: dict[Place, Sent]
 
 
 class Report(Struct):
-    """How a campaign went."""
+    """The result of a campaign."""
 
     flips: int = 0
     left_out: int = 0
@@ -76,7 +76,7 @@ class Report(Struct):
 
 
 def broker_on(root: Path, files: OsFiles) -> Broker:
-    """Return a broker, to be started, on a store."""
+    """Return a broker on a store, not started yet."""
     return Broker(broker_config(SETTINGS | {"storePathRootDir": str(root)}), SystemClock(), files)
 
 
@@ -84,7 +84,7 @@ def broker_on(root: Path, files: OsFiles) -> Broker:
 
 
 async def make_store(root: Path, *, killed: bool) -> Original:
-    """Let two brokers live one after the other; the second is killed or stops."""
+    """Run two brokers one after the other; the second is killed or stops."""
     messages: dict[Place, Sent] = {}
     live = root.with_name("live")
     for number in range(2):
@@ -124,7 +124,7 @@ async def _use(broker: Broker, peer: Peer, messages: dict[Place, Sent], life: in
 
 
 def flips(original: Original, chance: random.Random) -> Iterator[tuple[str, int, int]]:
-    """Yield files, bytes and bits: each kind of file as often as any other."""
+    """Yield files, bytes and bits; every kind of file is equally frequent."""
     kinds: dict[str, list[Path]] = {}
     for path in sorted(original.root.rglob("*")):
         if path.is_file() and path.stat().st_size:
@@ -140,12 +140,12 @@ def flips(original: Original, chance: random.Random) -> Iterator[tuple[str, int,
 
 
 def kind_of(path: Path) -> str:
-    """Return what kind of file this is."""
+    """Return the kind of a file."""
     return path.parts[0] if path.parts[0] in ("commitlog", "consumequeue", "index") else path.name
 
 
 class Check:
-    """One flipped bit, and what the broker makes of it."""
+    """One flipped bit, and how the broker handles it."""
 
     def __init__(self, root: Path, original: Original, file: str, byte: int) -> None:
         self._root = root
@@ -159,7 +159,7 @@ class Check:
         }  # fmt: skip
 
     async def run(self) -> int:
-        """Raise AssertionError, or whatever the broker raises, if something is wrong; return how many are left out."""
+        """Raise AssertionError, or the broker's error, if something is wrong; return the number of missing messages."""
         for start in range(2):
             async with broker_on(self._root, QuickFiles()) as broker:
                 peer = Peer(broker.address, SystemClock())
@@ -212,7 +212,7 @@ class Check:
         assert not missing, f"left out although unharmed: {sorted(missing)[:3]}"
 
     async def _check_keys(self, peer: Peer) -> None:
-        """Ask for some keys: an index entry may be lost, but none leads to another's message."""
+        """Query some keys: an index entry may be lost, but none leads to another key's message."""
         bodies = {sent.body for sent in self._original.messages.values()}
         for key in ("k0-3", "k1-7"):
             header = QueryMessageRequestHeader(
@@ -227,7 +227,7 @@ class Check:
 
 
 async def campaign(count: int, seed: int, scratch: Path) -> Report:
-    """Turn over so many bits, one at a time, in a store that was stopped and in one that was killed."""
+    """Flip this many bits, one at a time, in a stopped store and in a killed one."""
     report, chance = Report(), random.Random(seed)
     for killed in (False, True):
         original = await make_store(scratch / f"original-{killed}", killed=killed)

@@ -1,4 +1,4 @@
-"""What the campaigns share: a broker process, a load that remembers every acknowledgement, and the reckoning after."""
+"""Shared by the campaigns: a broker process, a load that records every acknowledgement, and the final comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Place = tuple[str, int, int]
 
 
 class Server:
-    """`pyromq up` in a process of its own."""
+    """`pyromq up` in a separate process."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Server:
         self.namesrv = words[words.index("namesrv") + 1]
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self.end(signal.SIGKILL)
 
     def end(self, how: signal.Signals) -> None:
-        """Send it a signal and wait for its end."""
+        """Send a signal and wait until it has exited."""
         self._process.send_signal(how)
         self._process.wait()
         assert self._process.stdout is not None
@@ -83,7 +83,7 @@ class Server:
 
 
 def free_ports() -> tuple[int, int]:
-    """Return two ports that nobody listens on, for a server that shall come back at its old addresses."""
+    """Return two free ports, for a server that returns to the same addresses."""
     with socket.socket() as one, socket.socket() as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
@@ -91,7 +91,7 @@ def free_ports() -> tuple[int, int]:
 
 
 class History(Struct):
-    """What was sent, and what was acknowledged where."""
+    """What was sent, and where it was acknowledged."""
 
     acknowledged: dict[Place, bytes] = field(default_factory=dict)
     sent: set[bytes] = field(default_factory=set)
@@ -114,7 +114,7 @@ class Verdict(Struct):
 
 
 async def load(namesrv: str, history: History, topics: list[str], cut: asyncio.Event, tasks: int = 32) -> None:
-    """Send until the power goes, remembering every acknowledgement."""
+    """Send until the power is cut, and record every acknowledgement."""
     async with Producer(group="power", namesrv=namesrv, send_timeout=2.0, retries=0) as producer:
 
         async def send_on(number: int) -> None:
@@ -133,12 +133,12 @@ async def load(namesrv: str, history: History, topics: list[str], cut: asyncio.E
 
 
 def digest(body: bytes) -> bytes:
-    """Return a short stand-in for a body."""
+    """Return a short substitute for a body."""
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
 async def read_everything(namesrv: str, topics: set[str]) -> tuple[dict[Place, bytes], set[str]]:
-    """Return every message of the topics by its place, and the topics that have no route."""
+    """Return every message of the topics by its place, and the topics without a route."""
     found: dict[Place, bytes] = {}
     forgotten: set[str] = set()
     async with await BrokerApi.connect(namesrv) as api:
@@ -172,7 +172,7 @@ def pull_header(topic: str, queue_id: int, offset: int) -> PullMessageRequestHea
 
 
 def check(history: History, found: dict[Place, bytes], forgotten: set[str]) -> Verdict:
-    """Compare what is there with all that was ever promised."""
+    """Compare what is there with everything that was acknowledged."""
     promised = history.acknowledged
     return Verdict(
         acknowledged=len(promised),

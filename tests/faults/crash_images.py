@@ -42,7 +42,7 @@ Place = tuple[str, int, int]
 
 
 class Sent(Struct, frozen=True):
-    """A message that was handed to the store."""
+    """A message that was given to the store."""
 
     place: Place
     body: bytes
@@ -50,40 +50,40 @@ class Sent(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key it can be found by."""
+        """The key to find it by."""
         return self.body[:12].decode()
 
 
 class Acknowledged(Struct, frozen=True):
-    """Messages whose senders were told."""
+    """Messages that were acknowledged."""
 
     messages: list[Sent]
 
 
 class Durable(Struct, frozen=True):
-    """All that was acknowledged before is flushed."""
+    """Everything acknowledged before is flushed."""
 
 
 class Deleting(Struct, frozen=True):
-    """A topic is being deleted, with all that was sent to it."""
+    """A topic is being deleted, with all its messages."""
 
     topic: str
 
 
 class Deleted(Struct, frozen=True):
-    """Now it must not come back."""
+    """From now on it must not come back."""
 
     topic: str
 
 
 class Expiring(Struct, frozen=True):
-    """Files of the log before an offset may go."""
+    """Log files before an offset may be deleted."""
 
     before: int
 
 
 class Saved(Struct, frozen=True):
-    """A table was saved so often, and says so."""
+    """A table was saved, and contains how often."""
 
     version: int
 
@@ -99,7 +99,7 @@ class History(Struct):
     version: int = 0
 
     def learn(self, remark: object) -> None:
-        """Take over what happened next."""
+        """Apply the next event."""
         match remark:
             case Sent(place, body):
                 self.sent.setdefault(place, set()).add(body)
@@ -127,7 +127,7 @@ def _without(messages: dict[Place, Sent], topic: str) -> dict[Place, Sent]:
 
 
 class Life:
-    """A store that is used in every way, and whose disk is recorded."""
+    """A store that is used in every way while its disk is recorded."""
 
     def __init__(self, root: Path, flush: str, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -138,7 +138,7 @@ class Life:
         self._number = self._version = 0
 
     def live(self, restarts: int, steps: int) -> None:
-        """Do something so often, between one restart and the next."""
+        """Do this many random things between two restarts."""
         for _ in range(restarts):
             with MessageStore(self._config, self._time, self.files) as store:
                 for _ in range(steps):
@@ -204,7 +204,7 @@ def config_of(root: Path, **changes: Any) -> StoreConfig:
 
 
 def message(topic: str, queue_id: int, body: bytes) -> Record:
-    """Return a message that can be found by the first bytes of its body."""
+    """Return a message whose first bytes are its key."""
     properties = encode_properties({"KEYS": body[:12].decode()}).encode()
     return Record(topic=topic, body=body, queue_id=queue_id, properties=properties, store_host=HOST)
 
@@ -213,11 +213,11 @@ def message(topic: str, queue_id: int, body: bytes) -> Record:
 
 
 class Problem(Exception):
-    """What must not be."""
+    """A violation of a promise."""
 
 
 class Check:
-    """One image, opened and looked at."""
+    """One image, opened and checked."""
 
     def __init__(self, root: Path, history: History, required: dict[Place, Sent]) -> None:
         self._root = root
@@ -225,7 +225,7 @@ class Check:
         self._required = required
 
     def run(self) -> None:
-        """Raise Problem, or whatever the store raises, if something is wrong."""
+        """Raise Problem, or the store's error, if something is wrong."""
         self._check_table()
         store = self._open()
         self._check_messages(store)
@@ -298,16 +298,16 @@ class Check:
 
 
 class Image(NamedTuple):
-    """What a crash left."""
+    """The files after a crash."""
 
     event: int
     tree: Tree
     killed: bool
-    """Whether only the process died: then all that was acknowledged is there."""
+    """True if only the process died: then everything acknowledged is there."""
 
 
 def images(events: list[Event], history: History, chance: random.Random, each: int, share: float) -> Iterator[Image]:
-    """Yield what crashes may leave after a share of the events, some trees for each; the history keeps step."""
+    """Yield what crashes may leave after a fraction of the events, several trees for each; the history follows."""
     disk = Disk()
     for number, event in enumerate(events):
         if isinstance(event, Remark):
@@ -322,7 +322,7 @@ def images(events: list[Event], history: History, chance: random.Random, each: i
 
 
 class Report(Struct):
-    """How a campaign went."""
+    """The result of a campaign."""
 
     images: int = 0
     required: int = 0
@@ -332,7 +332,7 @@ class Report(Struct):
 def campaign(
     count: int, seed: int, scratch: Path, *, restarts: int = 3, steps: int = 25, each: int = 2, share: float = 1.0
 ) -> Report:
-    """Check so many images, of as many lives as that takes."""
+    """Check this many images, from as many stores as necessary."""
     report = Report()
     chance = random.Random(seed)
     while report.images < count:
@@ -362,7 +362,7 @@ def _check_image(report: Report, root: Path, image: Image, history: History, nam
 
 
 def scratch_directory() -> tempfile.TemporaryDirectory[str]:
-    """Return a directory in memory where there is one: thousands of stores come and go."""
+    """Return a directory in memory if there is one, because thousands of stores are created."""
     memory = Path("/dev/shm")
     return tempfile.TemporaryDirectory(prefix="pyromq-crash-", dir=memory if memory.is_dir() else None)
 

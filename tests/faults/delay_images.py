@@ -37,17 +37,17 @@ LONGEST_LEVEL: Final = 5.0
 
 
 class Acknowledged(Struct, frozen=True):
-    """A message whose sender was told."""
+    """A message that was acknowledged."""
 
     body: bytes
 
 
 class Durable(Struct, frozen=True):
-    """All that was acknowledged before is flushed."""
+    """Everything acknowledged before is flushed."""
 
 
 class Report(Struct):
-    """How a campaign went."""
+    """The result of a campaign."""
 
     images: int = 0
     required: int = 0
@@ -56,7 +56,7 @@ class Report(Struct):
 
 
 def make_broker(root: Path, clock: TestClock, files: OsFiles, flush: str) -> Broker:
-    """Return a broker with small files, to be started."""
+    """Return a broker with small files, not started yet."""
     settings = {
         "listenPort": "0", "storePathRootDir": str(root), "flushDiskType": flush, "flushIntervalCommitLog": "20",
         "mappedFileSizeCommitLog": str(1 << 16), "mappedFileSizeConsumeQueue": "400", "maxHashSlotNum": "10",
@@ -66,7 +66,7 @@ def make_broker(root: Path, clock: TestClock, files: OsFiles, flush: str) -> Bro
 
 
 async def live(root: Path, clock: TestClock, flush: str, chance: random.Random, steps: int) -> Recorder:
-    """Send and deliver for a while; return what happened to the disk."""
+    """Send and deliver for some time; return what happened to the disk."""
     files = Recorder(root)
     async with make_broker(root, clock, files, flush) as broker:
         peer = Peer(broker.address, clock)
@@ -87,7 +87,7 @@ async def live(root: Path, clock: TestClock, flush: str, chance: random.Random, 
 
 
 async def delivered(root: Path, clock: TestClock) -> tuple[int, Counter[bytes]]:
-    """Start what is left; return how many had been delivered, and what is in the end."""
+    """Start a broker on the image; return how many messages had been delivered, and the final contents."""
     async with make_broker(root, clock, QuickFiles(), "ASYNC_FLUSH") as broker:
         before = broker.store.max_offset("orders", 0)
         await clock.advance_async(seconds=LONGEST_LEVEL)
@@ -99,7 +99,7 @@ async def delivered(root: Path, clock: TestClock) -> tuple[int, Counter[bytes]]:
 
 
 async def campaign(count: int, seed: int, scratch: Path, *, steps: int = 25, share: float = 0.05) -> Report:
-    """Check so many images, of as many lives as that takes."""
+    """Check this many images, from as many stores as necessary."""
     report, chance = Report(), random.Random(seed)
     while report.images < count:
         clock = TestClock()

@@ -30,30 +30,30 @@ class Change(NamedTuple):
 
 
 class Name(NamedTuple):
-    """A name in a directory, and the file or directory it stands for from now on; none if it was removed."""
+    """A name in a directory and its new file or directory; none if it was removed."""
 
     directory: int
     name: str
     target: int | None
     is_directory: bool = False
     old_name: str | None = None
-    """The name that goes at the same moment, if this was a rename."""
+    """The name that disappears at the same moment, if this was a rename."""
 
 
 class Flush(NamedTuple):
-    """Bytes of a file are durable from now on; all files and names if it is None."""
+    """The bytes of a file are durable from now on; all files and names if it is None."""
 
     file: int | None
 
 
 class FlushNames(NamedTuple):
-    """Names of a directory are durable from now on."""
+    """The names of a directory are durable from now on."""
 
     directory: int
 
 
 class Remark(NamedTuple):
-    """What the workload has to say, such as an acknowledgement."""
+    """A remark of the workload, such as an acknowledgement."""
 
     value: object
 
@@ -62,7 +62,7 @@ Event = Change | Name | Flush | FlushNames | Remark
 
 
 class Recorder(OsFiles):
-    """The real calls, and a list of what they changed; flushes are noted and not made."""
+    """Makes the real calls and records what they changed; flushes are recorded and not made."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True)
@@ -73,7 +73,7 @@ class Recorder(OsFiles):
         self._count = ROOT
 
     def remark(self, value: object) -> None:
-        """Put a remark among the events."""
+        """Add a remark to the events."""
         with self._guard:
             self.events.append(Remark(value))
 
@@ -97,7 +97,7 @@ class Recorder(OsFiles):
             super().ftruncate(descriptor, length)
 
     def fallocate(self, descriptor: int, position: int, length: int) -> None:
-        """Reserve nothing: what is reserved reads as zeros, there or not."""
+        """Do nothing: reserved space reads as zeros anyway."""
 
     def fdatasync(self, descriptor: int) -> None:
         with self._guard:
@@ -171,7 +171,7 @@ class Disk:
         self._renames: dict[int, list[Name]] = {}
 
     def apply(self, event: Event) -> None:
-        """Take over what happened next."""
+        """Apply the next event."""
         if isinstance(event, Change):
             self._changes.setdefault(event.file, []).append(event)
         elif isinstance(event, Name):
@@ -194,15 +194,15 @@ class Disk:
         self._names[directory] = _named(self._names.get(directory, {}), self._renames.pop(directory, []))
 
     def everything(self) -> Tree:
-        """Return what the death of the process alone leaves: all of it."""
+        """Return what remains if only the process dies: everything."""
         return self._tree(_Everything())
 
     def nothing(self) -> Tree:
-        """Return what was flushed, and nothing more."""
+        """Return only what was flushed."""
         return self._tree(_Nothing())
 
     def something(self, chance: random.Random) -> Tree:
-        """Return what was flushed and some of the rest."""
+        """Return what was flushed and part of the rest."""
         return self._tree(_Something(chance))
 
     def _tree(self, choice: _Everything | _Nothing | _Something) -> Tree:
@@ -224,7 +224,7 @@ class Disk:
 
 
 class _Everything:
-    """All changes since the last flush are on the disk."""
+    """All changes since the last flush are on disk."""
 
     def names(self, changes: list[Name]) -> list[Name]:
         return changes
@@ -244,7 +244,7 @@ class _Nothing:
 
 
 class _Something:
-    """Some are: a taste decides how many, and single sectors may be missing from what was written."""
+    """Some are on disk, with a random probability; single sectors of a write may be missing."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -295,7 +295,7 @@ def _named(names: dict[str, tuple[int, bool]], changes: list[Name]) -> dict[str,
 
 
 def build(tree: Tree, root: Path) -> None:
-    """Make the files of a crash in a directory."""
+    """Write the files of a crash to a directory."""
     root.mkdir()
     for path, content in tree.items():  # a directory comes before what is in it
         if content is None:

@@ -41,7 +41,7 @@ class Handled(NamedTuple):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """How much is sent, how fast, and how members end meanwhile."""
+    """How much is sent, how fast, and how members end."""
 
     messages: int
     changes: int
@@ -51,21 +51,21 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, kw_only=True):
-    """What came of it."""
+    """The result."""
 
     plan: Plan
     lost: int
     repeats: int
     strange_repeats: int
-    """Of messages that no killed member had handled."""
+    """Repeats of messages that no killed member had handled."""
     shared: int
-    """How often two members had one queue at once."""
+    """How often two members had the same queue at once."""
     longest_pause: float
-    """Seconds in which no message of some queue was handled; each one gets some several times a second."""
+    """The longest time in seconds without a message of some queue; each queue gets several a second."""
 
     @property
     def good(self) -> bool:
-        """Whether nothing was lost, and nothing repeated that could have been known to be done."""
+        """True if nothing was lost, and nothing repeated without need."""
         killed = self.plan.ending == signal.SIGKILL
         return not (self.lost or self.shared or self.strange_repeats or (self.repeats and not killed))
 
@@ -99,7 +99,7 @@ class Member:
         assert self._process.stdout.readline() == b"ready\n", self._path.with_suffix(".log").read_text()
 
     def end(self, ending: signal.Signals) -> None:
-        """Send a signal and wait for the end."""
+        """Send a signal and wait until it has exited."""
         self.killed = ending == signal.SIGKILL
         self._process.send_signal(ending)
         code = self._process.wait(60)
@@ -107,7 +107,7 @@ class Member:
         self.close()
 
     def close(self) -> None:
-        """End it in whatever way, if it has not ended."""
+        """Kill it if it is still running."""
         self._process.kill()
         self._process.wait()
         self._log.close()
@@ -115,14 +115,14 @@ class Member:
             self._process.stdout.close()
 
     def handled(self) -> list[Handled]:
-        """Return what it wrote down."""
+        """Return what it recorded."""
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         parts = [line.split() for line in lines]
         return [Handled(float(time), int(queue), int(number), self.number) for number, queue, time in parts]
 
 
 class Group:
-    """The processes that are there, and all that there were."""
+    """The running processes, and all earlier ones."""
 
     def __init__(self, namesrv: str, directory: Path) -> None:
         self._namesrv = namesrv
@@ -139,15 +139,15 @@ class Group:
         await asyncio.to_thread(member.await_ready)
 
     async def leave(self, ending: signal.Signals) -> None:
-        """End the member that is there for the longest time."""
+        """End the oldest member."""
         await asyncio.to_thread(self.present.pop(0).end, ending)
 
     def handled(self) -> list[Handled]:
-        """Return what all members together have handled, in the order of time."""
+        """Return what all members have handled, in order of time."""
         return sorted(entry for member in self.everybody for entry in member.handled())
 
     async def wait_for(self, messages: int) -> None:
-        """Wait until so many different messages are handled, or nothing happens any more."""
+        """Wait until this many different messages are handled, or nothing more happens."""
         seen, since, loop = 0, 0.0, asyncio.get_running_loop()
         while seen < messages:
             count = len({entry.number for entry in await asyncio.to_thread(self.handled)})
@@ -159,7 +159,7 @@ class Group:
 
 
 async def send_all(namesrv: str, plan: Plan) -> None:
-    """Send the numbers from 0 on at the rate that was asked for."""
+    """Send the numbers from 0 on at the given rate."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     async with Producer("p", namesrv) as producer:
@@ -170,7 +170,7 @@ async def send_all(namesrv: str, plan: Plan) -> None:
 
 
 async def run(plan: Plan) -> Verdict:
-    """Send under the eyes of four members, who are ended and replaced all the time; judge what they handled."""
+    """Send to four members, which are ended and replaced all the time; check what they handled."""
     with tempfile.TemporaryDirectory(prefix="pyromq-group-") as directory:
         async with LocalCluster() as cluster, await BrokerApi.connect(cluster.namesrv) as api:
             await api.create_topic(cluster.brokers[0].address, TOPIC, queues=QUEUES)
@@ -190,7 +190,7 @@ async def run(plan: Plan) -> Verdict:
 
 
 async def change(group: Group, plan: Plan) -> None:
-    """Let a member leave and another join, so many times, while messages are sent."""
+    """Let a member leave and another join, this many times, while messages are sent."""
     interval = plan.messages / plan.rate / (plan.changes + 1)
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -218,12 +218,12 @@ def judge(plan: Plan, group: Group) -> Verdict:
 
 
 def longest_pause(handled: list[Handled]) -> float:
-    """Return the longest time in which no message of a queue was handled."""
+    """Return the longest time without a handled message of a queue."""
     return max((after.time - before.time for before, after in pairwise(handled)), default=0.0)
 
 
 def two_owners(handled: list[Handled]) -> int:
-    """Count how often a member of a queue went on after another one had begun."""
+    """Count how often a member handled a queue after another one had begun."""
     count = 0
     last: dict[int, float] = {}
     for before, after in pairwise(handled):

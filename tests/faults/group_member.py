@@ -1,4 +1,4 @@
-"""A member of a group in a process of its own: writes down each message it has handled, where from and when."""
+"""A member of a group in a separate process; it records each handled message, its place and the time."""
 
 from __future__ import annotations
 

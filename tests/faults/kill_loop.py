@@ -22,7 +22,7 @@ TOPICS = [f"steady-{index}" for index in range(3)]
 
 
 async def one_kill(server: Server, history: History, number: int, seconds: float) -> None:
-    """Load the broker and kill it in the middle."""
+    """Load the broker and kill it meanwhile."""
     stop = asyncio.Event()
     sending = asyncio.create_task(load(server.namesrv, history, [*TOPICS, f"new-{number}"], stop))
     await asyncio.sleep(seconds)
@@ -33,7 +33,7 @@ async def one_kill(server: Server, history: History, number: int, seconds: float
 
 
 def campaign(kills: int, *, flush: str = "ASYNC_FLUSH", seed: int = 0, most_seconds: float = 0.6) -> Verdict:
-    """Kill it so often; read everything after each time, and end early when something is wrong."""
+    """Kill it this many times, read everything after each kill, and end early if something is wrong."""
     chance = random.Random(seed)
     history, verdict = History(), Verdict()
     with tempfile.TemporaryDirectory(prefix="pyromq-kill-") as directory:

@@ -34,12 +34,12 @@ from tests.faults.spark_campaign import EXECUTOR, command_line, session_members
 WIDE = "backlog-wide"
 _PATIENCE = 900.0
 _MASTER = ["--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=512m"]
-"""Executors that are processes of their own."""
+"""Executors in separate processes."""
 _DAEMON = b"pyspark.daemon"
 
 
 class Kills(Struct, frozen=True, kw_only=True):
-    """How many are killed in one run, of each kind, and by which chance."""
+    """How many processes of each kind are killed in one run, and the random generator."""
 
     driver: int = 0
     executor: int = 0
@@ -47,13 +47,13 @@ class Kills(Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def plan(self, chance: random.Random) -> list[tuple[float, str]]:
-        """Return who is killed after which part of the work."""
+        """Return which process is killed after which part of the work."""
         victims = ["driver"] * self.driver + ["executor"] * self.executor + ["worker"] * self.worker
         return sorted((chance.uniform(0.05, 0.9), victim) for victim in victims)
 
 
 class Command:
-    """`pyromq pipeline run …` in a process of its own."""
+    """`pyromq pipeline run …` in a separate process."""
 
     def __init__(self, arguments: list[str], log: Path) -> None:
         self._command = [sys.executable, "-m", "pyromq.cli.main", "pipeline", "run", *arguments, "--json"]
@@ -61,12 +61,12 @@ class Command:
         self.start()
 
     def start(self) -> None:
-        """Start it, also once more."""
+        """Start it, or start it again."""
         with self._log.open("a") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
 
     def kill(self, victim: str) -> bool:
-        """End one of its processes at once; tell whether there was one."""
+        """Kill one of its processes; return True if there was one."""
         if victim == "driver":
             os.killpg(self._process.pid, signal.SIGKILL)  # with its JVM; its workers find out by themselves
             self._process.wait()
@@ -84,7 +84,7 @@ class Command:
         return self._process.poll() is None
 
     def finish(self) -> None:
-        """Wait for a good end."""
+        """Wait until it has ended, and check that it succeeded."""
         if self._process.wait(_PATIENCE):
             raise RuntimeError(f"the pipeline failed:\n{self._log.read_text()[-3000:]}")
 
@@ -94,7 +94,7 @@ def _is_executor(pid: int) -> bool:
 
 
 def _is_worker(pid: int) -> bool:
-    """Tell whether a process is a worker: the daemon that forks them has another parent than a daemon."""
+    """Return True if a process is a worker: its parent is the daemon that forks workers."""
     try:
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -103,7 +103,7 @@ def _is_worker(pid: int) -> bool:
 
 
 def run_through_kills(arguments: list[str], log: Path, done: Callable[[], float], kills: Kills) -> int:
-    """Run a command to its end, with kills whenever a random part more is done; return how many there were."""
+    """Run a command to its end, with kills at random points of its progress; return the number of kills."""
     chance = random.Random(kills.seed)
     command, count = Command([*arguments, *(_MASTER if kills.executor else [])], log), 0
     for share, victim in kills.plan(chance):
@@ -127,7 +127,7 @@ def _arrived(namesrv: str, topic: str, messages: int) -> Callable[[], float]:
 
 
 def archive(data: Path, messages: int, size: int, kills: Kills) -> Iterator[Verdict]:
-    """Archive a backlog, replay the archive, and compare both with it; yield each verdict as it is known."""
+    """Archive a backlog, replay the archive, and compare both with it; yield each result at once."""
     fill(data / "store", messages, size)
     before = read_topic(data / "store", "backlog")
     server = Server(data, data / "server.log", flush="ASYNC_FLUSH")

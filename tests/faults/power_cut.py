@@ -33,7 +33,7 @@ IMAGE_SIZE = 768 << 20
 
 
 def unavailable() -> str:
-    """Return why power cannot be cut here; empty if it can."""
+    """Return why power cannot be cut here, an empty text if it can."""
     if os.geteuid() != 0:
         return "needs root for a loop mount"
     if missing := [name for name in ("mkfs.ext4", "mount", "umount") if shutil.which(name) is None]:
@@ -48,7 +48,7 @@ def unavailable() -> str:
 
 
 class Disk:
-    """A file system of its own that can lose its power."""
+    """A separate file system that can lose its power."""
 
     def __init__(self, place: Path, size: int = IMAGE_SIZE) -> None:
         self.root = place / "mount"
@@ -72,7 +72,7 @@ class Disk:
         _run("mount", "-o", "loop", str(self._image), str(self.root))
 
     def unmount(self) -> None:
-        """Unmount it, once the last process that used it is gone."""
+        """Unmount it when the last process that used it has exited."""
         for _ in range(100):
             if subprocess.run(["umount", str(self.root)], capture_output=True).returncode == 0:
                 return
@@ -80,7 +80,7 @@ class Disk:
         _run("umount", "-l", str(self.root))
 
     def cut_power(self) -> None:
-        """Let nothing that is only in memory reach the disk any more."""
+        """Keep everything that is only in memory from reaching the disk."""
         descriptor = os.open(self.root, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, EXT4_SHUTDOWN, struct.pack("I", NO_FLUSH))
@@ -93,7 +93,7 @@ def _run(*command: str) -> None:
 
 
 async def one_cut(disk: Disk, server: Server, history: History, number: int, seconds: float) -> None:
-    """Load the broker, cut its power in the middle, and kill it."""
+    """Load the broker, cut its power meanwhile, and kill it."""
     cut = asyncio.Event()
     topics = [f"steady-{index}" for index in range(3)] + [f"new-{number}"]
     sending = asyncio.create_task(load(server.namesrv, history, topics, cut))
@@ -106,7 +106,7 @@ async def one_cut(disk: Disk, server: Server, history: History, number: int, sec
 
 
 def campaign(cuts: int, *, lying: bool = False, seed: int = 0, most_seconds: float = 0.8) -> Verdict:
-    """Cut the power so often, and read everything after each cut; end early when something is wrong."""
+    """Cut the power this many times, read everything after each cut, and end early if something is wrong."""
     chance = random.Random(seed)
     history, verdict = History(), Verdict()
     with tempfile.TemporaryDirectory(prefix="pyromq-power-") as directory:
@@ -124,7 +124,7 @@ def campaign(cuts: int, *, lying: bool = False, seed: int = 0, most_seconds: flo
 
 
 def after_cut(disk: Disk, log: Path, history: History, *, lying: bool) -> Verdict:
-    """Start the broker on what is left and read it all; one that does not start has lost everything."""
+    """Start the broker on what is left and read everything; if it does not start, everything is lost."""
     try:
         server = Server(disk.root / "data", log, lying=lying)
     except RuntimeError as error:

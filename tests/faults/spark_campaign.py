@@ -1,4 +1,4 @@
-"""What the Spark campaigns share: a steady producer, drivers that can be killed, and reading back what they wrote."""
+"""Shared by the Spark campaigns: a steady producer, drivers that can be killed, and reading back their output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.faults.spark_driver import Job
 
 KEYS = 50
 EXECUTOR = b"CoarseGrainedExecutorBackend"
-"""What an executor's command line has, and no other's."""
+"""Occurs only in the command line of an executor."""
 _ROOT = Path(__file__).parent.parent.parent
 
 
@@ -41,14 +41,14 @@ class Row(NamedTuple):
 
 
 class Sent(Struct):
-    """Bodies by what became of them; a body is `key number`, and the numbers of a key rise."""
+    """Bodies by the outcome of their sends; a body is `key number`, and the numbers of a key rise."""
 
     acknowledged: set[bytes] = field(default_factory=set)
     unknown: set[bytes] = field(default_factory=set)
 
 
 async def produce(namesrv: str, topic: str, rate: float, sent: Sent, stop: asyncio.Event) -> None:
-    """Send at a steady rate until told to stop, each key's messages one after the other."""
+    """Send at a steady rate until stopped, the messages of each key one after the other."""
     async with Producer(group="steady", namesrv=namesrv, retries=0) as producer:
         await asyncio.gather(*(_send_key(producer, topic, key, KEYS / rate, sent, stop) for key in range(KEYS)))
 
@@ -72,7 +72,7 @@ async def _send_key(producer: Producer, topic: str, key: int, interval: float, s
 
 
 class Driver:
-    """A Spark driver with all its processes, while `with` lasts; killed at the end."""
+    """A Spark driver with all its processes; killed at the end of a `with` block."""
 
     def __init__(self, job: Job) -> None:
         self._directory = Path(job.directory)
@@ -91,27 +91,27 @@ class Driver:
         self.kill()
 
     def last_words(self) -> str:
-        """Return the end of what the drivers so far have said."""
+        """Return the last output of the drivers so far."""
         return self._log.read_text()[-4000:]
 
     def start(self) -> None:
-        """Start it, on the checkpoint that is there."""
+        """Start it from its checkpoint."""
         self.starts += 1
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log, cwd=_ROOT, start_new_session=True)
 
     def kill(self) -> None:
-        """End Python, its JVM and the executors at once; their Python workers follow when they notice."""
+        """Kill Python, its JVM and the executors; their Python workers end when they notice."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def ended(self) -> bool:
-        """Tell whether it ended by itself: what kills its executors may be too much for it."""
+        """Return True if it ended by itself: the loss of its executors may be too much for it."""
         return self._process.poll() is not None
 
     def executors(self) -> list[int]:
-        """Return the process ids of the executors that run now."""
+        """Return the process ids of the running executors."""
         return [pid for pid in session_members(self._process.pid) if EXECUTOR in command_line(pid)]
 
     # --- how far it is ---------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Driver:
         return max(numbers, default=-1) + 1
 
     def offsets(self, topic: str) -> dict[int, int]:
-        """Return, for each queue of the topic, the offset before which all is done."""
+        """Return, for each queue of the topic, the offset up to which everything is done."""
         done = self.batches("commits")
         if not done:
             return {}
@@ -141,14 +141,14 @@ def session_members(leader: int) -> Iterator[int]:
 
 
 def command_line(pid: int) -> bytes:
-    """Return a process's command line, empty if it has ended."""
+    """Return the command line of a process, an empty text if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
 
 
 PATIENCE = 900.0
-"""Seconds: a driver that starts takes ten, and many times that on a machine with other things to do."""
+"""Seconds: the start of a driver takes ten, and much longer on a busy machine."""
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -160,14 +160,14 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def read_parquet(rows: Path) -> Iterator[Row]:
-    """Yield the rows of a stream's directory as Spark would: of the files in its log, not of orphans."""
+    """Yield the rows of a stream's directory as Spark does: from the files in its log, not from orphans."""
     for uri in listed_files(rows / "_spark_metadata"):
         table = pq.read_table(rows / Path(uri).name, columns=list(Row._fields), partitioning=None)
         yield from map(Row._make, zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def listed_files(log: Path) -> list[str]:
-    """Return the files of a sink's log, as URIs: the newest compacted entry holds all before it."""
+    """Return the files of a sink's log as URIs; the newest compacted entry holds all earlier ones."""
     entries = [path for path in log.iterdir() if path.name.split(".")[0].isdigit()]
     entries.sort(key=lambda path: int(path.name.split(".")[0]))
     compacted = [index for index, path in enumerate(entries) if path.suffix == ".compact"]

@@ -25,7 +25,7 @@ LOCAL = "local[2]"
 
 
 class Way(NamedTuple):
-    """How a program gets to its executors."""
+    """How a program reaches its executors."""
 
     kind: str
     server: str
@@ -38,12 +38,12 @@ class Way(NamedTuple):
 
     @property
     def right(self) -> str:
-        """What is right if nothing is wrong."""
+        """The expected result."""
         return ", ".join(["batch, stream and sink", *self.pipelines]) + " are right"
 
     @property
     def pipelines(self) -> Sequence[str]:
-        """Those that are tried."""
+        """All ways that are tried."""
         return () if self.server else ALL
 
 
@@ -57,7 +57,7 @@ WAYS = [
 
 
 def try_way(way: Way, servers: SparkServers, bare: Path, cluster: LocalCluster, directory: Path) -> str:
-    """Return what is wrong with it, empty if nothing is."""
+    """Return what is wrong with it, an empty text if nothing is."""
     python = bare if way.ship else Path(sys.executable)
     address = servers.master if way.kind == "master" else servers.connect_server(python, way.server or None)
     topic = f"way-{WAYS.index(way)}"
@@ -88,7 +88,7 @@ def try_way(way: Way, servers: SparkServers, bare: Path, cluster: LocalCluster, 
 
 
 def refusals(servers: SparkServers, namesrv: str) -> Iterator[tuple[str, bool]]:
-    """Yield what must be refused, and whether it is."""
+    """Yield what must be refused, and whether it was."""
     address = servers.connect_server(Path(sys.executable), LOCAL, {"spark.speculation": "true"})
     archive = ["archive", "-n", namesrv, "--topics", "way-0", "--to"]
     commands = {

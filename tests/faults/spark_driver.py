@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """What a driver streams, from where to where."""
+    """The source and the target of a driver's stream."""
 
     namesrv: str
     source: str
@@ -32,7 +32,7 @@ class Job(Struct, frozen=True, kw_only=True):
     most: int = 100_000
     """Messages in a micro-batch."""
     pace: int = 1_000_000
-    """Messages a second that each task sends to the topic at most."""
+    """The most messages a second that each task sends to the topic."""
     every: str = "0 seconds"
     """Time from one micro-batch to the next."""
 

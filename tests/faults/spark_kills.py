@@ -34,7 +34,7 @@ MASTER = "local-cluster[2,1,1024]"  # executors that are processes of their own,
 
 
 class Verdict(Struct, kw_only=True):
-    """What was written, without copies that can be told."""
+    """What was written, without recognizable copies."""
 
     into: str
     seconds: float
@@ -42,7 +42,7 @@ class Verdict(Struct, kw_only=True):
     acknowledged: int
     written: int
     copies: int
-    """Messages more than there are ids."""
+    """The number of messages beyond the number of ids."""
     lost: int
     doubled: int
     disordered: int
@@ -50,7 +50,7 @@ class Verdict(Struct, kw_only=True):
 
     @property
     def good(self) -> bool:
-        """Whether every message is there once, and files hold no copies at all."""
+        """True if every message is there once, and files hold no copies at all."""
         wrong = self.lost or self.doubled or self.disordered or (self.copies and self.into == "files")
         return not wrong and self.acknowledged > 0
 
@@ -85,7 +85,7 @@ class Campaign:
         self._driver = Driver(self._job)
 
     async def run(self, victims: list[str]) -> Verdict:
-        """Kill these, one after the other, and judge what was written."""
+        """Kill these, one after the other, and check what was written."""
         stop, started = asyncio.Event(), time.monotonic()
         await self._make_topics()
         try:
@@ -122,7 +122,7 @@ class Campaign:
         self._kills[victim] += 1
 
     def _await_progress(self) -> None:
-        """Wait for another micro-batch; a driver that gave up is started again, as an operator would do."""
+        """Wait for another micro-batch; restart a driver that gave up, as an operator would."""
         before = self._driver.batches("commits")
 
         def has_progress() -> bool:
@@ -180,7 +180,7 @@ async def _read_queue(api: BrokerApi, address: str, topic: str, queue_id: int) -
 
 
 def campaign(into: str, victims: list[str], *, seed: int = 0, rate: float = 500.0) -> Verdict:
-    """Run once, in a directory of its own."""
+    """Run once, in a separate directory."""
     with tempfile.TemporaryDirectory(prefix="pyromq-kills-") as directory:
         return asyncio.run(Campaign(Path(directory), into, rate, random.Random(seed)).run(victims))
 

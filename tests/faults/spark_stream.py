@@ -30,19 +30,19 @@ TOPIC, BROKER, QUEUES = "steady", "broker-a", 4
 
 
 class Verdict(Struct, kw_only=True):
-    """What the files hold at the end, compared with the topic and with what the producer was told."""
+    """The final contents of the files, compared with the topic and with the acknowledgements."""
 
     seconds: float
     acknowledged: int
     unknown: int
-    """Sends that ended without an answer: in the topic or not, but the same in the files."""
+    """Sends without an answer: they may be in the topic or not, but the files must agree with it."""
     stored: int
     rows: int
     doubled: int
     missing: int
-    """Messages that the topic has and the files have not."""
+    """Messages that are in the topic and not in the files."""
     strange: int
-    """Rows that the topic does not have so."""
+    """Rows that differ from the topic."""
     lost: int
     """Acknowledged messages that the topic does not have."""
     disordered: int
@@ -50,7 +50,7 @@ class Verdict(Struct, kw_only=True):
     batches: int
     driver_starts: int
     longest_silence: float
-    """Seconds in which no micro-batch was done."""
+    """The longest time in seconds without a finished micro-batch."""
 
     @property
     def good(self) -> bool:
@@ -84,7 +84,7 @@ class Campaign:
         return Server(self._data, self._log, flush="ASYNC_FLUSH", ports=self._ports)
 
     async def run(self, seconds: float) -> Verdict:
-        """Stream for so long, with everything in the middle that can happen, and judge the result."""
+        """Stream for this long while everything possible happens, and check the result."""
         stop, started = asyncio.Event(), time.monotonic()
         await self._set_queues(QUEUES)
         with self._driver:
@@ -103,7 +103,7 @@ class Campaign:
         return await self._judge(time.monotonic() - started)
 
     async def _events(self, seconds: float) -> None:
-        """Let things happen, each with the same time before it and after the last."""
+        """Let things happen at equal intervals."""
         events: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("broker restarted", partial(self._restart, signal.SIGTERM)),
             ("driver killed", self._kill_driver),
@@ -132,7 +132,7 @@ class Campaign:
             await api.create_topic(address, TOPIC, queues=queues)
 
     async def _grow(self) -> None:
-        """Add a queue, and give it its first message: the producer itself learns of it half a minute later."""
+        """Add a queue and send its first message: the producer finds it only half a minute later."""
         await self._set_queues(QUEUES + 1)
         first = b"%d 0" % KEYS
         async with Producer(group="growing", namesrv=self._server.namesrv) as producer:
@@ -140,7 +140,7 @@ class Campaign:
         self._sent.acknowledged.add(first)
 
     async def _watch(self) -> None:
-        """Note when micro-batches are done."""
+        """Record when micro-batches finish."""
         seen = 0
         while True:
             done = self._driver.batches("commits")
@@ -199,7 +199,7 @@ def _say(text: str) -> None:
 
 
 def campaign(seconds: float, *, rate: float = 500.0, every: str = "0 seconds") -> Verdict:
-    """Run once, in a directory of its own."""
+    """Run once, in a separate directory."""
     with tempfile.TemporaryDirectory(prefix="pyromq-stream-") as directory:
         return asyncio.run(Campaign(Path(directory), rate, every).run(seconds))
 

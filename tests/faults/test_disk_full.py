@@ -1,4 +1,4 @@
-"""A disk that is really full: sends are refused, reads go on, and once there is room sends are taken again."""
+"""A disk that is really full: sends are refused, reads continue, and sends are accepted again when there is room."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def small_disk(kind: str, place: Path) -> Iterator[Path]:
 
 
 class Server:
-    """`pyromq up` in a process of its own: a SIGBUS would end it, and not the test."""
+    """`pyromq up` in a separate process: a SIGBUS would end it, not the test."""
 
     def __init__(self, data: Path, log: Path, flush: str) -> None:
         settings = SETTINGS | {"flushDiskType": flush}
@@ -90,7 +90,7 @@ class Client:
         return await self._remoting.request(self._address, command, 30)
 
     async def fill(self, acknowledged: Acknowledged, topics: list[str], most: int) -> RemotingCommand | None:
-        """Send until a send is refused, at most so often; return the refusal."""
+        """Send until a send is refused, at most this many times; return the refusal."""
         for number in range(most):
             topic, body = topics[number % len(topics)], os.urandom(20_000)
             answer = await self.send(topic, body)
@@ -115,7 +115,7 @@ class Client:
 
 
 def take_all_but(root: Path, left: int) -> Path:
-    """Fill the disk up to so many bytes; return the file that does it."""
+    """Fill the disk, except for this many bytes; return the file that does it."""
     filler = root / "filler"
     usage = os.statvfs(root)
     with filler.open("wb") as file:
@@ -177,7 +177,7 @@ def test_a_broker_that_died_on_a_full_disk_starts_there_and_serves_what_it_has(t
 
 
 def check_after_restart(root: Path, log: Path, topics: list[str], acknowledged: Acknowledged) -> None:
-    """Start again, and read all that was acknowledged."""
+    """Start again, and read everything that was acknowledged."""
     server = Server(root / "data", log, "ASYNC_FLUSH")
 
     async def read() -> Acknowledged:

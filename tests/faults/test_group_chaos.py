@@ -1,4 +1,4 @@
-"""The short form: members of a group in processes of their own, who are ended and replaced under load."""
+"""The short form: members of a group in separate processes, which are ended and replaced under load."""
 
 from __future__ import annotations
 

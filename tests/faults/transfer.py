@@ -39,7 +39,7 @@ PATIENCE = 120.0
 
 
 class Verdict(Struct):
-    """What was found in the end."""
+    """The final result."""
 
     transfers: int = 0
     committed: int = 0
@@ -54,7 +54,7 @@ class Verdict(Struct):
     early: int = 0
     """Messages that B saw before A had committed."""
     balance: int = 0
-    """What A was debited less what B was credited."""
+    """The debits of A minus the credits of B."""
     open_transactions: int = 0
     seconds: float = 0.0
 
@@ -69,7 +69,7 @@ class Verdict(Struct):
 
 
 async def produce(namesrv: str, bank: Bank) -> None:
-    """Make transfers while the bank is open, then answer for those that were made, until killed."""
+    """Make transfers while the bank is open, then answer checks about them, until killed."""
     chance = random.Random()
 
     async def execute(message: MessageExt) -> TransactionState:
@@ -125,7 +125,7 @@ class ProducerProcess:
 
 
 class Campaign:
-    """A broker, some producers, and a consumer that watches what comes."""
+    """A broker, some producers, and a consumer that checks every message."""
 
     def __init__(self, directory: Path, chance: random.Random) -> None:
         self._directory = directory
@@ -147,7 +147,7 @@ class Campaign:
         return ProducerProcess(self.namesrv, self._directory / "bank.db", self._log)
 
     async def credit(self, message: MessageExt) -> None:
-        """Credit B, after a look at whether A has really paid."""
+        """Credit B, after checking that A has really paid."""
         self.credited.add(message.keys[0])
         if self.bank.state(message.keys[0]) != COMMITTED:
             self.verdict.early += 1
@@ -166,7 +166,7 @@ class Campaign:
         self.verdict.producer_kills += 1
 
     async def run(self, transfers: int, kills: int, pause: float) -> None:
-        """Kill this and that until enough transfers have ended, then let every transaction come to its end."""
+        """Kill processes until enough transfers have ended, then let every transaction end."""
         watching = PushConsumer("bank-b", self.namesrv, {TOPIC: "*"}, self.credit, start_from="earliest")
         async with watching:
             while self.bank.count() < transfers or self.verdict.broker_kills + self.verdict.producer_kills < kills:
@@ -217,14 +217,14 @@ class Campaign:
 
 
 def free_port() -> int:
-    """Return a port that nobody has now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def campaign(transfers: int, *, kills: int = 2, seed: int = 0, pause: float = 3.0) -> Verdict:
-    """Make so many transfers at least, with a kill every now and then, and so many of those at least."""
+    """Make at least this many transfers, with at least this many kills."""
     with tempfile.TemporaryDirectory(prefix="pyromq-transfer-") as directory:
         began = time.monotonic()
         running = Campaign(Path(directory), random.Random(seed))
