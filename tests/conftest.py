@@ -32,12 +32,12 @@ _numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--shuffle SEED`, which shows whether a test depends on those that ran before it."""
+    """Add `--shuffle SEED`, which reveals tests that depend on earlier ones."""
     parser.addoption("--shuffle", metavar="SEED", help="run files, and the tests of each file, in a random order")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle if asked to; then begin with what takes long, so that parallel workers end at about the same time."""
+    """Shuffle if requested; then put slow tests first, so that parallel workers end at about the same time."""
     seed = config.getoption("--shuffle")
     if seed is not None:
         items[:] = _shuffled(items, random.Random(seed))

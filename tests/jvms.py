@@ -1,4 +1,4 @@
-"""Options of JVMs that live for seconds."""
+"""Options for JVMs that run only for seconds."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def short_lived_spark() -> str:
-    """Return the options of one that runs Spark: with the class archive, if one has been made."""
+    """Return the options for a JVM that runs Spark, with the class archive if there is one."""
     return f"{SHORT_LIVED} {archive_options()}".strip()

@@ -26,6 +26,6 @@ def test_the_example_runs_against_a_fresh_cluster(path: Path) -> None:
         done = run_example(path, cluster.namesrv)
         assert done.returncode == 0, done.stderr
         assert "received" in done.stdout
-        again = run_example(path, NAMESRV_ADDR=cluster.namesrv)  # its group goes on where it was
+        again = run_example(path, NAMESRV_ADDR=cluster.namesrv)  # its group continues where it was
         assert again.returncode == 0, again.stderr
         assert again.stdout.count("received") == done.stdout.count("received")

@@ -1,4 +1,4 @@
-"""What the README shows works as shown."""
+"""The README's examples work."""
 
 from __future__ import annotations
 

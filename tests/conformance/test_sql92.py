@@ -14,7 +14,7 @@ CASES = Path(__file__).with_name("sql92.jsonl")
 
 
 def answer(expression: str, properties: dict[str, str]) -> str:
-    """Return what our filter makes of it, in the words of the file."""
+    """Return the answer of our filter, in the words of the file."""
     try:
         truth = compile_sql(expression).evaluate(properties)
     except LocalProtocolError:

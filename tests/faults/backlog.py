@@ -1,4 +1,4 @@
-"""A backlog of numbered messages, and its comparison with what a pipeline has made of it.
+"""A backlog of numbered messages, and its comparison with the output of a pipeline.
 
 The backlog has 4 queues and 10,000 keys, each key in one queue; the number of a message is its flag.
 """

@@ -1,9 +1,9 @@
-"""Bit flips: one bit of one file of a store is turned over, and a real broker starts on it.
+"""Bit flips: one bit of one file of a store is flipped, and a real broker starts on it.
 
     python -m tests.faults.bit_flips --flips 5000
 
-It must start, take new messages and stop; every message whose own record was left alone is delivered, with its bytes,
-at its offset; of the one that was hit at most what no checksum covers is another. The store was stopped, or killed.
+The broker must start, accept new messages and stop. Every message whose own record is intact is delivered with its
+bytes at its offset. In the damaged one, at most what no checksum covers may differ. The store was stopped or killed.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def _use(broker: Broker, peer: Peer, messages: dict[Place, Sent], life: in
     if life == 0:
         broker.store._flusher.checkpoint()
     broker.store._flusher.flush()
-    broker.store._flusher.note_position()  # after a kill recovery has to walk through what is flushed
+    broker.store._flusher.note_position()  # after a kill, recovery must read what is flushed
 
 
 # --- what is turned over, and what must be there

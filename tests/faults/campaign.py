@@ -25,7 +25,7 @@ from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 
-# As eatmydata does it, for machines without it: every way to make bytes durable returns at once.
+# Like eatmydata, for machines without it: every call that makes bytes durable returns at once.
 LYING = """
 import os
 from pyromq.store.files import OsFiles
@@ -125,7 +125,7 @@ async def load(namesrv: str, history: History, topics: list[str], cut: asyncio.E
                 try:
                     result = await producer.send(Message(topic=topic, body=body, tags=f"t{number}"))
                 except PyroMQError:
-                    continue  # unknown, or refused: both allowed
+                    continue  # unknown or refused: both are allowed
                 history.topics.add(topic)
                 history.acknowledged[topic, result.queue.queue_id, result.queue_offset] = digest(body)
 

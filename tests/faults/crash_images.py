@@ -1,11 +1,11 @@
-"""Crash images: a store's every write and flush is recorded, and at every point what a crash may leave is recovered.
+"""Crash images: every write and flush of a store is recorded; what a crash may leave at any point is recovered.
 
     python -m tests.faults.crash_images --images 20000
 
-The store lives through sends, flushes, checkpoints, rolls, deleted topics, retention, saved tables and restarts. Each
-image is opened by the real recovery, and then: every message that was acknowledged and durable is there at its offset,
-with its bytes and keys; nothing is there that was not sent, or was deleted; offsets are dense; nothing is taken for
-damage; new messages are stored and read; and one more restart has nothing left to do.
+The store sees sends, flushes, checkpoints, rolls, deleted topics, retention, saved tables and restarts. The real
+recovery opens each image. Then every acknowledged and durable message is there at its offset, with its bytes and keys.
+Nothing is there that was not sent, or was deleted. Offsets are dense, and nothing counts as damage. New messages are
+stored and read, and another restart has nothing left to do.
 """
 
 from __future__ import annotations

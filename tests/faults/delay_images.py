@@ -1,10 +1,10 @@
-"""Crash images of a broker that delivers delayed messages: whatever a crash leaves, each comes once and none is lost.
+"""Crash images of a broker with delayed messages: whatever a crash leaves, each is delivered once and none is lost.
 
     python -m tests.faults.delay_images --images 500
 
-A broker takes messages of two levels and delivers them; every write and flush of its files is recorded. At many points
-what a kill or a power cut may leave is started again: every message that was acknowledged (and, after a power cut,
-durable) is delivered in the end, and none twice, for each has a unique key.
+A broker accepts messages of two levels and delivers them; every write and flush of its files is recorded. At many
+points a broker is started on what a kill or a power cut may leave. Every message that was acknowledged (and, after a
+power cut, durable) is delivered in the end, and none twice, because each has a unique key.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A disk as the rules allow it to be after a crash: every change of files is recorded, any legal remainder is built.
+"""A disk after a crash, within the rules: every change of files is recorded, and any legal remainder is built.
 
 - What was written to a file before its last flush is there. Of what was written since, each sector of 512 bytes is
   there or not; a new length is there or not.
-- Names that were made, changed and removed in a directory before its last flush are so. Of the changes since, the first
-  few are done and the others are not; directories know nothing of one another.
+- Changes to the names in a directory before its last flush are done. Of the changes since, the first few are done and
+  the others are not; directories are independent of each other.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def _named(names: dict[str, tuple[int, bool]], changes: list[Name]) -> dict[str,
 def build(tree: Tree, root: Path) -> None:
     """Write the files of a crash to a directory."""
     root.mkdir()
-    for path, content in tree.items():  # a directory comes before what is in it
+    for path, content in tree.items():  # a directory comes before its contents
         if content is None:
             (root / path).mkdir()
         else:

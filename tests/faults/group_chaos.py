@@ -1,4 +1,4 @@
-"""Members of a group come and go under load, each a process of its own: some are asked to stop, some are killed.
+"""Members of a group join and leave under load, each in a separate process: some are stopped, some are killed.
 
 python -m tests.faults.group_chaos --messages 200000 --changes 50
 """
@@ -28,7 +28,7 @@ SOURCE = Path(__file__).parent.parent.parent / "src"
 TOPIC, GROUP, QUEUES, MEMBERS = "loaded", "workers", 16, 4
 BATCH = 20
 LONGEST_WAIT = 120.0  # seconds without progress after which messages count as lost
-LATE = 0.3  # seconds: somebody who handles a queue's messages so soon after its next owner did not give it up
+LATE = 0.3  # seconds: a member that is back this soon after another one handled the queue had not given it up
 
 
 class Handled(NamedTuple):
@@ -180,7 +180,7 @@ async def run(plan: Plan) -> Verdict:
                 sending = asyncio.create_task(send_all(cluster.namesrv, plan))
                 await asyncio.gather(sending, change(group, plan))
                 await group.wait_for(plan.messages)
-                await asyncio.sleep(0.3)  # for what would come twice
+                await asyncio.sleep(0.3)  # repeats would arrive now
                 while group.present:
                     await group.leave(signal.SIGTERM)
                 return judge(plan, group)

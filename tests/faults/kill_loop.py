@@ -1,4 +1,4 @@
-"""Kills: the broker ended by SIGKILL under load again and again; in either flush mode nothing acknowledged is lost.
+"""Kills: the broker is killed under load again and again; in either flush mode nothing acknowledged is lost.
 
 python -m tests.faults.kill_loop --kills 100
 """
@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
-    logging.disable()  # clients whose broker has gone say so
+    logging.disable()  # clients log that their broker is gone
     print(f"seed {options.seed}")
     verdicts = [campaign(options.kills // 2, flush=flush, seed=options.seed) for flush in ("ASYNC_FLUSH", "SYNC_FLUSH")]
     for verdict in verdicts:

@@ -1,13 +1,13 @@
-"""Pipelines with their drivers, executors and workers killed on the way: nothing lost, nothing twice, keys in order.
+"""Pipelines whose drivers, executors and workers are killed: nothing is lost, nothing comes twice, keys stay in order.
 
     python -m tests.faults.pipelines archive --messages 1000000 --kills 3
     python -m tests.faults.pipelines widen --messages 1000000 --kills 1 --worker-kills 2
     python -m tests.faults.pipelines widen --messages 300000 --kills 0 --executor-kills 3
 
-A store is filled with a backlog of 4 queues, 10,000 keys, and a broker started on it. `archive` archives it, replays
-the archive into another topic, and compares that with the backlog; `widen` widens it to 16 queues. The commands run in
-processes of their own. When a part of the work is done, one is killed with `kill -9`: the driver with its JVM, which is
-started again, one of its executors (JVMs of their own then), or one of the Python workers.
+A store is filled with a backlog of 4 queues and 10,000 keys, and a broker is started on it. `archive` archives it,
+replays the archive into another topic, and compares that with the backlog; `widen` widens it to 16 queues. The commands
+run in separate processes. When part of the work is done, a process is killed with `kill -9`: the driver with its JVM,
+which is started again, one of its executors (then in separate JVMs), or one of the Python workers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Command:
     def kill(self, victim: str) -> bool:
         """Kill one of its processes; return True if there was one."""
         if victim == "driver":
-            os.killpg(self._process.pid, signal.SIGKILL)  # with its JVM; its workers find out by themselves
+            os.killpg(self._process.pid, signal.SIGKILL)  # with its JVM; its workers notice and end
             self._process.wait()
             self.start()
             return True
@@ -110,7 +110,7 @@ def run_through_kills(arguments: list[str], log: Path, done: Callable[[], float]
         while command.running and done() < share:
             time.sleep(0.2)
         while command.running and not command.kill(victim):
-            time.sleep(0.1)  # one that was killed before has no successor yet
+            time.sleep(0.1)  # a killed process has no successor yet
         count += command.running
     command.finish()
     return count

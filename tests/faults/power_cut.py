@@ -1,4 +1,4 @@
-"""Power cuts: a broker on a loop-mounted ext4, the file system stopped as if the power had gone, and a full read after.
+"""Power cuts: a broker on a loop-mounted ext4, which is stopped as if the power failed; then everything is read.
 
     python -m tests.faults.power_cut --cuts 50                 # nothing acknowledged may be lost
     python -m tests.faults.power_cut --cuts 5 --lying          # fsync turned off: the campaign must see losses
@@ -147,7 +147,7 @@ def main() -> int:
     if reason := unavailable():
         print(f"power cuts skipped: {reason}")
         return 0
-    logging.disable()  # clients whose broker has gone say so
+    logging.disable()  # clients log that their broker is gone
     print(f"seed {options.seed}")
     verdict = campaign(options.cuts, lying=options.lying, seed=options.seed)
     print(verdict)

@@ -63,8 +63,8 @@ async def _send_key(producer: Producer, topic: str, key: int, interval: float, s
             await producer.send(Message(topic=topic, body=body), order_key=str(key))
             sent.acknowledged.add(body)
         except PyroMQError:
-            sent.unknown.add(body)  # may be there, and need not
-        due = max(due + interval, loop.time() - interval)  # what a restart cost is not made up for in a rush
+            sent.unknown.add(body)  # may be there or not
+        due = max(due + interval, loop.time() - interval)  # does not catch up in a burst after a restart
         await asyncio.sleep(due - loop.time())
 
 

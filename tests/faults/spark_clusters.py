@@ -1,6 +1,6 @@
 """Every way to a Spark cluster, on one machine: directly and over Connect, with PyroMQ on it and without.
 
-A program reads, streams and writes on each; on the ways to a standalone cluster the shipped pipelines run too.
+A program reads, streams and writes on each. On standalone clusters the shipped pipelines run too.
 
 python -m tests.faults.spark_clusters
 """
@@ -100,7 +100,7 @@ def refusals(servers: SparkServers, namesrv: str) -> Iterator[tuple[str, bool]]:
         ),
         "a directory that only the driver sees": (
             ["--master", servers.master, *as_options(CONF)],
-            "/proc/self/cwd/archive",  # another one in each process
+            "/proc/self/cwd/archive",  # a different directory in each process
             "do not see /proc/self/cwd/archive",
         ),
     }

@@ -1,4 +1,4 @@
-"""A driver of its own, for campaigns that kill it: streams a topic until it is stopped, into Parquet or a topic.
+"""A separate driver for campaigns that kill it; it streams a topic into Parquet or a topic until it is stopped.
 
 python -m tests.faults.spark_driver '{"namesrv": …, "source": …, "directory": …}'
 """
@@ -56,7 +56,7 @@ def _to_files(messages: DataFrame, job: Job) -> DataStreamWriter:
 
 
 def _to_topic(messages: DataFrame, job: Job) -> DataStreamWriter:
-    copies = messages.drop("message_id")  # which would be kept: the sink's own marks are on trial
+    copies = messages.drop("message_id")  # the sink would keep it; here its own ids are tested
     return copies.writeStream.format("pyromq").options(namesrv=job.namesrv, topic=job.target, ratePerSecond=job.pace)
 
 

@@ -1,7 +1,7 @@
-"""Drivers and executors ended by SIGKILL at random while a stream writes files or a topic: nothing is lost.
+"""Drivers and executors are killed at random while a stream writes files or a topic: nothing is lost.
 
-In Parquet every message is once. In a topic it is at least once, under the same id each time; without the copies every
-message is once, and those of one key are in their order.
+Parquet has every message once. A topic has it at least once, with the same id each time; without the copies it has
+every message once, and those of one key in order.
 
 python -m tests.faults.spark_kills --kills 20
 """
@@ -30,7 +30,7 @@ from tests.faults.spark_campaign import Driver, Row, Sent, disordered, produce, 
 from tests.faults.spark_driver import Job
 
 SOURCE, TARGET = "steady", "copies"
-MASTER = "local-cluster[2,1,1024]"  # executors that are processes of their own, and tasks that are tried again
+MASTER = "local-cluster[2,1,1024]"  # executors in separate processes, and tasks that are retried
 
 
 class Verdict(Struct, kw_only=True):
@@ -80,7 +80,7 @@ class Campaign:
             directory=str(directory / "stream"),
             master=MASTER,
             most=2000,
-            pace=500,  # slow enough to be killed in the middle
+            pace=500,  # slow enough to be killed during a batch
         )
         self._driver = Driver(self._job)
 
@@ -111,7 +111,7 @@ class Campaign:
     def _kill(self, victim: str) -> None:
         self._await_progress()
         wait_until(lambda: self._driver.batches("offsets") > self._driver.batches("commits"), "a batch is under way")
-        time.sleep(self._chance.uniform(0, 1.0))  # anywhere in it, or in the next one
+        time.sleep(self._chance.uniform(0, 1.0))  # anywhere in this batch or the next one
         if victim == "executor" and (executors := self._driver.executors()):
             with suppress(ProcessLookupError):
                 os.kill(self._chance.choice(executors), signal.SIGKILL)

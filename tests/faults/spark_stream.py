@@ -210,7 +210,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
     parser.add_argument("--every", default="5 seconds", help="time from one micro-batch to the next")
     options = parser.parse_args()
-    logging.disable()  # clients whose broker has gone say so
+    logging.disable()  # clients log that their broker is gone
     verdict = campaign(60 * options.minutes, rate=options.rate, every=options.every)
     _say(str(verdict))
     return 0 if verdict.good else 1

@@ -25,7 +25,7 @@ from tests.faults.power_cut import Disk, unavailable
 
 TMPFS_SIZE = 12 << 20
 EXT4_SIZE = 64 << 20
-# The limits by ratio would refuse sends long before: here the disk itself has to.
+# The limits by ratio would refuse sends much earlier; here the disk itself must.
 SETTINGS = {"diskSpaceWarningLevelRatio": "1", "diskSpaceCleanForciblyRatio": "1", "diskMaxUsedSpaceRatio": "95"}
 Acknowledged = dict[tuple[str, int], bytes]
 

@@ -1,8 +1,8 @@
 """Transfers from account A to account B: each is a local transaction of A and a message for B, under kills.
 
-Some local transactions commit, some roll back, some do not say which, some raise; producers and the broker are killed
-again and again. In the end B must have been credited exactly what A was debited, and B must never have seen a message
-of a transfer that A had not committed at that moment.
+Some local transactions commit, some roll back, some return no result, some raise. Producers and the broker are killed
+again and again. In the end the credits of B must equal the debits of A, and B must never have received a message of a
+transfer that A had not committed by then.
 
 python -m tests.faults.transfer --transfers 10000
 """
@@ -74,7 +74,7 @@ async def produce(namesrv: str, bank: Bank) -> None:
 
     async def execute(message: MessageExt) -> TransactionState:
         if chance.random() < 0.1:
-            await asyncio.sleep(chance.random())  # long enough to be asked about meanwhile
+            await asyncio.sleep(chance.random())  # long enough for a check meanwhile
         wanted = COMMITTED if chance.random() < 0.7 else ROLLED_BACK
         state = bank.decide(message.keys[0], int(message.body), wanted)
         match chance.random():
@@ -87,7 +87,7 @@ async def produce(namesrv: str, bank: Bank) -> None:
     async def check(message: MessageExt) -> TransactionState:
         if chance.random() < 0.2:
             return UNKNOWN
-        # What has not been decided shall not be any more: or it could commit after we said that it did not.
+        # Decide what is undecided; otherwise it could commit after we answered that it did not.
         state = bank.decide(message.keys[0], int(message.body), ROLLED_BACK)
         return COMMIT if state == COMMITTED else ROLLBACK
 
@@ -181,7 +181,7 @@ class Campaign:
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 quiet = 0
-                while quiet < 3:  # an end may be on its way
+                while quiet < 3:  # an end may still arrive
                     self.verdict.open_transactions = await self._open_transactions()
                     all_came = self.credited >= self.bank.committed().keys()
                     quiet = quiet + 1 if all_came and not self.verdict.open_transactions else 0

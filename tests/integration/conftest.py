@@ -1,4 +1,4 @@
-"""What Apache's integration tests start from: a name server, two brokers, topics with 8 queues on each of them."""
+"""The setting of Apache's integration tests: a name server, two brokers, topics with 8 queues on each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def topic(cluster: LocalCluster) -> str:
 
 
 async def new_topic(cluster: LocalCluster, name: str) -> str:
-    """Make a topic on all brokers and return its name."""
+    """Create a topic on all brokers and return its name."""
     async with await BrokerApi.connect(cluster.namesrv) as api:
         for broker in cluster.brokers:
             await api.create_topic(broker.address, name, queues=QUEUES)

@@ -1,4 +1,4 @@
-"""Scenarios for Apache's C++ client (PyPI's rocketmq), each run as a process of its own: it may crash at shutdown.
+"""Scenarios for Apache's C++ client (PyPI's rocketmq), each in a separate process, because it may crash at shutdown.
 
     python cpp_scenarios.py SCENARIO NAMESRV TOPIC
 
@@ -22,7 +22,7 @@ COUNT = 20
 
 
 def say(**facts: Any) -> None:
-    os.write(1, json.dumps(facts).encode() + b"\n")  # in one piece: listeners run on several threads
+    os.write(1, json.dumps(facts).encode() + b"\n")  # in one write: listeners run on several threads
 
 
 def started_producer(namesrv: str) -> Any:
@@ -33,7 +33,7 @@ def started_producer(namesrv: str) -> Any:
 
 
 def patiently(send: Callable[..., Any], *arguments: Any) -> Any:
-    """Send; try again where the client gave up looking for a route, as it does too early on a busy machine."""
+    """Send; retry if the client found no route, because it gives up too early on a busy machine."""
     for _ in range(4):
         try:
             return send(*arguments)
@@ -61,7 +61,7 @@ def send_sync(namesrv: str, topic: str) -> None:
 
 def send_async(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
-    patiently(producer.send_sync, message(topic, 0))  # so that the topic is there
+    patiently(producer.send_sync, message(topic, 0))  # creates the topic
     answered = threading.Semaphore(0)
 
     def sent(result: Any) -> None:
@@ -72,7 +72,7 @@ def send_async(namesrv: str, topic: str) -> None:
         say(error=str(error))
         answered.release()
 
-    under_way = [message(topic, number) for number in range(1, COUNT)]  # kept: it does not copy them
+    under_way = [message(topic, number) for number in range(1, COUNT)]  # kept, because the client does not copy them
     for one in under_way:
         producer.send_async(one, sent, failed)
     for _ in under_way:
@@ -81,16 +81,16 @@ def send_async(namesrv: str, topic: str) -> None:
 
 def send_oneway(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
-    patiently(producer.send_sync, message(topic, 0))  # so that the topic is there
+    patiently(producer.send_sync, message(topic, 0))  # creates the topic
     for number in range(1, COUNT):
         producer.send_oneway(message(topic, number))
-    time.sleep(0.5)  # it leaves from a thread of its own
+    time.sleep(0.5)  # another thread sends it
     say(done=True)
 
 
 def send_batch(namesrv: str, topic: str) -> None:
     producer = started_producer(namesrv)
-    patiently(producer.send_sync, message(topic, 0))  # so that the topic is there
+    patiently(producer.send_sync, message(topic, 0))  # creates the topic
     result = producer.send_batch([message(topic, number) for number in range(1, COUNT)])
     say(status=int(result.status), offset=result.offset)
 
@@ -175,7 +175,7 @@ def broadcasting_consumer(namesrv: str, topic: str, name: str, bodies: set[str])
 
 
 def until(condition: Callable[[], bool], again: Callable[[], Any]) -> None:
-    """Wait until a condition holds, for at most 40 s, and do something again and again meanwhile."""
+    """Wait until a condition holds, for at most 40 s, and repeat an action meanwhile."""
     end = time.monotonic() + 40
     while not condition() and time.monotonic() < end:
         again()

@@ -172,7 +172,7 @@ async def test_long_properties_arrive_unchanged(
 
 
 async def test_properties_that_no_record_can_hold_are_refused(producer: Producer, topic: str) -> None:
-    """ChinaPropIT; the client says so before the broker would."""
+    """ChinaPropIT; the client refuses it before the broker would."""
     with pytest.raises(InvalidMessage, match="more than the limit"):
         await producer.send(Message(topic=topic, body=b"x", properties={"key": "消" * (32 * 1024 + 1)}))
 

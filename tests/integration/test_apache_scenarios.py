@@ -24,7 +24,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Group:
-    """Consumers of one group, each with what it heard; `names` keeps broadcasting ones apart."""
+    """Consumers of one group, each with the messages it received; `names` separates broadcasting ones."""
 
     def __init__(self, cluster: LocalCluster, topic: str, **options: object) -> None:
         self.name = f"group-{next(_numbers)}"
@@ -56,7 +56,7 @@ class Group:
         return self.heard.pop(index)
 
     async def settled(self, *, queues: int = 2 * QUEUES) -> None:
-        """Wait until the queues are shared out, and all of them are being read."""
+        """Wait until all queues are assigned and read."""
 
         def ready() -> bool:
             held = [queue for consumer in self.consumers for queue in consumer._session.assignment]

@@ -1,4 +1,4 @@
-"""Apache's own C++ client, as PyPI's rocketmq 0.4.4 carries it, against our name server and broker."""
+"""Apache's own C++ client, from PyPI's rocketmq 0.4.4, with our name server and broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def run_scenario(name: str, cluster: LocalCluster, topic: str, home: Path) -> list[dict[str, Any]]:
-    """Run a scenario in a process of its own and return what it said."""
+    """Run a scenario in a separate process and return its output."""
     command = [sys.executable, str(SCENARIOS), name, cluster.namesrv, topic]
     environment = {**os.environ, "HOME": str(home)}  # it writes its logs there
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
@@ -51,7 +51,7 @@ def run_scenario(name: str, cluster: LocalCluster, topic: str, home: Path) -> li
 
 
 def client_log(home: Path) -> str:
-    """Return the end of what the client wrote about itself."""
+    """Return the last lines of the client's log."""
     return "\n".join(path.read_text(errors="replace")[-4000:] for path in home.rglob("*.log"))
 
 
@@ -156,7 +156,7 @@ def test_its_orderly_push_consumer_gets_every_queue_in_order(cluster: LocalClust
 
 
 def test_its_broadcasting_push_consumers_each_get_everything(cluster: LocalCluster, tmp_path: Path) -> None:
-    fill(cluster, "cpp-broadcast")  # so that the topic is there
+    fill(cluster, "cpp-broadcast")  # creates the topic
     said = run_scenario("push_broadcasting", cluster, "cpp-broadcast", tmp_path)
     assert [fact["name"] for fact in said] == ["one", "two"]
     for fact in said:
@@ -173,7 +173,7 @@ def test_its_push_consumer_gets_the_tag_it_asked_for(cluster: LocalCluster, tmp_
 def test_what_its_listener_fails_with_comes_again(cluster: LocalCluster, tmp_path: Path) -> None:
     server = cluster.brokers[0].server
     assert server is not None
-    # There before it starts: otherwise it hears of this topic only when it looks for routes the next time.
+    # Created before it starts: otherwise it finds this topic only at its next update of routes.
     asyncio.run(create_topic(cluster, "%RETRY%cpp-failing"))
     with blocking.Producer("ours", cluster.namesrv) as producer:
         producer.send(Message(topic="cpp-retry", body=b"first"))
@@ -197,7 +197,7 @@ async def create_topic(cluster: LocalCluster, topic: str) -> None:
 
 
 def let_time_pass(cluster: LocalCluster, server: Broker, end: threading.Event) -> None:
-    """Move the clock by ten seconds once a message waits for its first retry."""
+    """Move the clock by ten seconds when a message waits for its first retry."""
     while not end.wait(0.05):
         if server.store.max_offset("SCHEDULE_TOPIC_XXXX", 2):
             cluster.clock.advance(seconds=10)

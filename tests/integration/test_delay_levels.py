@@ -1,4 +1,4 @@
-"""Delayed messages from our producer to our consumer, through real sockets and by a clock that the test moves."""
+"""Delayed messages from our producer to our consumer, over real sockets, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 
 
 async def read(cluster: LocalCluster, count: int) -> list[MessageExt]:
-    """Return so many messages of the topic, by their levels."""
+    """Return this many messages of the topic, by their levels."""
     found: list[MessageExt] = []
     async with LitePullConsumer("readers", cluster.namesrv, clock=cluster.clock) as consumer:
         queues = await consumer.queues("orders")

@@ -1,4 +1,4 @@
-"""A message that always fails: all its retries, at the right intervals, then one dead letter; the clock is moved."""
+"""A message that always fails: all its retries at the right intervals, then one dead letter. The test moves time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTERVALS = [
     10, 30, 1 * MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE, 5 * MINUTE, 6 * MINUTE, 7 * MINUTE, 8 * MINUTE, 9 * MINUTE,
     10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 1 * HOUR, 2 * HOUR,
 ]  # fmt: skip
-"""What RocketMQ waits before each of its 16 retries."""
+"""RocketMQ's delay before each of its 16 retries."""
 
 STEP = 80.0  # virtual seconds that the clock moves at a time
 
@@ -33,7 +33,7 @@ async def cluster() -> AsyncIterator[LocalCluster]:
 
 
 class Stopwatch:
-    """Notes moments, by the cluster's clock and in real time: that one runs on by itself while it is advanced."""
+    """Records times by the cluster's clock and in real time, because the clock also runs while it is advanced."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._clock = cluster.clock
@@ -46,7 +46,7 @@ class Stopwatch:
         self._moments.append((self._clock.now(), time.monotonic()))
 
     def shows(self, *intervals: float) -> bool:
-        """Tell whether so much time lay between the moments, never less, and no more than really passed besides."""
+        """Return True if this much time lies between the moments: never less, and no more than the real time on top."""
         gaps = [(now - before, real - real_before) for (before, real_before), (now, real) in pairwise(self._moments)]
         return len(gaps) == len(intervals) and all(
             interval <= gap <= interval + real + 0.1 for (gap, real), interval in zip(gaps, intervals, strict=True)
@@ -54,7 +54,7 @@ class Stopwatch:
 
 
 class AlwaysFails:
-    """A listener that takes nothing, and notes when it was asked."""
+    """A listener that always fails, and records when it was called."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.seen: list[MessageExt] = []
@@ -105,7 +105,7 @@ def is_scheduled(cluster: LocalCluster) -> bool:
 
 @contextmanager
 def gone_from_the_log(cluster: LocalCluster) -> Iterator[None]:
-    """Have a broker find nothing at any physical offset."""
+    """Make a broker find nothing at any physical offset."""
     opened = store(cluster)
     read, opened.read = opened.read, lambda physical_offset: None  # type: ignore[method-assign]
     yield
@@ -113,7 +113,7 @@ def gone_from_the_log(cluster: LocalCluster) -> Iterator[None]:
 
 
 async def fail_again(cluster: LocalCluster, listener: AlwaysFails, seconds: float) -> None:
-    """Move the clock by the time after which the message comes again, and wait for that."""
+    """Move the clock by the delay of the next retry, and wait for it."""
     count = len(listener.seen)
     await cluster.clock.advance_async(seconds=seconds, step=STEP)
     await eventually(lambda: len(listener.seen) == count + 1)
@@ -153,7 +153,7 @@ async def test_a_consumer_may_have_a_limit_of_its_own(cluster: LocalCluster) -> 
 
 
 async def test_a_listener_chooses_when_it_comes_again_and_when_it_is_given_up(cluster: LocalCluster) -> None:
-    """The delay is no level: the broker's timer has it."""
+    """The delay is not a level: the broker's timer handles it."""
     await send_one(cluster)
     watch = Stopwatch(cluster)
 
@@ -186,7 +186,7 @@ async def test_retries_go_on_after_the_broker_was_restarted(cluster: LocalCluste
 
 
 async def test_a_message_that_the_log_has_no_more_comes_again_as_a_copy(cluster: LocalCluster) -> None:
-    """Held by a listener for so long that its file of the log has been removed meanwhile."""
+    """A listener holds it for so long that its log file is removed meanwhile."""
     await send_one(cluster)
     listener = AlwaysFails(cluster)
     with gone_from_the_log(cluster):

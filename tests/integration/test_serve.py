@@ -41,7 +41,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def serving(directory: Path, *extra: str) -> Iterator[Served]:
-    """Run `pyromq store serve` in a process of its own."""
+    """Run `pyromq store serve` in a separate process."""
     ports = ["--port", "0", "--namesrv-port", "0"]
     command = [sys.executable, "-m", "pyromq.cli.main", "store", "serve", str(directory), *ports, *extra]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -61,7 +61,7 @@ def serving(directory: Path, *extra: str) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a broker left: a topic with messages, and what a group has consumed of it."""
+    """A copy of a broker's store: a topic with messages, and the offsets of a group."""
     data = tmp_path_factory.mktemp("origin")
     with LocalCluster(data=data, settings={"mappedFileSizeCommitLog": 1 << 20}) as cluster:
         with blocking.Producer("ours", cluster.namesrv) as producer:

@@ -1,4 +1,4 @@
-"""A broker and clients of ours that talk to each other: replies, and what administrators ask of consumers."""
+"""Our broker and clients talk to each other: replies, and requests of administrators to consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC = "orders"
 
 
 class Admin:
-    """Asks a broker what mqadmin would."""
+    """Sends the requests of mqadmin to a broker."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._remoting = RemotingClient(cluster.clock)

@@ -1,4 +1,4 @@
-"""Timed messages and a broker that is killed while it delivers them: none lost, none early, none twice."""
+"""Timed messages on a broker that is killed while it delivers them: none is lost, early or delivered twice."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ KILLS = ("ASYNC_FLUSH", "SYNC_FLUSH")
 
 
 class Story:
-    """What producers know of their messages, by id."""
+    """What producers know about their messages, by id."""
 
     def __init__(self) -> None:
         self.sent: set[str] = set()
         self.cancelling: set[str] = set()
-        """Those that a producer wanted to cancel: whether that happened is not known of all."""
+        """Messages that a producer tried to cancel; the outcome is not always known."""
         self.cancelled: set[str] = set()
 
 
 async def send_some(servers: Servers, chance: random.Random, story: Story) -> None:
-    """Send and cancel for a while, then kill the broker."""
+    """Send and cancel for some time, then kill the broker."""
     enough = len(story.sent) + chance.randrange(60, 120)
 
     async def go_on(producer: Producer) -> None:

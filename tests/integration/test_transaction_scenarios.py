@@ -9,7 +9,7 @@ from pyromq.testing import LocalCluster
 from tests.client.helpers import Heard
 
 STATES = {"commit": COMMIT, "rollback": ROLLBACK, "unknown": UNKNOWN}
-KINDS = [(first, second) for first in STATES for second in STATES]  # what execute says, and what check says
+KINDS = [(first, second) for first in STATES for second in STATES]  # the answers of execute and check
 
 
 def said(message: MessageExt, place: int) -> TransactionState:
@@ -38,5 +38,5 @@ async def test_exactly_the_committed_ones_are_received() -> None:
             subscriptions = {"payments": "*"}
             async with PushConsumer("books", cluster.namesrv, subscriptions, heard, start_from="earliest", clock=clock):
                 assert await heard.wait_for(len(committed)) == committed
-                await clock.advance_async(minutes=20)  # all questions are asked, and the rest is given up
+                await clock.advance_async(minutes=20)  # all checks are made, and the rest is given up
     assert sorted(heard.bodies) == committed
