@@ -175,7 +175,6 @@ AGAINST_THE_ORDER = {
     ("pyromq.broker.tables.topic_table", "pyromq.broker.stats"),  # every topic has its counters at hand
     ("pyromq.client.net.broker_requests", "pyromq.client.reply"),  # a reply arrives as a request of the broker
     ("pyromq.client.net.instance", "pyromq.client.reply"),
-    ("pyromq.client.send.producer", "pyromq.client.reply"),  # Producer.request
     ("pyromq.client.trace.dispatcher", "pyromq.client.send"),  # traces are messages
     ("pyromq.store.index.index_directory", "pyromq.store.recovery"),  # damaged index files go into quarantine
     ("pyromq.store.read.reader", "pyromq.store.recovery"),

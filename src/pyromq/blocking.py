@@ -37,7 +37,7 @@ __all__ = ["AdminClient", "LitePullConsumer", "Portal", "Producer", "PushConsume
 
 
 def __getattr__(name: str) -> object:
-    if name != "AdminClient":  # loaded on first use: the workers of Spark start often, and look after nothing
+    if name != "AdminClient":  # loaded on first use: Spark workers start often and do not need it
         raise AttributeError(f"module 'pyromq.blocking' has no attribute {name!r}")
     value = globals()[name] = import_module("pyromq.admin.blocking_client").AdminClient
     return value
@@ -75,12 +75,12 @@ class Producer(_MessagingClient):
 
     @property
     def trace_counts(self) -> TraceCounts:
-        """What became of the trace records that this producer wrote."""
+        """How many trace records of this producer were written, dropped and failed."""
         return self._portal.call(on_the_loop(lambda: self._client.trace_counts))
 
 
 class TransactionProducer(Producer):
-    """Sends messages together with local transactions; `pyromq.TransactionProducer` without `await`.
+    """Sends messages with local transactions; `pyromq.TransactionProducer` without `await`.
 
     >>> def pay(message: MessageExt) -> TransactionState: ...
     >>> with TransactionProducer("payers", "127.0.0.1:9876", check=was_paid) as producer:
@@ -137,25 +137,25 @@ class PushConsumer(_MessagingClient):
 
     @property
     def trace_counts(self) -> TraceCounts:
-        """What became of the trace records that this consumer wrote."""
+        """How many trace records of this consumer were written, dropped and failed."""
         return self._portal.call(on_the_loop(lambda: self._client.trace_counts))
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        """The queues that this consumer has now, without those that messages come again from."""
+        """The queues that this consumer has now, without those of its retry topic."""
         return self._portal.call(on_the_loop(lambda: self._client.assignment))
 
     @property
     def blocked(self) -> list[BlockedQueue]:
-        """The queues that do not go on, with `orderly`: each with the message that its listener fails with."""
+        """The blocked queues, with `orderly`: each with the message that the listener fails on."""
         return self._portal.call(on_the_loop(lambda: self._client.blocked))
 
     def pause(self) -> None:
-        """Give the listener nothing more, and pull nothing, until it is resumed; its queues stay its own."""
+        """Pause the listener and the pulls; the consumer keeps its queues."""
         self._portal.call(on_the_loop(self._client.pause))
 
     def resume(self) -> None:
-        """Go on where it was paused."""
+        """Resume after a pause."""
         self._portal.call(on_the_loop(self._client.resume))
 
 
@@ -197,15 +197,15 @@ class LitePullConsumer(_MessagingClient):
         return self._portal.call(on_the_loop(lambda: self._client.assignment))
 
     def position(self, queue: MessageQueue) -> int | None:
-        """Return the offset of the next message to be handed out; None while it is not known where to start."""
+        """Return the offset of the next message to be returned; None while the start is not known."""
         return self._portal.call(on_the_loop(self._client.position, queue))
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Hand out nothing of these queues, and pull nothing more, until they are resumed."""
+        """Pause these queues: return no messages of them, and pull no more."""
         self._portal.call(on_the_loop(self._client.pause, *queues))
 
     def resume(self, *queues: MessageQueue) -> None:
-        """Go on with paused queues where they were."""
+        """Resume paused queues where they were."""
         self._portal.call(on_the_loop(self._client.resume, *queues))
 
     def __iter__(self) -> Iterator[MessageExt]:

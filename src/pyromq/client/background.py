@@ -12,7 +12,7 @@ from pyromq.errors import PyroMQError
 
 
 class FailureLog:
-    """Logs a failure as a warning when it is new or different, and once more when it is over."""
+    """Logs a failure as a warning if it is new or different, and once more when it is over."""
 
     def __init__(self, logger: logging.Logger, work: str) -> None:
         self._logger = logger
@@ -27,7 +27,7 @@ class FailureLog:
         self._last = text
 
     def worked(self) -> None:
-        """Note that it works, perhaps again."""
+        """Note a success."""
         if self._last:
             self._logger.info("%s works again", self._work)
             self._last = ""
@@ -39,7 +39,7 @@ RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class Periodic:
-    """Call `work` every `interval` seconds, at once when woken, and soon again when it failed or was not finished."""
+    """Calls `work` every `interval` seconds and when woken; retries soon if it failed or returned False."""
 
     def __init__(self, name: str, clock: Clock, interval: float, work: Callable[[], Awaitable[bool]]) -> None:
         self._name = name
@@ -51,15 +51,15 @@ class Periodic:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, one interval from now unless woken before."""
+        """Start; the first call is one interval from now, or when woken."""
         self._task = asyncio.create_task(self._run(), name=f"pyromq {self._name}")
 
     def wake(self) -> None:
-        """Have the work done now; once more if it is being done."""
+        """Call the work now; if it is running, once more after it."""
         self._woken.set()
 
     async def stop(self) -> None:
-        """End it, in the middle of the work if need be."""
+        """Stop, and cancel the work if it is running."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What clients can be told, and what they assume otherwise."""
+"""The options of clients, and their defaults."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from pyromq.protocol.acl import Credentials
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
-    """What every client has."""
+    """The settings that all clients have."""
 
     namesrv: str | Sequence[str] = DEFAULT_NAMESRV
     """`host:port`, or several separated by semicolons."""
     instance_name: str | None = None
-    """The part of the client id after `ip@`; by default unlike any other."""
+    """The part of the client id after `ip@`; unique by default. Clients of the same name share their connections."""
     namespace: str | None = None
-    """Topics and groups are those of this namespace."""
+    """The namespace of all topics and groups."""
     credentials: Credentials | None = None
     """The account that signs all requests."""
     route_interval: float = 30.0
-    """How often routes are asked for again."""
+    """How often routes are refreshed, in seconds."""
     heartbeat_interval: float = 30.0
-    """How often brokers hear that this client lives; they forget it after 120 s."""
+    """How often heartbeats are sent, in seconds; brokers forget a client after 120 s without one."""
     topic_queues: int = 4
-    """Queues on each broker that a topic gets when a send creates it."""
+    """How many queues a topic gets on each broker if a send creates it."""
 
 
 class FlowControl(Struct, frozen=True, kw_only=True):
-    """How much of one queue may be held before it is asked for; a pull waits while any bound is passed."""
+    """How much of one queue is buffered: while a limit is exceeded, no more is pulled."""
 
     messages: int = 1000
     size: int = 16 * 1024 * 1024
     """Bytes of stored records."""
     span: int = 2000
-    """Offsets between the lowest and the highest message that is not consumed; for concurrent push consumers."""
+    """The distance between the lowest and the highest offset in the buffer; for concurrent push consumers."""
 
 
 class ProducerOptions(TypedDict, total=False):
-    """The options of a Producer, for those that pass them on."""
+    """The options of a Producer, for functions that pass them on."""
 
     send_timeout: float
     retries: int

@@ -1,4 +1,4 @@
-"""Credentials in the environment: for commands and pipelines, whose options every user of a machine can read."""
+"""Credentials from the environment, for commands and pipelines: every user of a machine can read their options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRET_KEY_VARIABLE = "PYROMQ_SECRET_KEY"  # noqa: S105 (a variable's name)
 
 
 def environment_credentials(environment: Mapping[str, str] = os.environ) -> Credentials | None:
-    """Return the account that two variables name, None if neither is set; raise ConfigError if only one is."""
+    """Return the account in the two variables, None if neither is set; raises ConfigError if only one is."""
     access_key, secret_key = (environment.get(name) for name in (ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE))
     if access_key and secret_key:
         return Credentials(access_key, secret_key)

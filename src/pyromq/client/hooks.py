@@ -1,4 +1,4 @@
-"""Hooks: code that sees every send, or every message that a listener gets; derive from one of the two classes.
+"""Hooks: code that sees every send, or every message that a listener gets. Subclass SendHook or ConsumeHook.
 
 A hook runs on the event loop and must be quick. What it raises is logged and otherwise ignored, except in
 `SendHook.check`, which may refuse a message.
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class SendContext(Struct, eq=False, kw_only=True):
-    """One attempt to send; `result` or `error` is set once it is over."""
+    """One attempt to send; `result` or `error` is set when it is over."""
 
     group: str
     message: Message
@@ -31,24 +31,24 @@ class SendContext(Struct, eq=False, kw_only=True):
     address: str
     oneway: bool = False
     messages: Sequence[Message] = ()
-    """All messages of a batch, of which `message` is the first and `message_id` has all ids, joined by commas."""
+    """All messages of a batch; `message` is the first, and `message_id` has all ids, joined by commas."""
     body_size: int = 0
-    """Bytes that travel: of a compressed body fewer than it has."""
+    """Size of the body as it is sent, which may be compressed."""
     delayed: bool = False
     half: bool = False
-    """The first half of a transaction."""
+    """True for the half message of a transaction."""
     result: SendResult | None = None
     region: str = ""
-    """The broker's region, with a result."""
+    """The broker's region; set with `result`."""
     trace_on: bool = True
-    """Whether the broker lets its clients write traces, with a result."""
+    """True if the broker lets its clients write traces; set with `result`."""
     error: BaseException | None = None
     notes: dict[str, object] = field(default_factory=dict)
     """For the hook's own use, from `before` to `after`."""
 
 
 class EndContext(Struct, frozen=True, kw_only=True):
-    """The end of a transaction, as the broker is about to be told."""
+    """The end of a transaction, before it is sent to the broker."""
 
     group: str
     message: Message | MessageExt
@@ -56,24 +56,24 @@ class EndContext(Struct, frozen=True, kw_only=True):
     address: str
     state: TransactionState
     from_check: bool
-    """Whether the broker had asked."""
+    """True if the broker asked for it."""
 
 
 class ConsumeContext(Struct, eq=False, kw_only=True):
-    """One call of a listener; `status` is set once it is over."""
+    """One call of a listener; `status` is set when it is over."""
 
     group: str
     queue: MessageQueue
     messages: list[MessageExt]
     status: str = ""
-    """SUCCESS, FAILED (it asked for the messages again), EXCEPTION or TIME_OUT."""
+    """SUCCESS, FAILED (the listener asked for redelivery), EXCEPTION or TIME_OUT."""
     error: BaseException | None = None
     notes: dict[str, object] = field(default_factory=dict)
     """For the hook's own use, from `before` to `after`."""
 
     @property
     def success(self) -> bool:
-        """Whether the listener took all messages."""
+        """True if the listener accepted all messages."""
         return self.status == "SUCCESS"
 
 
@@ -87,36 +87,36 @@ class SendHook:
         """Called before the attempt."""
 
     def after(self, context: SendContext) -> None:
-        """Called after it, with its result or error."""
+        """Called after the attempt, with its result or error."""
 
     def end(self, context: EndContext) -> None:
-        """Called before a broker is told how a transaction ended."""
+        """Called before the end of a transaction is sent to the broker."""
 
 
 class ConsumeHook:
     """Sees every message that was pulled and every call of the listener."""
 
     def accept(self, message: MessageExt) -> bool:
-        """Tell whether the listener shall get this message; one that is not accepted counts as consumed."""
+        """Return True if the listener should get this message; otherwise it counts as consumed."""
         return True
 
     def before(self, context: ConsumeContext) -> None:
         """Called before the listener."""
 
     def after(self, context: ConsumeContext) -> None:
-        """Called after it."""
+        """Called after the listener."""
 
 
 def accepted_by(hooks: Sequence[ConsumeHook]) -> Callable[[MessageExt], bool] | None:
-    """Return what every hook must agree to; None where no hook has a say."""
+    """Return a function that asks every hook's `accept`; None if no hook overrides it."""
     deciding = [hook.accept for hook in hooks if type(hook).accept is not ConsumeHook.accept]
     return (lambda message: all(accept(message) for accept in deciding)) if deciding else None
 
 
 def run_hooks(calls: Sequence[Callable[[T], None]], context: T) -> None:
-    """Call hooks one after the other; none keeps the others, or the message, from going on."""
+    """Call hooks one after the other; log what they raise, and continue."""
     for call in calls:
         try:
             call(context)
         except Exception:
-            logger.exception("the hook %s failed and is passed over", getattr(call, "__qualname__", call))
+            logger.exception("the hook %s failed and is ignored", getattr(call, "__qualname__", call))

@@ -43,19 +43,19 @@ class Portal:
 
     @classmethod
     def shared(cls) -> Portal:
-        """Return the portal of this process, made on first use and anew after a fork."""
-        # Without a lock on purpose: a lock that another thread holds during a fork stays locked in the child for ever.
+        """Return the portal of this process, created on first use and again after a fork."""
+        # No lock, on purpose: one that another thread holds during a fork would stay locked in the child.
         if cls._shared is None or cls._shared.foreign or cls._shared._loop is None:
             cls._shared = Portal()
         return cls._shared
 
     @property
     def foreign(self) -> bool:
-        """Whether this process was forked from the one that made the portal, whose thread it does not have."""
+        """True in a forked child of the process that created the portal: the thread is not there."""
         return self._guard.forked
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the portal's loop and wait for it; an interrupt of the wait cancels it."""
+        """Run a coroutine on the portal's loop and wait for it; an interrupt cancels it."""
         try:
             loop = self._usable_loop()
         except ClientError:
@@ -69,7 +69,7 @@ class Portal:
             raise
 
     def close(self) -> None:
-        """End the thread, cancelling what runs there; in a forked child do nothing."""
+        """End the thread and cancel all that runs on it; in a forked child do nothing."""
         atexit.unregister(self.close)
         if self.foreign or self._loop is None:
             return
@@ -122,12 +122,12 @@ class BlockingClient:
 
 
 async def on_the_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a plain function; as a coroutine, so that a portal can run it."""
+    """Call a plain function, as a coroutine that a portal can run."""
     return function(*args, **kwargs)
 
 
 def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method that waits for this one of the wrapped client: what has it has `_portal` and `_client`."""
+    """Return a blocking method for an async one of `self._client`; its class has `_portal` and `_client`."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         result: T = self._portal.call(method(self._client, *args, **kwargs))
@@ -140,7 +140,7 @@ def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Call
 def iterates(
     method: Callable[Concatenate[Any, P], AsyncIterator[T]],
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
-    """Return the method that yields what this one of the wrapped client does."""
+    """Return a method that yields the items of an async one of `self._client`."""
 
     def walk(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         items = method(self._client, *args, **kwargs)
@@ -162,5 +162,5 @@ async def _next(items: AsyncIterator[T]) -> T:
 
 
 async def _end(items: AsyncIterator[object]) -> None:
-    if isinstance(items, AsyncGenerator):  # an iterator that is left half-way gives back what it has open
+    if isinstance(items, AsyncGenerator):  # one that is left half-way has to release what it holds
         await items.aclose()

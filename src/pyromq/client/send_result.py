@@ -39,7 +39,7 @@ class SendResult(Struct, frozen=True, gc=False):
 
 
 class TransactionResult(SendResult, frozen=True, gc=True):  # an exception may be part of a cycle
-    """Where the first half of a transaction was stored, and how the transaction ended as far as is known here."""
+    """Where a half message was stored, and how its transaction ended, as far as the producer knows."""
 
     state: TransactionState
     error: Exception | None = None

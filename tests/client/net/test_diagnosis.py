@@ -93,21 +93,21 @@ async def test_a_broker_that_does_not_answer(topic: str) -> None:
     assert "is it overloaded, or no broker at all?" in text
 
 
-async def test_sends_that_fail_together_share_one_walk(topic: str) -> None:
+async def test_sends_that_fail_together_share_one_diagnosis(topic: str) -> None:
     async with broker_at(DEAD, topic) as namesrv, Producer("p", namesrv, retries=0) as producer:
-        walks = 0
-        walk = producer._delivery.instance._walk
+        diagnoses = 0
+        diagnose = producer._delivery.instance._diagnose
 
         async def counted(name: str) -> str:
-            nonlocal walks
-            walks += 1
-            return await walk(name)
+            nonlocal diagnoses
+            diagnoses += 1
+            return await diagnose(name)
 
-        producer._delivery.instance._walk = counted  # type: ignore[method-assign,assignment]
+        producer._delivery.instance._diagnose = counted  # type: ignore[method-assign,assignment]
         sends = [producer.send(Message(topic=topic, body=b"x")) for _ in range(100)]
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
     assert all(isinstance(outcome, ConnectFailed) for outcome in outcomes)
-    assert walks < 5
+    assert diagnoses < 5
 
 
 async def test_a_broker_s_own_refusal_is_not_explained_away(topic: str) -> None:

@@ -338,7 +338,7 @@ async def test_hooks_see_every_call_and_may_leave_messages_out(
             assert sum(await committed(api, cluster.brokers[0].address, group, topic)) == 10
     assert f"{topic}/3".encode() not in heard.bodies
     assert sorted(watcher.seen) == sorted((group, "SUCCESS", body) for body in heard.bodies)
-    assert "Watcher.before failed and is passed over" in caplog.text
+    assert "Watcher.before failed and is ignored" in caplog.text
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------

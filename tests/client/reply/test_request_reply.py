@@ -10,7 +10,7 @@ from pyromq import blocking
 from pyromq.admin import AdminClient
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.push.push_consumer import PushConsumer
-from pyromq.client.reply.pending_replies import pushed_reply
+from pyromq.client.reply.requester import pushed_reply
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, RequestTimeout
 from pyromq.protocol.headers.send import PushReplyMessageToClientRequestHeader
@@ -125,7 +125,7 @@ async def test_a_reply_that_comes_too_late_is_dropped(
             await producer.request(Message(topic=topic, body=b"hello"), timeout=0.3)
         gate.set()
         await asyncio.wait_for(replied.wait(), 10)
-    assert "a reply came that nobody waits for" in caplog.text
+    assert "no request waits for the reply" in caplog.text
 
 
 async def test_only_requests_can_be_replied_to_and_only_in_a_listener(
@@ -143,7 +143,7 @@ async def test_only_requests_can_be_replied_to_and_only_in_a_listener(
         await producer.send(Message(topic=topic, body=b"a statement"))
     async with PushConsumer(group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest"):
         await eventually(lambda: bool(errors))
-    assert "is no request: nobody waits for a reply" in str(errors[0])
+    assert "is not a request: nobody waits for a reply" in str(errors[0])
     async with LitePullConsumer(f"{group}-b", cluster.namesrv, {topic: "*"}, start_from="earliest") as consumer:
         (message,) = await read(consumer, 1)
         with pytest.raises(ClientError, match="inside the listener"):

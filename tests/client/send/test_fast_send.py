@@ -41,19 +41,19 @@ async def test_both_ways_put_the_same_bytes_on_the_wire(
     message = Message(topic=topic, body=b"body", **options)
     async with Producer("p", cluster.namesrv, namespace=namespace, topic_queues=3) as producer:
         await warm(producer, topic, **options)
-        delivery, outbox, express = producer._delivery, producer._preparer, producer._session.fast_send
-        assert express is not None
+        delivery, preparer, fast_send = producer._delivery, producer._preparer, producer._session.fast_send
+        assert fast_send is not None
         address = cluster.brokers[0].address
         connection = delivery.instance.api.remoting.ready(address)
         assert connection is not None
-        departure = express.depart(message)
-        assert departure is not None
-        future, queue, message_id, now_ms = departure
+        sent = fast_send.try_send(message)
+        assert sent is not None
+        future, queue, message_id, now_ms = sent
         (short,) = connection._parts
         assert (await future).code == 0
 
-        outgoing = outbox.prepare(message, made=(message_id, now_ms))
-        general = request(RequestCode.SEND_MESSAGE_V2, delivery._header(outgoing, queue), outgoing.body)
+        prepared = preparer.prepare(message, made=(message_id, now_ms))
+        general = request(RequestCode.SEND_MESSAGE_V2, delivery._header(prepared, queue), prepared.body)
         general.opaque = connection._outstanding._opaque
         assert short == general.encode()
 
@@ -75,7 +75,7 @@ async def test_what_is_not_plain_goes_the_general_way(
     await warm(producer, topic)
     message = Message(**{"topic": topic, "body": b"x", **options})
     assert producer._session.fast_send is not None
-    assert producer._session.fast_send.depart(message) is None, reason
+    assert producer._session.fast_send.try_send(message) is None, reason
     assert (await producer.send(message)).status is SendStatus.SEND_OK
 
 

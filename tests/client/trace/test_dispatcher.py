@@ -77,7 +77,7 @@ async def test_the_keys_of_a_trace_message_never_outgrow_a_messages_properties(c
 
 
 async def test_what_is_too_much_is_dropped_and_counted(clock: TestClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.client.trace.dispatcher.MOST_WAITING", 10)
+    monkeypatch.setattr("pyromq.client.trace.dispatcher.MAX_WAITING", 10)
     sent = Sent()
     sent.gate.clear()
     dispatcher = TraceDispatcher("traces", clock, sent)

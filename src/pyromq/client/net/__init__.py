@@ -1,0 +1,14 @@
+"""The network side of all clients, shared by producers and consumers with the same instance name.
+
+    instance         one client as brokers see it: id, connections, groups; starts the background work
+    sharing          borrow an instance, get a handle; only the handle leaves the groups that it joined
+    name_servers     several name servers as one          address  their addresses, and the client's id
+    routes           which brokers have a topic           publish_info  its queues, one after the other for sends
+    heartbeats       tell the brokers which groups are here
+    calls/           requests to brokers and name servers, one typed method each
+    broker_requests  requests from brokers: rebalance, reset, running info, replies, transaction checks
+    diagnosis        why a topic cannot be reached, for error texts
+
+A send asks `routes` for a queue and its master's address, then calls the broker by `calls`. If that fails, the routes
+are refreshed in the background, and `diagnosis` checks each step of the way for the exception's text.
+"""

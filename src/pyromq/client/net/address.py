@@ -1,4 +1,4 @@
-"""Addresses: a list of name servers, this machine's own address, and the id by which brokers know a client."""
+"""Addresses: of name servers, of this machine, and the id by which brokers know a client."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyromq.errors import ClientError
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 
-_NOWHERE = ("192.0.2.1", 9)  # reserved for documentation: only the way there is asked for, nothing is sent
+_NOWHERE = ("192.0.2.1", 9)  # reserved for documentation: only the route to it is looked up, nothing is sent
 _instances = itertools.count(random.getrandbits(40))  # containers may share address and process id
 
 
 def discovery_url(namesrv: str | Sequence[str]) -> str | None:
-    """Return the URL under which the addresses are found, such as `http://host:8080/rocketmq/nsaddr`, if it is one.
+    """Return `namesrv` if it is a URL that lists addresses, such as `http://host:8080/rocketmq/nsaddr`, else None.
 
     `http://host:port` without a path is an address, as for Java's clients.
     """
@@ -28,7 +28,7 @@ def discovery_url(namesrv: str | Sequence[str]) -> str | None:
 
 
 def parse_addresses(namesrv: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses of `host:port;host:port` or of a list of them; raise ClientError unless each is one."""
+    """Return the addresses in `host:port;host:port` or in a list; raise ClientError if one is not an address."""
     texts = namesrv.split(";") if isinstance(namesrv, str) else namesrv
     addresses = tuple(dict.fromkeys(_checked(text) for text in texts if text.strip()))
     if not addresses:
@@ -45,7 +45,7 @@ def _checked(text: str) -> str:
 
 
 def local_address() -> str:
-    """Return the address this machine sends from, the loopback address if it has no other."""
+    """Return the address that this machine sends from, or the loopback address if it has no other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_NOWHERE)
@@ -55,5 +55,5 @@ def local_address() -> str:
 
 
 def new_client_id(instance_name: str | None = None) -> str:
-    """Return `ip@name`, where the name is `pid#counter` unless the caller has a better one."""
+    """Return `ip@name`; without a name it is `pid#counter`, unique in this process."""
     return f"{local_address()}@{instance_name or f'{os.getpid()}#{next(_instances)}'}"

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from pyromq.client.reply.pending_replies import PendingReplies, pushed_reply
+from pyromq.client.reply.requester import PendingReplies, pushed_reply
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, MalformedHeader
 from pyromq.protocol.bodies import (
@@ -44,7 +44,7 @@ _DEEPEST = 50
 
 
 def python_stacks() -> str:
-    """Return the stacks of all threads of the process and of all tasks of the running loop."""
+    """Return the stacks of all threads and tasks as text, like a thread dump of a JVM."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = [
         f'"{names.get(ident, "?")}" thread {ident}\n{"".join(traceback.format_stack(frame, _DEEPEST))}'
@@ -60,7 +60,7 @@ def python_stacks() -> str:
 def _task_stack(task: asyncio.Task[object]) -> str:
     lines = [f'"{task.get_name()}" task\n']
     waiting: object = task.get_coro()
-    for _ in range(_DEEPEST):  # asyncio's own way shows the outermost coroutine only
+    for _ in range(_DEEPEST):  # asyncio itself shows only the outermost coroutine
         frame = getattr(waiting, "cr_frame", None)
         if frame is None:
             break
@@ -72,33 +72,33 @@ def _task_stack(task: asyncio.Task[object]) -> str:
 logger = logging.getLogger(__name__)
 
 TransactionCheck = Callable[[MessageExt, CheckTransactionStateRequestHeader, Connection], None]
-"""Hears which transaction a broker asks about, and answers later on the same connection."""
+"""Takes a broker's question about a transaction; the answer comes later, on the same connection."""
 
 
 class GroupMember(Protocol):
-    """A consumer, as the client it lives in sees it."""
+    """A consumer, as its client instance sees it."""
 
     def consumer_data(self) -> ConsumerData:
-        """Return what heartbeats say of it."""
+        """Return its part of a heartbeat."""
 
     def members_changed(self) -> None:
-        """Hear that someone joined or left its group."""
+        """Called when a member joined or left its group."""
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
-        """Return the offsets it has reached."""
+        """Return the offsets that it has reached."""
 
     def running_info(self) -> ConsumerRunningInfo:
-        """Return what goes on inside it."""
+        """Return its state, for operators."""
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, in the queues among them that it has."""
+        """Continue at these offsets, in the queues that it has."""
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Give one message to the listener, beside all others, and tell how that ended."""
+        """Pass one message to the listener, apart from all others, and return the result."""
 
 
 class ClientRequests:
-    """Answers what brokers ask of the consumers and of the transactions, and takes in the replies, of one client."""
+    """Handles the requests that brokers send to one client: about consumers, transactions, and replies."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class ClientRequests:
         self._clock = clock
 
     def handlers(self) -> dict[int, Handler]:
-        """Return who answers which request."""
+        """Return the handler of each request code."""
         return {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offsets,
@@ -125,26 +125,26 @@ class ClientRequests:
         }
 
     def members_changed(self, command: RemotingCommand, connection: Connection) -> None:
-        """Have the member's queues shared out again."""
+        """Rebalance the member's queues."""
         member = self._consumers.get(command.header(NotifyConsumerIdsChangedRequestHeader).consumer_group)
         if member is not None:
             member.members_changed()
 
     async def reset_offsets(self, command: RemotingCommand, connection: Connection) -> None:
-        """Have the member go on elsewhere; nothing is answered."""
+        """Move the member to other offsets; there is no answer."""
         member = self._consumers.get(command.header(ResetConsumerClientOffsetRequestHeader).group)
         if member is not None:
             await member.reset_offsets(_offset_table(command.body))
 
     def progress(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Answer with the offsets a member has reached in a topic."""
+        """Answer with the offsets that a member has reached in a topic."""
         header = command.header(GetConsumerStatusFromClientRequestHeader)
         member = self._consumers.get(header.group)
         table = {} if member is None else member.progress(header.topic)
         return _answer(command, encode(GetConsumerStatusBody(message_queue_table=table)))
 
     def running_info(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Answer with what goes on inside a member, with the stacks of all threads and tasks if asked."""
+        """Answer with the state of a member, and with the stacks of all threads and tasks if requested."""
         header = command.header(GetConsumerRunningInfoRequestHeader)
         info = self._member(header.consumer_group).running_info()
         if header.jstack_enable:
@@ -152,28 +152,30 @@ class ClientRequests:
         return _answer(command, encode(info))
 
     async def consume_directly(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Give a member's listener one message and answer how that ended."""
+        """Pass one message to a member's listener and answer with the result."""
         header = command.header(ConsumeMessageDirectlyRequestHeader)
         member = self._member(header.consumer_group)
         messages = decode_messages(command.body, header.broker_name)
         if len(messages) != 1:
-            raise BrokerError(f"expected one message, and {len(messages)} came")
+            raise BrokerError(f"expected one message, got {len(messages)}")
         return _answer(command, encode(await member.consume_directly(messages[0])))
 
     def reply(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Hand a reply to whoever waits for it."""
+        """Pass a reply to the request that waits for it."""
         header = command.header(PushReplyMessageToClientRequestHeader)
         self._replies.arrived(pushed_reply(header, command.body, self._clock.now_ms()))
         return _answer(command)
 
     def check_transaction(self, command: RemotingCommand, connection: Connection) -> None:
-        """Have a producer say how a transaction ended; nothing is answered to the question itself."""
+        """Ask a producer how a transaction ended; it answers later, by a request of its own."""
         header = command.header(CheckTransactionStateRequestHeader)
         for message in decode_messages(command.body):
             group = message.properties.get(PRODUCER_GROUP, "")
             check = self._checks.get(group)
             if check is None:
-                logger.warning("asked about a transaction of group=%s, which has no TransactionProducer here", group)
+                logger.warning(
+                    "a broker asks about a transaction of group=%s, which has no TransactionProducer here", group
+                )
             else:
                 check(message, header, connection)
 
@@ -187,7 +189,7 @@ class ClientRequests:
 def _offset_table(body: bytes) -> dict[MessageQueue, int]:
     try:
         return decode(ResetOffsetBody, body).offset_table
-    except MalformedHeader:  # the form that is meant for C++ clients goes to all members
+    except MalformedHeader:  # the form for C++ clients, which brokers send to all members
         entries = decode(ResetOffsetBodyForC, body).offset_table
         return {MessageQueue(entry.topic, entry.broker_name, entry.queue_id): entry.offset for entry in entries}
 

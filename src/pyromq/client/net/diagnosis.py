@@ -1,6 +1,6 @@
-"""The walk that finds out why a topic cannot be used: name server → route → permission → broker address → port.
+"""Diagnosis: why a topic cannot be used. It checks name server → route → permission → broker address → port.
 
-Its text goes into NoRoute and time-outs: the exception says which step failed, for which address, and what to do.
+Its text becomes part of NoRoute and time-outs, so that they say which step failed, for which address, and what to do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP_TIMEOUT = 1.0
 
 
 class DiagnosisStep(NamedTuple):
-    """One step of the walk: what was tried, whether it worked, what was seen, and what to do if it did not work."""
+    """One step: its name, whether it passed, what was found, and what to do if it failed."""
 
     name: str
     passed: bool
@@ -27,7 +27,7 @@ class DiagnosisStep(NamedTuple):
 
 
 async def diagnose(api: BrokerApi, topic: str) -> list[DiagnosisStep]:
-    """Walk towards a topic and return the steps up to the first that fails."""
+    """Check the way to a topic; return the steps up to the first that failed."""
     steps = [await _name_servers(api)]
     if steps[-1].passed:
         route, step = await _route(api, topic)
@@ -39,7 +39,7 @@ async def diagnose(api: BrokerApi, topic: str) -> list[DiagnosisStep]:
 
 
 def explain(steps: list[DiagnosisStep]) -> str:
-    """Return the walk as one line: what worked, then what failed and what to do about it."""
+    """Return the steps as one line: what passed, then what failed and what to do about it."""
     texts = []
     for step in steps:
         texts.append(f"{step.name}: {step.seen}" + (f" ({step.advice})" if step.advice and not step.passed else ""))
@@ -124,5 +124,5 @@ async def _broker(api: BrokerApi, topic: str, broker: BrokerData) -> DiagnosisSt
             "is it overloaded, or no broker at all?",
         )
     except BrokerError:
-        pass  # an answer all the same
+        pass  # it answers
     return DiagnosisStep(name, True, f"{address} answers")

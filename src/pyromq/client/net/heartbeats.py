@@ -1,4 +1,4 @@
-"""Heartbeats: every broker hears every 30 seconds which groups live in this client, and forgets them otherwise."""
+"""Heartbeats tell every broker, every 30 seconds, which groups this client has; brokers forget it otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeats:
-    """Tell brokers who is here; `brokers` holds what each said of itself, by address."""
+    """Sends heartbeats; `brokers` holds the identity that each broker answered with, by address."""
 
     def __init__(self, api: BrokerApi, routes: Routes, content: Callable[[], HeartbeatData]) -> None:
         self.brokers: dict[str, BrokerIdentity] = {}
@@ -26,9 +26,9 @@ class Heartbeats:
         self._refusals: dict[str, AccessDenied] = {}
 
     async def beat(self) -> bool:
-        """Tell every broker known, all at once; return whether each one took it.
+        """Send a heartbeat to all known brokers at once; return True if all of them accepted it.
 
-        Consumers tell slaves too, which may be read from; producers only masters, which they send to.
+        Consumers include slaves, which they may read from; producers send to masters only.
         """
         content = self._content()
         if not content.producer_data_set and not content.consumer_data_set:
@@ -38,14 +38,14 @@ class Heartbeats:
         return all(taken)
 
     def check_access(self) -> None:
-        """Raise AccessDenied if no broker has taken the last heartbeat, and one because of who sent it."""
+        """Raise AccessDenied if no broker accepted the last heartbeat, and one refused the account."""
         if self._refusals and not self.brokers:
             raise next(iter(self._refusals.values()))
 
     async def greet(self, address: str) -> BrokerIdentity:
-        """Tell one broker, and return what it says of itself; raises PyroMQError."""
-        hello = self.brokers[address] = await self._api.heartbeat(address, self._content())
-        return hello
+        """Send a heartbeat to one broker and return its identity; raises PyroMQError."""
+        identity = self.brokers[address] = await self._api.heartbeat(address, self._content())
+        return identity
 
     async def require_timer(self, address: str) -> None:
         """Raise NotSupported unless a broker is PyroMQ's: others would deliver a timed message at once."""
@@ -58,7 +58,7 @@ class Heartbeats:
             self.brokers[address] = await self._api.heartbeat(address, content)
         except PyroMQError as error:
             known = self.brokers.pop(address, None)
-            level = logging.WARNING if known else logging.DEBUG  # said once, not every second that it is down
+            level = logging.WARNING if known else logging.DEBUG  # once, not every second while it is down
             logger.log(level, "heartbeat to broker=%s failed: %s", address, error)
             if isinstance(error, AccessDenied):
                 self._refusals[address] = error

@@ -1,4 +1,4 @@
-"""ClientInstance: routes, heartbeats and connections behind the producers and consumers that share it."""
+"""ClientInstance: the connections, routes and heartbeats that producers and consumers share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyromq.client.net.diagnosis import diagnose, explain
 from pyromq.client.net.heartbeats import Heartbeats
 from pyromq.client.net.name_servers import DISCOVERY_INTERVAL, NameServers
 from pyromq.client.net.routes import Routes
-from pyromq.client.reply.pending_replies import PendingReplies
+from pyromq.client.reply.requester import PendingReplies
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData, ProducerData
@@ -24,11 +24,11 @@ from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_WALK = 2.0
+_DIAGNOSIS_TIMEOUT = 2.0
 
 
 class ClientInstance:
-    """One client as brokers see it: an id, a connection to each of them, and the groups it has."""
+    """One client as brokers see it: an id, a connection to each broker, and groups."""
 
     def __init__(self, config: ClientConfig, clock: Clock) -> None:
         self.client_id = new_client_id(config.instance_name)
@@ -36,9 +36,9 @@ class ClientInstance:
         self.guard = ForkGuard()
         self.users = 0
         """How many handles to it are open."""
-        self.replies = PendingReplies()
+        self.replies = PendingReplies(self.client_id, clock)
         self.checks: dict[str, TransactionCheck] = {}
-        """Who answers for the transactions of which producer group."""
+        """What answers the transaction checks of each producer group."""
         self._producers: set[str] = set()
         self._consumers: dict[str, GroupMember] = {}
         requests = ClientRequests(self._consumers, self.replies, self.checks, clock)
@@ -52,16 +52,16 @@ class ClientInstance:
         self.api = BrokerApi(self._remoting, self.name_servers)
         self.routes = Routes(self.api, self.explain, config.topic_queues)
         self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data)
-        self._walks: dict[str, asyncio.Future[str]] = {}
+        self._diagnoses: dict[str, asyncio.Future[str]] = {}
         self._started = False
         self._refreshed_at = 0.0
         self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
         self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
         self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
-        self.routes.on_change.append(lambda topic: self._beating.wake())  # it may have named a new broker
+        self.routes.on_change.append(lambda topic: self._beating.wake())  # there may be a new broker
 
     def start(self) -> None:
-        """Begin the work in the background, unless another user did."""
+        """Start the background work, unless another user has done so."""
         if not self._started:
             self._started = True
             self._refreshing.start()
@@ -123,10 +123,10 @@ class ClientInstance:
             consumer_data_set=[member.consumer_data() for member in self._consumers.values()],
         )
 
-    # --- what happens by itself --------------------------------------------------------------------------------------
+    # --- background work and diagnosis -------------------------------------------------------------------------------
 
     def refresh_soon(self) -> None:
-        """Ask for all routes again, in the background: a broker failed and may have moved. At most once a second."""
+        """Refresh all routes in the background, at most once a second: a broker failed and may have moved."""
         if self.clock.now() - self._refreshed_at >= 1.0:
             self._refreshing.wake()
 
@@ -136,25 +136,22 @@ class ClientInstance:
         return True
 
     async def explain(self, topic: str) -> str:
-        """Return what was found on the way to a topic: which step fails, and what to do; within 2 s.
+        """Return a diagnosis of the way to a topic, within 2 s; simultaneous calls for one topic share it."""
+        running = self._diagnoses.get(topic)
+        if running is None:
+            running = self._diagnoses[topic] = asyncio.ensure_future(self._diagnose(topic))
+            running.add_done_callback(lambda done: self._diagnoses.pop(topic, None))
+        return await asyncio.shield(running)
 
-        All who ask for one topic at a time share one walk.
-        """
-        walk = self._walks.get(topic)
-        if walk is None:
-            walk = self._walks[topic] = asyncio.ensure_future(self._walk(topic))
-            walk.add_done_callback(lambda done: self._walks.pop(topic, None))
-        return await asyncio.shield(walk)
-
-    async def _walk(self, topic: str) -> str:
+    async def _diagnose(self, topic: str) -> str:
         try:
-            return explain(await wait_for(self.clock, diagnose(self.api, topic), _LONGEST_WALK))
+            return explain(await wait_for(self.clock, diagnose(self.api, topic), _DIAGNOSIS_TIMEOUT))
         except TimeoutError:
-            return f"why could not be found out within {_LONGEST_WALK:g} s"
-        except PyroMQError as error:  # closed meanwhile
-            return f"why could not be found out: {error}"
+            return f"the diagnosis took longer than {_DIAGNOSIS_TIMEOUT:g} s"
+        except PyroMQError as error:  # closed in the meantime
+            return f"the diagnosis failed: {error}"
 
     def _disconnected(self, connection: Connection) -> None:
-        # The broker has forgotten us with the connection: tell it again as soon as it is back.
+        # A broker forgets its clients with their connections: send a heartbeat as soon as it is back.
         if self._producers or self._consumers:
             self._beating.wake()

@@ -1,4 +1,4 @@
-"""The name servers of a cluster, seen as one: a call goes to the one that answered last, on failure to the next."""
+"""The name servers of a cluster as one: a call goes to the one that answered last, and on failure to the next."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _MOST_BYTES = 64 * 1024
 
 
 class NameServers:
-    """Any of these addresses: all hold the same routes, and none knows of the others.
+    """Name servers hold the same routes and do not know each other, so any of them will do.
 
-    With a `url` the addresses are asked for by HTTP: the first line of what is there, `host:port;host:port`.
+    With a `url` the addresses come by HTTP: the first line of the answer, `host:port;host:port`.
     """
 
     def __init__(self, remoting: RemotingClient, addresses: Sequence[str], url: str | None = None) -> None:
         self.addresses = tuple(addresses)
         self.url = url
         self._remoting = remoting
-        self._chosen = random.randrange(max(len(self.addresses), 1))  # clients spread over the servers
+        self._chosen = random.randrange(max(len(self.addresses), 1))  # so that clients spread over the servers
         self._answering: bool | None = None
 
     @classmethod
     def of(cls, remoting: RemotingClient, namesrv: str | Sequence[str]) -> Self:
-        """Return those that a user named, by their addresses or by a URL; raises ClientError for what is neither."""
+        """Return the name servers at these addresses or this URL; raises ClientError if it is neither."""
         url = discovery_url(namesrv)
         return cls(remoting, () if url else parse_addresses(namesrv), url)
 
@@ -58,9 +58,9 @@ class NameServers:
         raise ConnectFailed(f"no name server answers: {', '.join(failures)}; is one running there?")
 
     def _note(self, *, answering: bool, why: str = "") -> None:
-        """Say it once when all name servers go away, and once when one is back: every send may have to ask."""
+        """Log once that no name server answers, and once that one does again; every send may come here."""
         before, self._answering = self._answering, answering
-        if before is None or before == answering:  # who never reached one hears it from the error
+        if before is None or before == answering:  # if none has ever answered, the exception says so
             return
         if answering:
             logger.info("name servers answer again")
@@ -68,7 +68,7 @@ class NameServers:
             logger.warning("no name server answers: %s", why)
 
     async def discover(self) -> bool:
-        """Ask for the addresses by HTTP, if that is how they are found; raises ConnectFailed if that does not work."""
+        """Fetch the addresses if they come by HTTP; raises ConnectFailed if that fails."""
         if self.url is None:
             return True
         try:
@@ -83,8 +83,8 @@ class NameServers:
 
 
 def _fetch(url: str) -> str:
-    """Return what is at a URL; raise OSError or ValueError."""
-    from http.client import HTTPException  # both load dozens of modules, and are seldom used
+    """Return the text at a URL; raises OSError or ValueError."""
+    from http.client import HTTPException  # both load dozens of modules and are rarely used
     from urllib.request import urlopen
 
     try:

@@ -1,4 +1,4 @@
-"""Which queue a message goes to: the queues of a route, taken in turn, by key or by the caller's own choice."""
+"""The queue a message goes to: the next one in turn, the one for its key, or the caller's choice."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Select = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
 
 def write_queues(topic: str, route: TopicRouteData, most: int | None = None) -> list[MessageQueue]:
-    """Return the queues a producer may write to, in the order that every client agrees on.
+    """Return the queues that a producer may write to, in the order that all clients use.
 
-    `most` bounds the queues of each broker: a topic that does not exist yet is sent to the queues of its template.
+    `most` limits the queues of each broker, for a topic that does not exist yet and uses the queues of its template.
     """
     if route.order_topic_conf:
         return _ordered_queues(topic, route.order_topic_conf)
@@ -33,7 +33,7 @@ def _count(data: QueueData, most: int | None) -> int:
 
 
 def _ordered_queues(topic: str, order_conf: str) -> list[MessageQueue]:
-    # Text such as `broker-a:4;broker-b:4`: an order topic keeps its queues even while one of its brokers is away.
+    # Text such as `broker-a:4;broker-b:4`: an order topic keeps its queues even while a broker is down.
     queues = []
     for part in order_conf.split(";"):
         broker_name, _, count = part.partition(":")
@@ -55,11 +55,11 @@ class TopicPublishInfo:
         return self.queues[self._index % len(self.queues)]
 
     def give_back(self) -> None:
-        """Have the last queue be the next one once more: nothing was sent to it."""
+        """Return the last queue once more next time: nothing was sent to it."""
         self._index -= 1
 
     def next_elsewhere(self, broker_name: str) -> MessageQueue:
-        """Return the next queue of another broker; where there is no other broker, just the next queue."""
+        """Return the next queue of another broker, or the next queue if there is no other broker."""
         return self.next_where(lambda name: name != broker_name) or self.next()
 
     def next_where(self, accept: Callable[[str], bool]) -> MessageQueue | None:
@@ -71,7 +71,7 @@ class TopicPublishInfo:
         return None
 
     def next_of(self, broker_name: str) -> MessageQueue | None:
-        """Return one of a broker's queues, another one each time; None if it has none."""
+        """Return the next queue of one broker, None if it has none."""
         queues = [queue for queue in self.queues if queue.broker_name == broker_name]
         self._index += 1
         return queues[self._index % len(queues)] if queues else None
@@ -85,7 +85,7 @@ def queue_for_key(queues: Sequence[MessageQueue], order_key: str) -> MessageQueu
 
 
 def queue_by_choice(queues: Sequence[MessageQueue], message: Message, select: Select) -> MessageQueue:
-    """Return the queue that the caller's function picks; raise ClientError unless it is one."""
+    """Return the queue that the caller's function selects; raises ClientError if it returns something else."""
     queue = select(queues, message)
     if not isinstance(queue, MessageQueue):
         raise ClientError(f"select must return one of the queues it was given, not {queue!r}")

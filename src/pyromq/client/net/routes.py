@@ -1,4 +1,4 @@
-"""Routes: which broker has which topic, kept from the name server, refreshed in the background and on demand."""
+"""Routes: which brokers have a topic. Name servers know; routes are refreshed in the background and on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReadableBroker(NamedTuple):
 
 
 def read_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """Return the queues a consumer may read, in the order that every client agrees on; a slave alone will do."""
+    """Return the queues that a consumer may read, in the order that all clients use; a slave is enough to read."""
     readable = [data for data in route.queue_datas if data.perm & PERM_READ]
     return sorted(
         MessageQueue(topic, data.broker_name, number) for data in readable for number in range(data.read_queue_nums)
@@ -34,17 +34,17 @@ def read_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
 
 
 def _in_order(route: TopicRouteData) -> TopicRouteData:
-    route.queue_datas.sort(key=lambda data: data.broker_name)  # a name server gives them in any order
+    route.queue_datas.sort(key=lambda data: data.broker_name)  # name servers return them in any order
     route.broker_datas.sort(key=lambda data: data.broker_name)
     return route
 
 
 class Routes:
-    """The routes of the topics in use; `explain` says why a topic has none."""
+    """The routes of the topics in use; `explain` returns why a topic has none."""
 
     def __init__(self, api: BrokerApi, explain: Callable[[str], Awaitable[str]], topic_queues: int = 4) -> None:
         self.on_change: list[Callable[[str], None]] = []
-        """Called with the topic when its route came, or came out different."""
+        """Called with the topic when its route is new or has changed."""
         self._api = api
         self._explain = explain
         self._topic_queues = topic_queues
@@ -53,23 +53,23 @@ class Routes:
         self._publish: dict[str, TopicPublishInfo] = {}
         self._lookups: dict[str, asyncio.Task[TopicPublishInfo]] = {}
 
-    # --- what is known -----------------------------------------------------------------------------------------------
+    # --- known routes ------------------------------------------------------------------------------------------------
 
     def known(self, topic: str) -> TopicRouteData | None:
-        """Return the route as it was last heard."""
+        """Return the last known route."""
         return self._routes.get(topic)
 
     def publish_info(self, topic: str) -> TopicPublishInfo | None:
-        """Return the topic's queues for a producer, None if they must be looked up first."""
+        """Return the topic's queues for a producer, None if `find_queues` has to look them up."""
         return self._publish.get(topic)
 
     def master(self, broker_name: str) -> str | None:
-        """Return the address that takes sends and offsets."""
+        """Return the address of a broker's master, which takes sends and offsets."""
         addresses = self._brokers.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
 
     def reader(self, broker_name: str, broker_id: int = MASTER_ID) -> ReadableBroker | None:
-        """Return where to read: the broker that was asked for, its neighbour if it is a slave, else any of them."""
+        """Return where to read: at the given broker id, at the next id if that is a slave, or at any other."""
         addresses = self._brokers.get(broker_name, {})
         for wanted in (broker_id, broker_id + 1 if broker_id else broker_id, *sorted(addresses)):
             if wanted in addresses:
@@ -77,14 +77,14 @@ class Routes:
         return None
 
     def addresses(self, *, slaves: bool) -> list[str]:
-        """Return the address of every broker known, of masters only unless slaves are asked for."""
+        """Return the addresses of all known masters, and of their slaves if `slaves`."""
         brokers = self._brokers.values()
         return [address for broker in brokers for key, address in broker.items() if slaves or key == MASTER_ID]
 
-    # --- what must be asked for --------------------------------------------------------------------------------------
+    # --- look-ups ----------------------------------------------------------------------------------------------------
 
     async def find(self, topic: str) -> TopicRouteData:
-        """Return the topic's route, asking for it if it is not known; raises NoRoute with what was found on the way."""
+        """Return the topic's route, from a name server if it is not known; raises NoRoute with a diagnosis."""
         route = self._routes.get(topic)
         if route is not None:
             return route
@@ -94,7 +94,7 @@ class Routes:
             raise NoRoute(f"{error}: {await self._explain(topic)}") from None
 
     async def find_master(self, queue: MessageQueue) -> str:
-        """Return the address that takes sends and offsets of a queue; raises NoRoute if its broker has none."""
+        """Return the address of the master of a queue's broker; raises NoRoute if it has none."""
         address = self.master(queue.broker_name)
         if address is None:
             await self.refresh(queue.topic)
@@ -104,7 +104,7 @@ class Routes:
         return address
 
     async def find_reader(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> ReadableBroker:
-        """Return where to read a queue; raises NoRoute if its broker is gone."""
+        """Return where to read a queue; raises NoRoute if its broker is unknown."""
         reader = self.reader(queue.broker_name, broker_id)
         if reader is None:
             await self.refresh(queue.topic)
@@ -114,9 +114,9 @@ class Routes:
         return reader
 
     async def find_queues(self, topic: str) -> TopicPublishInfo:
-        """Return the topic's queues for a producer; of a topic that does not exist yet, those it will get.
+        """Return the topic's queues for a producer; for a topic that does not exist yet, the queues that it will get.
 
-        Any number of sends that wait for one topic share one look-up.
+        Simultaneous calls for one topic share one look-up.
         """
         info = self._publish.get(topic)
         if info is not None:
@@ -130,7 +130,7 @@ class Routes:
     def _lookup_ended(self, topic: str, lookup: asyncio.Task[TopicPublishInfo]) -> None:
         del self._lookups[topic]
         if not lookup.cancelled():
-            lookup.exception()  # looked at: every sender may have been cancelled meanwhile
+            lookup.exception()  # retrieve it: all callers may have been cancelled
 
     async def _look_up_queues(self, topic: str) -> TopicPublishInfo:
         try:
@@ -143,7 +143,7 @@ class Routes:
         return info
 
     async def _template_queues(self, topic: str, reason: NoRoute) -> list[MessageQueue]:
-        # A broker makes a new topic like its template, with as many queues as the producer asks for at most.
+        # A broker creates a topic like its template, with at most as many queues as the producer asks for.
         try:
             template = await self.refresh(TBW102)
         except NoRoute:
@@ -151,7 +151,7 @@ class Routes:
         return write_queues(topic, template, self._topic_queues)
 
     async def refresh(self, topic: str) -> TopicRouteData:
-        """Ask for the route and keep it; where there is none, what was known stays known and NoRoute is raised."""
+        """Fetch the route from a name server; if there is none, raise NoRoute and keep the known one."""
         route = _in_order(await self._api.route(topic))
         for broker in route.broker_datas:
             self._brokers[broker.broker_name] = dict(broker.broker_addrs)
@@ -172,7 +172,7 @@ class Routes:
                 del self._publish[topic]
 
     async def refresh_all(self) -> None:
-        """Refresh every topic in use, and forget the addresses of brokers that no route names any more."""
+        """Refresh the routes of all topics in use, and forget brokers that are in none of them."""
         for topic in {*self._publish, *self._routes}:
             try:
                 await self.refresh(topic)

@@ -1,4 +1,4 @@
-"""Replying: a listener answers a request message, through the broker that brought it."""
+"""The replying side of request and reply: a listener replies through the broker that the request came from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Replier:
         )
 
     def __call__(self, request: MessageExt, body: bytes) -> Awaitable[None]:
-        """Reply: on the loop as a coroutine, on a listener's thread at once."""
+        """Reply: as a coroutine on an event loop, at once on a listener's thread."""
         if _on_a_loop():
             return self._reply(request, body)
         asyncio.run_coroutine_threadsafe(self._reply(request, body), self._loop).result()
@@ -43,32 +43,32 @@ class Replier:
         known = request.properties
         copied = {name: known[name] for name in _COPIED if name in known}
         if names.REPLY_TO_CLIENT not in copied or names.CORRELATION_ID not in copied:
-            raise ClientError(f"message {request.message_id} is no request: nobody waits for a reply")
+            raise ClientError(f"message {request.message_id} is not a request: nobody waits for a reply")
         if names.CLUSTER not in known:
             raise ClientError(f"message {request.message_id} does not say which cluster it came from")
-        outgoing = self._preparer.prepare(
+        prepared = self._preparer.prepare(
             Message(topic=reply_topic(known[names.CLUSTER]), body=body), system={names.MSG_TYPE: "reply", **copied}
         )
-        await self._preparer.compress(outgoing)
-        # Through the broker that brought the request: that one the requester has told of itself.
+        await self._preparer.compress(prepared)
+        # Through the broker that the request came from: the requester has announced itself there.
         address = await self._routes.find_master(MessageQueue(request.topic, request.broker_name or "", 0))
         header = SendMessageRequestHeaderV2(
             producer_group=CLIENT_INNER_PRODUCER_GROUP,
-            topic=outgoing.topic,
+            topic=prepared.topic,
             default_topic=TBW102,
             default_topic_queue_nums=1,
             queue_id=0,
-            sys_flag=outgoing.sys_flag,
-            born_timestamp=outgoing.born_timestamp_ms,
-            flag=outgoing.flag,
-            properties=outgoing.properties,
+            sys_flag=prepared.sys_flag,
+            born_timestamp=prepared.born_timestamp_ms,
+            flag=prepared.flag,
+            properties=prepared.properties,
             reconsume_times=0,
         )
-        await self._api.send_reply(address, header, outgoing.body, timeout=REPLY_TIMEOUT)
+        await self._api.send_reply(address, header, prepared.body, timeout=REPLY_TIMEOUT)
 
 
 class _Done:
-    """What is already done: to await it costs nothing, and nobody has to."""
+    """An awaitable that is already done."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return

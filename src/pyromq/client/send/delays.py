@@ -1,4 +1,4 @@
-"""When a delayed message is to be delivered, in the properties that brokers read."""
+"""The properties that delay a message: by a duration, until a time, or by one of the broker's levels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_OUT_MS, START
 
 
 def delay_properties(delay: timedelta | float | None, at: datetime | None, level: int | None) -> dict[str, str] | None:
-    """Return what delays a message as its sender wants, None if he does not; raises InvalidMessage.
+    """Return the properties for `delay`, `at` or `level`, None if none is given; raises InvalidMessage.
 
     A delay that is a number is in seconds. A time without a zone is local, as everywhere in Python.
     """
@@ -52,12 +52,12 @@ def _whole_ms(time: timedelta) -> int:
 
 
 def is_timed(properties: Mapping[str, str]) -> bool:
-    """Tell whether these delay a message by more than a level: only PyroMQ's brokers can do that."""
+    """Return True if these delay a message other than by a level: only PyroMQ's brokers can do that."""
     return TIMER_DELAY_MS in properties or TIMER_DELIVER_MS in properties
 
 
 def without_times(message: Message) -> Message:
-    """Return a message without the times that it brought along, as one does that was received and is sent on."""
+    """Return a message without delivery times of its own: one that was received and is sent on has them."""
     if not any(name in message.properties for name in _TIMES):
         return message
     kept = {name: value for name, value in message.properties.items() if name not in _TIMES}
@@ -65,9 +65,9 @@ def without_times(message: Message) -> Message:
 
 
 def level_properties(level: int) -> dict[str, str]:
-    """Return what delays a message by one of the broker's levels, of which the first is 1; 0 delays nothing.
+    """Return the properties for one of the broker's delay levels; the first is 1, and 0 means no delay.
 
-    A level above the broker's highest is that highest one. Raises InvalidMessage for what can be no level.
+    Brokers take a level above their highest for the highest. Raises InvalidMessage if it cannot be a level.
     """
     if isinstance(level, bool) or not isinstance(level, int) or level < 0:
         raise InvalidMessage(f"a delay level is a number of 1 or more, not {level!r}")

@@ -1,4 +1,4 @@
-"""Delivery: takes one prepared message to a broker, or to another one if the first cannot have it."""
+"""Delivery sends one prepared message to a broker, and to another broker if the first fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED
 from pyromq.protocol.names import TBW102, with_namespace, without_namespace
 
-# Answers that another broker may not give. SYSTEM_BUSY is not among them: more sends would not help.
+# After these answers another broker is tried. SYSTEM_BUSY is not among them: more sends would not help.
 RETRY_CODES = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,
@@ -48,25 +48,25 @@ RETRY_CODES = frozenset(
 _SEND_OK = SendStatus.SEND_OK
 
 Attempt = tuple[MessageQueue, SendResult | PyroMQError]
-"""One try to send: where, and what came of it."""
+"""One attempt to send: the queue, and the result or error."""
 
 
 class DeliveryRules(Struct, frozen=True, kw_only=True):
-    """What a producer was told about its sends."""
+    """How a producer sends."""
 
     group: str
     namespace: str | None
     topic_queues: int
     retries: int
     retry_not_stored: bool
-    """Try another broker also when one has stored the message, but not as safely as it should."""
+    """Also try another broker if one has stored the message, but less safely than requested."""
     hooks: Sequence[SendHook] = ()
     avoid_slow: bool = False
-    """Keep away for a while from brokers that failed or answered slowly."""
+    """Avoid brokers that failed or answered slowly for some time."""
 
 
 class Delivery:
-    """Sends on behalf of one producer, while it is open: the session of a plain one."""
+    """Sends for one producer, while it is open; by itself the session of a simple producer."""
 
     def __init__(self, config: ClientConfig, rules: DeliveryRules, clock: Clock) -> None:
         self.handle = borrow_instance(config, clock)
@@ -79,7 +79,7 @@ class Delivery:
         self._hooks = rules.hooks
         self._faults = LatencyFaultTolerance(instance.clock) if rules.avoid_slow else None
         self.is_watched = bool(rules.hooks) or rules.avoid_slow
-        """Whether somebody wants to hear of every attempt."""
+        """True if every attempt is reported, to hooks or to the fault tolerance."""
 
     async def start(self) -> None:
         """Join the producer group; no broker is asked before the first send."""
@@ -91,7 +91,7 @@ class Delivery:
         await self.handle.close()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that a topic's messages go to, as the caller knows them."""
+        """Return the queues of a topic, without namespace."""
         return self._bare_queues(await self._routes.find_queues(with_namespace(topic, self._namespace)))
 
     async def choose(
@@ -103,7 +103,7 @@ class Delivery:
         queue: MessageQueue | None = None,
         select: Select | None = None,
     ) -> MessageQueue:
-        """Return the queue that the caller named, the one its key or function picks, or else the next in turn."""
+        """Return the given queue, the one that the key or function selects, or the next in turn."""
         if (order_key is not None) + (queue is not None) + (select is not None) > 1:
             raise ClientError("give only one of order_key=, queue= and select=")
         if queue is not None:
@@ -117,26 +117,26 @@ class Delivery:
             return queue_by_choice(self._bare_queues(info), message, select)._replace(topic=topic)
         return info.next()
 
-    async def be_known(self, topic: str) -> None:
-        """Have every broker that may get a message of this topic know this producer, so that it can push replies."""
+    async def announce(self, topic: str) -> None:
+        """Send a heartbeat to the brokers of a topic that have had none: only then can they push requests to us."""
         await self._routes.find_queues(topic)
         known = self.instance.heartbeats.brokers
         if any(address not in known for address in self._routes.addresses(slaves=False)):
             await self.instance.heartbeats.beat()
 
     async def send_anywhere(
-        self, outgoing: PreparedMessage, timeout: float, first: Attempt | None = None
+        self, prepared: PreparedMessage, timeout: float, first: Attempt | None = None
     ) -> SendResult:
         """Send to the next queue in turn; if that fails, to other brokers, all within `timeout`.
 
-        `first` is an attempt that was made already, at the time the message was.
+        `first` is an attempt that was already made, when the message was created.
         """
-        deadline = timeout + (self._clock.now() if first is None else outgoing.born_timestamp_ms / 1000)
-        info = self._routes.publish_info(outgoing.topic) or await self._routes.find_queues(outgoing.topic)
+        deadline = timeout + (self._clock.now() if first is None else prepared.born_timestamp_ms / 1000)
+        info = self._routes.publish_info(prepared.topic) or await self._routes.find_queues(prepared.topic)
         tried: list[str] = []
         stored: SendResult | None = None
         while True:
-            queue, outcome = first or await self._attempt(self._next(info, tried), outgoing, timeout, deadline)
+            queue, outcome = first or await self._attempt(self._next(info, tried), prepared, timeout, deadline)
             first = None
             tried.append(queue.broker_name)
             if isinstance(outcome, SendResult):
@@ -148,20 +148,20 @@ class Delivery:
             elif not _may_work_elsewhere(outcome) or self._is_last(tried, deadline):
                 if stored is not None:
                     return stored
-                raise await self._explained(outcome, outgoing, tried) from outcome.__cause__
+                raise await self._explained(outcome, prepared, tried) from outcome.__cause__
             else:
                 self.instance.refresh_soon()
 
     async def _attempt(
-        self, queue: MessageQueue, outgoing: PreparedMessage, timeout: float, deadline: float
+        self, queue: MessageQueue, prepared: PreparedMessage, timeout: float, deadline: float
     ) -> Attempt:
         try:
-            return queue, await self._send_to(queue, outgoing, min(timeout, deadline - self._clock.now()))
+            return queue, await self._send_to(queue, prepared, min(timeout, deadline - self._clock.now()))
         except PyroMQError as error:
             return queue, error
 
     def is_final(self, result: SendResult) -> bool:
-        """Tell whether a message is stored as safely as it was asked for, so that no other broker need be tried."""
+        """Return True if no other broker needs to be tried: the message is stored, and as safely as requested."""
         return result.status is _SEND_OK or not self.rules.retry_not_stored
 
     def _next(self, info: TopicPublishInfo, tried: Sequence[str]) -> MessageQueue:
@@ -173,50 +173,50 @@ class Delivery:
         return len(tried) > self.rules.retries or self._clock.now() >= deadline
 
     async def cancel(self, result: SendResult) -> bool:
-        """Cancel a message that waits for its time; return whether it still did."""
+        """Cancel a timed message; return True if it was still waiting."""
         queue = result.queue._replace(topic=with_namespace(result.queue.topic, self._namespace))
         address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
         await self.instance.heartbeats.require_timer(address)
         message = WaitingMessage(queue.topic, queue.broker_name, result.message_id, result.offset_message_id)
         return await self._api.cancel_waiting(address, self.rules.group, message)
 
-    async def send_to(self, queue: MessageQueue, outgoing: PreparedMessage, timeout: float) -> SendResult:
+    async def send_to(self, queue: MessageQueue, prepared: PreparedMessage, timeout: float) -> SendResult:
         """Send to one queue, once."""
         try:
-            return await self._send_to(queue, outgoing, timeout)
+            return await self._send_to(queue, prepared, timeout)
         except (RemotingError, NoRoute) as error:
             self.instance.refresh_soon()
-            raise await self._explained(error, outgoing, [queue.broker_name]) from error.__cause__
+            raise await self._explained(error, prepared, [queue.broker_name]) from error.__cause__
 
-    async def _send_to(self, queue: MessageQueue, outgoing: PreparedMessage, timeout: float) -> SendResult:
+    async def _send_to(self, queue: MessageQueue, prepared: PreparedMessage, timeout: float) -> SendResult:
         if timeout <= 0:
             raise RequestTimeout("no time is left to send the message; it was not sent")
         address = self._routes.master(queue.broker_name) or await self._routes.find_master(queue)
-        if outgoing.timed:
+        if prepared.timed:
             await self.instance.heartbeats.require_timer(address)
         if self.is_watched:
-            return await self._send_watched(queue, address, outgoing, timeout)
-        return await self._send(queue, address, outgoing, timeout)
+            return await self._send_watched(queue, address, prepared, timeout)
+        return await self._send(queue, address, prepared, timeout)
 
-    async def _send(self, queue: MessageQueue, address: str, outgoing: PreparedMessage, timeout: float) -> SendResult:
-        answer = await self._api.send(address, self._header(outgoing, queue), outgoing.body, timeout=timeout)
-        return self.result(queue, outgoing.message_id, answer)
+    async def _send(self, queue: MessageQueue, address: str, prepared: PreparedMessage, timeout: float) -> SendResult:
+        answer = await self._api.send(address, self._header(prepared, queue), prepared.body, timeout=timeout)
+        return self.result(queue, prepared.message_id, answer)
 
     def result(self, queue: MessageQueue, message_id: str, answer: SendAnswer) -> SendResult:
-        """Return a broker's answer as the caller sees it."""
+        """Return a broker's answer as the result for the caller."""
         if answer.queue_id != queue.queue_id or self._namespace:
             queue = self._bare(queue)._replace(queue_id=answer.queue_id)
         return SendResult(answer.status, message_id, answer.offset_message_id, queue, answer.queue_offset)
 
     async def _send_watched(
-        self, queue: MessageQueue, address: str, outgoing: PreparedMessage, timeout: float
+        self, queue: MessageQueue, address: str, prepared: PreparedMessage, timeout: float
     ) -> SendResult:
-        context = self._before(queue, address, outgoing)
+        context = self._before(queue, address, prepared)
         started = self._clock.now()
         try:
-            header = self._header(outgoing, queue)
-            answer = await self._api.send_for_answer(address, header, outgoing.body, timeout=timeout)
-            context.result = self.result(queue, outgoing.message_id, read_sent(answer))
+            header = self._header(prepared, queue)
+            answer = await self._api.send_for_answer(address, header, prepared.body, timeout=timeout)
+            context.result = self.result(queue, prepared.message_id, read_sent(answer))
             context.region, context.trace_on = read_region(answer)
         except BaseException as error:
             context.error = error
@@ -231,62 +231,62 @@ class Delivery:
             run_hooks([hook.after for hook in self._hooks], context)
 
     def _before(
-        self, queue: MessageQueue, address: str, outgoing: PreparedMessage, *, oneway: bool = False
+        self, queue: MessageQueue, address: str, prepared: PreparedMessage, *, oneway: bool = False
     ) -> SendContext:
         context = SendContext(
             group=self.rules.group,
-            message=outgoing.source,
-            message_id=outgoing.message_id,
+            message=prepared.source,
+            message_id=prepared.message_id,
             queue=self._bare(queue),
             address=address,
             oneway=oneway,
-            messages=outgoing.sources,
-            body_size=len(outgoing.body),
-            delayed=outgoing.delayed,
-            half=bool(outgoing.sys_flag & TRANSACTION_PREPARED),
+            messages=prepared.sources,
+            body_size=len(prepared.body),
+            delayed=prepared.delayed,
+            half=bool(prepared.sys_flag & TRANSACTION_PREPARED),
         )
         for hook in self._hooks:
             hook.check(context)
         run_hooks([hook.before for hook in self._hooks], context)
         return context
 
-    def tell_end(self, context: EndContext) -> None:
-        """Have hooks hear of a transaction's end, before the broker does."""
+    def run_end_hooks(self, context: EndContext) -> None:
+        """Report the end of a transaction to the hooks, before the broker is told."""
         run_hooks([hook.end for hook in self._hooks], context)
 
-    async def _explained(self, error: PyroMQError, outgoing: PreparedMessage, tried: Sequence[str]) -> PyroMQError:
-        """Return the error with what is wrong on the way to the topic, if it was the way, and with who was tried."""
+    async def _explained(self, error: PyroMQError, prepared: PreparedMessage, tried: Sequence[str]) -> PyroMQError:
+        """Return the error with a diagnosis, if the broker was not reached, and with the brokers that were tried."""
         if isinstance(error, RemotingError | NoRoute):
-            error = type(error)(f"{error}; {await self.instance.explain(outgoing.topic)}")
+            error = type(error)(f"{error}; {await self.instance.explain(prepared.topic)}")
             if isinstance(error, RemotingError):
-                error.message_id = outgoing.message_id
+                error.message_id = prepared.message_id
         return with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}")
 
-    async def send_oneway(self, queue: MessageQueue, outgoing: PreparedMessage) -> None:
-        """Send to one queue and hear nothing of it."""
+    async def send_oneway(self, queue: MessageQueue, prepared: PreparedMessage) -> None:
+        """Send to one queue without an answer."""
         try:
             address = await self._routes.find_master(queue)
-            context = self._before(queue, address, outgoing, oneway=True) if self._hooks else None
-            await self._api.send_oneway(address, self._header(outgoing, queue), outgoing.body)
+            context = self._before(queue, address, prepared, oneway=True) if self._hooks else None
+            await self._api.send_oneway(address, self._header(prepared, queue), prepared.body)
         except (RemotingError, NoRoute) as error:
             self.instance.refresh_soon()
-            raise await self._explained(error, outgoing, [queue.broker_name]) from error.__cause__
+            raise await self._explained(error, prepared, [queue.broker_name]) from error.__cause__
         if context is not None:
             run_hooks([hook.after for hook in self._hooks], context)
 
-    def _header(self, outgoing: PreparedMessage, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+    def _header(self, prepared: PreparedMessage, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(
             producer_group=self.rules.group,
-            topic=outgoing.topic,
+            topic=prepared.topic,
             default_topic=TBW102,
             default_topic_queue_nums=self.rules.topic_queues,
             queue_id=queue.queue_id,
-            sys_flag=outgoing.sys_flag,
-            born_timestamp=outgoing.born_timestamp_ms,
-            flag=outgoing.flag,
-            properties=outgoing.properties,
+            sys_flag=prepared.sys_flag,
+            born_timestamp=prepared.born_timestamp_ms,
+            flag=prepared.flag,
+            properties=prepared.properties,
             reconsume_times=0,
-            batch=outgoing.batch,
+            batch=prepared.batch,
         )
 
     def _bare_queues(self, info: TopicPublishInfo) -> list[MessageQueue]:
@@ -297,7 +297,7 @@ class Delivery:
 
 
 def with_note(error: PyroMQError, note: str) -> PyroMQError:
-    """Return a copy with a note: a lost connection ends all its requests with one and the same exception."""
+    """Return a copy with a note. A copy, because all requests of a lost connection share one exception."""
     noted = copy(error)
     noted.__notes__ = [*getattr(error, "__notes__", ()), note]
     return noted

@@ -1,8 +1,8 @@
-"""Express: the short way for plain sends, which is most of them: one frame from a template, one future.
+"""FastSend: a shortcut for plain messages, which most are: one frame from a template, one future.
 
-Plain is a message without properties of its own, not too large, to any queue of its topic, from a producer without
-hooks, over a connection that is ready. The first message of each kind, and every one that is not plain, takes the
-general way (Outbox, Delivery), which puts the same bytes on the wire; so does every further attempt after a failure.
+A message is plain if it has no properties of its own, is not large, may go to any queue, and comes from a producer
+without hooks; its connection must be open. The first message of each kind, every other message, and every retry take
+the general path (MessagePreparer, Delivery), which puts the same bytes on the wire.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.messages.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from pyromq.protocol.names import TBW102
 
-_MAX_KINDS = 1000
-_LONGEST_KEYS = 1000  # these, and tags, stay far below what a record can hold: no need to count bytes
+_MAX_TEMPLATES = 1000
+_LONGEST_KEYS = 1000  # keys and tags of this length are far below the limit of a record: no need to count bytes
 _LONGEST_TAGS = 1000
 
-_Departure = tuple[asyncio.Future[RemotingCommand], MessageQueue, str, int]
-"""The future of the answer; the queue, the message's id and the time it was made."""
+_Sent = tuple[asyncio.Future[RemotingCommand], MessageQueue, str, int]
+"""The future of the answer; the queue, the message's id and its time of birth."""
 
 
-class _Kind(Struct, frozen=True, gc=False):
-    """What messages of one topic and tag have in common."""
+class _Template(Struct, frozen=True, gc=False):
+    """What all messages of one topic and tag have in common."""
 
     topic: str
     frames: SendFrames
     properties: bytes
-    """JSON of all properties, from the quotation mark on to where the message's id begins."""
+    """JSON of all properties, from the opening quote up to the message's id."""
 
 
 class FastSend:
-    """Sends for one producer; what is larger than `largest` bytes goes the general way."""
+    """Sends for one producer; messages larger than `largest` bytes take the general path."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class FastSend:
         self._largest = largest
         self._routes = delivery.instance.routes
         self._remoting = delivery.instance.api.remoting
-        self._kinds: dict[tuple[str, str | None, bool], _Kind] = {}
+        self._templates: dict[tuple[str, str | None, bool], _Template] = {}
 
     async def send(self, message: Message) -> SendResult:
         """Send a message to any queue of its topic."""
@@ -73,10 +73,10 @@ class FastSend:
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
-            departure = self.depart(message)
-            if departure is None:
-                return await self._send_the_general_way(message)
-            future, queue, message_id, now_ms = departure
+            sent = self.try_send(message)
+            if sent is None:
+                return await self._send_generally(message)
+            future, queue, message_id, now_ms = sent
             outcome: SendResult | PyroMQError
             try:
                 outcome = self._delivery.result(queue, message_id, read_sent(await future))
@@ -84,53 +84,53 @@ class FastSend:
                     return outcome
             except PyroMQError as error:
                 outcome = error
-            outgoing = self._preparer.prepare(message, made=(message_id, now_ms))
-            return await self._delivery.send_anywhere(outgoing, self._timeout, (queue, outcome))
+            prepared = self._preparer.prepare(message, made=(message_id, now_ms))
+            return await self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome))
         finally:
             self._in_flight.leave(size)
 
-    def depart(self, message: Message) -> _Departure | None:
-        """Send a message that is plain, if the way is open."""
+    def try_send(self, message: Message) -> _Sent | None:
+        """Send a plain message if its connection is open; return None if it has to take the general path."""
         try:
-            kind = self._kinds.get((message.topic, message.tags, message.wait))
-        except TypeError:  # a list of tags, say: the general way has words for it
+            template = self._templates.get((message.topic, message.tags, message.wait))
+        except TypeError:  # a list of tags, say: the general path raises the right error
             return None
-        if kind is None or message.properties or message.flag or not 0 < len(message.body) <= self._largest:
+        if template is None or message.properties or message.flag or not 0 < len(message.body) <= self._largest:
             return None
-        properties = _with_keys(message.keys, kind.properties) if message.keys else kind.properties
+        properties = _with_keys(message.keys, template.properties) if message.keys else template.properties
         if self._guard.forked:
             self._guard.check()
-        info = self._routes.publish_info(kind.topic)
+        info = self._routes.publish_info(template.topic)
         if info is None or properties is None:
             return None
         queue = info.next()
         connection = self._remoting.ready(self._routes.master(queue.broker_name))
         if connection is None:
-            info.give_back()  # the general way begins with the same queue
+            info.give_back()  # the general path begins with the same queue
             return None
         now_ms = self._clock.now_ms()
         message_id = self._preparer.new_id(now_ms)
         opaque, future = connection.open_request(SendFrames.code, self._timeout)
         text = properties + message_id.encode() + b'"'
-        connection.send(kind.frames.frame(opaque, queue.queue_id, now_ms, text, message.body))
+        connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body))
         return future, queue, message_id, now_ms
 
-    async def _send_the_general_way(self, message: Message) -> SendResult:
+    async def _send_generally(self, message: Message) -> SendResult:
         self._guard.check()
-        outgoing = self._preparer.prepare(message)  # checks what all messages of this kind share
+        prepared = self._preparer.prepare(message)  # checks what all messages of its template share
         if not message.properties and len(message.tags or "") <= _LONGEST_TAGS:
-            self._remember(message, outgoing.topic)
-        await self._preparer.compress(outgoing)
-        return await self._delivery.send_anywhere(outgoing, self._timeout)
+            self._remember(message, prepared.topic)
+        await self._preparer.compress(prepared)
+        return await self._delivery.send_anywhere(prepared, self._timeout)
 
     def _remember(self, message: Message, topic: str) -> None:
-        if (message.topic, message.tags, message.wait) in self._kinds:
+        if (message.topic, message.tags, message.wait) in self._templates:
             return
-        if len(self._kinds) >= _MAX_KINDS:
-            self._kinds.clear()
+        if len(self._templates) >= _MAX_TEMPLATES:
+            self._templates.clear()
         bare = Message(topic=message.topic, body=b"-", tags=message.tags, wait=message.wait)
         sample = self._preparer.prepare(bare)
-        self._kinds[message.topic, message.tags, message.wait] = _Kind(
+        self._templates[message.topic, message.tags, message.wait] = _Template(
             topic,
             self._frames(topic),
             encode_json(sample.properties.removesuffix(sample.message_id))[:-1],
@@ -144,7 +144,7 @@ class FastSend:
 
 
 def _with_keys(keys: Sequence[str], properties: bytes) -> bytes | None:
-    """Return the JSON with keys put first; None for keys that need a closer look."""
+    """Return the JSON with the keys in front; None if the general path has to check them."""
     try:
         text = " ".join(keys)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Latency fault tolerance: brokers that failed or answered slowly are avoided for a while."""
+"""Latency fault tolerance: brokers that failed or answered slowly are avoided for some time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.client.net.publish_info import TopicPublishInfo
 from pyromq.clock import Clock
 from pyromq.protocol.messages.message import MessageQueue
 
-# Who took at least so many milliseconds is not available for so many seconds.
+# A broker that took at least so many milliseconds counts as unavailable for so many seconds.
 _LATENCIES_MS = (50, 100, 550, 1000, 2000, 3000, 15_000)
 _ABSENCES = (0.0, 0.0, 0.0, 30.0, 60.0, 120.0, 180.0, 600.0)
 _FAILED_MS = 30_000
@@ -23,7 +23,7 @@ class _Fault(Struct):
 
 
 class LatencyFaultTolerance:
-    """What is known of each broker's last answer."""
+    """The latency of each broker's last answer, and until when the broker is avoided."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -31,29 +31,29 @@ class LatencyFaultTolerance:
         self._turn = random.randrange(1 << 20)
 
     def note(self, broker_name: str, seconds: float, *, failed: bool = False) -> None:
-        """Note how long a broker took to answer, or that it failed."""
+        """Record how long a broker took to answer, or that it failed."""
         latency_ms = seconds * 1000
         absence = _ABSENCES[bisect_right(_LATENCIES_MS, _FAILED_MS if failed else latency_ms)]
         self._faults[broker_name] = _Fault(latency_ms, self._clock.now() + absence)
 
     def is_available(self, broker_name: str) -> bool:
-        """Tell whether a broker may be used now; one that is not known may."""
+        """Return True if a broker may be used now, or is not known."""
         fault = self._faults.get(broker_name)
         return fault is None or self._clock.now() >= fault.until
 
     def choose(self, info: TopicPublishInfo) -> MessageQueue:
-        """Return the next queue of an available broker; where none is, one of the broker that is least bad."""
+        """Return the next queue of an available broker; if there is none, a queue of one of the least slow brokers."""
         queue = info.next_where(self.is_available)
         if queue is not None:
             return queue
-        broker_name = self._least_bad()
+        broker_name = self._least_slow()
         found = info.next_of(broker_name) if broker_name else None
         if found is None:
             self._faults.pop(broker_name or "", None)
             return info.next()
         return found
 
-    def _least_bad(self) -> str | None:
+    def _least_slow(self) -> str | None:
         names = random.sample(list(self._faults), len(self._faults))
         names.sort(key=self._badness)
         better = max(len(names) // 2, 1)  # in turn among the better half

@@ -1,4 +1,4 @@
-"""Finding a message by its id: was it stored, and where?"""
+"""Find a stored message by its id, the client's or the broker's."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _MARGIN_MS = 24 * 3600 * 1000  # clocks and time zones differ
 
 
 async def find_message(api: BrokerApi, routes: Routes, topic: str, message_id: str, now_ms: int) -> MessageExt | None:
-    """Return the message with this id, of the client's kind or of the broker's; None if no broker has it.
+    """Return the message with this client's or broker's id, None if no broker has it.
 
-    Raises if a broker could not be asked and none of the others has it, NoRoute if the topic does not exist.
+    Raises the error of a broker that could not be asked if no other one has the message; NoRoute if there is no such
+    topic.
     """
     route = await routes.find(topic)
     readers = {name: routes.reader(name) for name in (broker.broker_name for broker in route.broker_datas)}
@@ -51,7 +52,7 @@ async def _by_place(api: BrokerApi, addresses: dict[str, str], topic: str, messa
         address, physical_offset = decode_offset_id(message_id)
     except MalformedHeader:
         return None
-    if address not in addresses:  # an id of the client's kind looks the same: never call what it happens to name
+    if address not in addresses:  # a client's id has the same form: never call the address it happens to contain
         return None
     message = await api.view(address, physical_offset)
     if message is None or message.topic != topic:

@@ -1,4 +1,4 @@
-"""Bounds on what is under way: callers over the bounds wait, first come, first served."""
+"""InFlightLimit: a bound on the requests in flight. Callers beyond it wait, first come, first served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class InFlightLimit:
-    """Lets so many things, of so many bytes together, be under way at once; one that is larger than that goes alone."""
+    """Allows `count` requests of `size` bytes together at a time; one that is larger than `size` goes alone."""
 
     def __init__(self, count: int, size: int) -> None:
         self._count_limit = count
@@ -18,7 +18,7 @@ class InFlightLimit:
         self._idle: asyncio.Future[None] | None = None
 
     def try_enter(self, size: int) -> bool:
-        """Enter if there is room and nobody waits; this is the whole cost while there is."""
+        """Enter and return True if there is room and nobody waits: the fast path."""
         count, total = self._count, self._size + size
         if self._waiting or (count and (count >= self._count_limit or total > self._size_limit)):
             return False
@@ -27,7 +27,7 @@ class InFlightLimit:
         return True
 
     async def enter(self, size: int) -> None:
-        """Enter, after waiting in line if need be."""
+        """Enter, after waiting for room if necessary."""
         if self.try_enter(size):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -36,14 +36,14 @@ class InFlightLimit:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave(size)  # let in and cancelled in the same round
+                self.leave(size)  # admitted and cancelled in the same pass of the loop
             else:
                 self._waiting.remove((turn, size))
                 self._admit()
             raise
 
     def leave(self, size: int) -> None:
-        """Make room for who waits."""
+        """Leave, and admit those who wait if there is room for them."""
         self._count -= 1
         self._size -= size
         if self._waiting:
@@ -52,7 +52,7 @@ class InFlightLimit:
             self._idle.set_result(None)
 
     async def idle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is in flight."""
         if self._count:
             if self._idle is None or self._idle.done():
                 self._idle = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Linger: sends that come within a few milliseconds of each other travel as one batch."""
+"""Linger: messages sent within a few milliseconds of each other travel as one batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _OpenBatch(Struct, eq=False):
 
 
 class Linger:
-    """Gathers messages of one topic, or of one queue, for `seconds`, then has them sent together."""
+    """Gathers the messages of a topic, or of a queue, for `seconds`, then sends them together."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Linger:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def send(self, message: Message, queue: MessageQueue | None, order_key: str | None) -> SendResult:
-        """Send a message with others; if this is cancelled, the message may still go."""
+        """Send a message with others; after a cancellation it may still be sent."""
         element = self._preparer.element(message, order_key)
         size = size_in_batch(element[1])
         key = (message.topic, message.wait, queue)
@@ -64,7 +64,7 @@ class Linger:
         return await future
 
     def flush(self) -> None:
-        """Send what waits, now."""
+        """Send all waiting messages now."""
         for key in list(self._open):
             self._flush(key)
 

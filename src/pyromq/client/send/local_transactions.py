@@ -26,14 +26,14 @@ from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
-THREADS: Final = 32  # at most, of plain functions
+THREADS: Final = 32  # the most that run plain functions
 
 TransactionFunction = Callable[[MessageExt], object]
-"""Returns COMMIT, ROLLBACK or UNKNOWN, or something to await that does."""
+"""Returns COMMIT, ROLLBACK or UNKNOWN, or an awaitable of one of them."""
 
 
 class TransactionOutcome(Struct, frozen=True):
-    """What a function said of a transaction; if that is UNKNOWN, perhaps why."""
+    """How a transaction ended; if that is UNKNOWN, `cause` and `error` say why, as far as is known."""
 
     state: TransactionState
     cause: str = ""
@@ -41,14 +41,14 @@ class TransactionOutcome(Struct, frozen=True):
 
 
 class LocalTransactions:
-    """Calls the functions of one producer."""
+    """Calls the functions of one producer: async ones on the loop, plain ones on threads."""
 
     def __init__(self) -> None:
         self._threads = ListenerThreads()
         self._room = asyncio.Semaphore(THREADS)
 
-    async def judge(self, function: TransactionFunction, message: MessageExt) -> TransactionOutcome:
-        """Return what a function says; an exception means that nobody knows."""
+    async def run(self, function: TransactionFunction, message: MessageExt) -> TransactionOutcome:
+        """Call a function and return the outcome; UNKNOWN if it raises or returns something else."""
         try:
             outcome = await self._call(function, message)
         except Exception as error:
@@ -71,33 +71,33 @@ class LocalTransactions:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def close(self) -> None:
-        """Let every thread end once its function returns."""
+        """Let each thread end when its function returns."""
         self._threads.close()
 
 
-_AT_A_TIME: Final = 16
-_MOST_WAITING: Final = 10_000
+_CONCURRENT_CHECKS: Final = 16
+_MAX_CHECKS: Final = 10_000
 
 
 class TransactionAnswers:
-    """Has each question judged, some at a time, and answers the broker that asked; `tell` hears of it before."""
+    """Answers brokers that ask how a transaction ended: `decide` finds out, `report` hears of it before the broker."""
 
     def __init__(
         self,
         group: str,
-        judge: Callable[[MessageExt], Awaitable[TransactionOutcome]],
-        tell: Callable[[EndContext], None],
+        decide: Callable[[MessageExt], Awaitable[TransactionOutcome]],
+        report: Callable[[EndContext], None],
     ) -> None:
         self._group = group
-        self._judge = judge
-        self._tell = tell
-        self._room = asyncio.Semaphore(_AT_A_TIME)
+        self._decide = decide
+        self._report = report
+        self._room = asyncio.Semaphore(_CONCURRENT_CHECKS)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, message: MessageExt, header: CheckTransactionStateRequestHeader, connection: Connection) -> None:
-        """Answer later, on the same connection; when too many wait, the broker has to ask again."""
-        if len(self._tasks) >= _MOST_WAITING:
-            logger.warning("too many transactions are asked about, message=%s is left out", message.message_id)
+        """Answer later, on the same connection; if too many checks wait, drop this one: the broker asks again."""
+        if len(self._tasks) >= _MAX_CHECKS:
+            logger.warning("too many transaction checks, the one for message=%s is dropped", message.message_id)
             return
         task = asyncio.create_task(self._answer(message, header, connection), name="pyromq transaction check")
         self._tasks.add(task)
@@ -107,33 +107,35 @@ class TransactionAnswers:
         self, message: MessageExt, header: CheckTransactionStateRequestHeader, connection: Connection
     ) -> None:
         async with self._room:
-            judgement = await self._judge(message)
+            outcome = await self._decide(message)
         answer = EndTransactionRequestHeader(
             producer_group=self._group,
             tran_state_table_offset=header.tran_state_table_offset,
             commit_log_offset=header.commit_log_offset,
-            commit_or_rollback=judgement.state,
+            commit_or_rollback=outcome.state,
             from_transaction_check=True,
             msg_id=message.message_id,
             transaction_id=header.transaction_id,
         )
-        self._tell(
+        self._report(
             EndContext(
                 group=self._group,
                 message=message,
                 message_id=message.message_id,
                 address=connection.peer,
-                state=judgement.state,
+                state=outcome.state,
                 from_check=True,
             )
         )
         try:
-            connection.oneway(end_transaction_request(answer, judgement.cause))
+            connection.oneway(end_transaction_request(answer, outcome.cause))
         except ConnectionLost:
-            logger.info("the broker left that asked about message=%s; it will ask again", message.message_id)
+            logger.info(
+                "lost the connection to the broker that asked about message=%s; it will ask again", message.message_id
+            )
 
     async def close(self) -> None:
-        """Answer nothing more; another producer will be asked, or this one when it is back."""
+        """Answer no more; the broker asks another producer, or this one when it is back."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

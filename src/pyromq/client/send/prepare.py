@@ -1,4 +1,4 @@
-"""From a Message to what travels: checked, with an id, its properties as text, a large body compressed."""
+"""MessagePreparer turns a Message into what is sent: checked, with an id, properties as text, compressed if large."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pyromq.protocol.messages.message_id import UniqueIds
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
 
-_COMPRESS_IN_THREAD_OVER = 32 * 1024  # about a millisecond: longer would hold up every other send
-_MOST_WITH_CARGO = names.MAX_PROPERTIES_LENGTH - 2048  # brokers add properties of their own, with every retry
+_COMPRESS_IN_THREAD_OVER = 32 * 1024  # takes about a millisecond; longer would delay every other send
+_MAX_WITH_CONTEXT = names.MAX_PROPERTIES_LENGTH - 2048  # brokers add properties of their own, with every retry
 
 PreparedElement = tuple[str, BatchElement, Message]
-"""A message of a batch: its id, how it travels, and as its sender gave it."""
+"""A message of a batch: its id, its encoded form, and the original."""
 
 
 class PreparedMessage(Struct, gc=False):
-    """A message, or a batch of them, ready for any broker."""
+    """A message, or a batch, that can be sent to any broker."""
 
     source: Message
-    """The message as its sender gave it; of a batch, the first."""
+    """The original message; for a batch, the first one."""
     topic: str
     body: bytes
     properties: str
@@ -42,13 +42,13 @@ class PreparedMessage(Struct, gc=False):
     batch: bool = False
     delayed: bool = False
     timed: bool = False
-    """Whether it may only go to a broker with a timer."""
+    """True if only a broker with a timer can take it."""
     sources: Sequence[Message] = ()
-    """Of a batch, all messages as their senders gave them."""
+    """For a batch, all original messages."""
 
 
 class MessagePreparer:
-    """Makes messages ready to travel."""
+    """Prepares the messages of one producer."""
 
     def __init__(
         self,
@@ -57,17 +57,19 @@ class MessagePreparer:
         max_message_size: int,
         compress_over: int,
         namespace: str | None,
-        carry: Callable[[], Mapping[str, str]] | None = None,
+        context: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._clock = clock
-        self._carry = carry  # what every message takes along, unless it brings that itself
+        self._context = (
+            context  # returns properties for every message, such as a trace context; its own take precedence
+        )
         self._max_message_size = max_message_size
         self._compress_over = compress_over
         self._namespace = namespace
         self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
 
     def new_id(self, now_ms: int) -> str:
-        """Return an id for a message made at this time."""
+        """Return an id for a message created at this time."""
         return self._ids.next(now_ms)
 
     def prepare(
@@ -77,9 +79,9 @@ class MessagePreparer:
         system: Mapping[str, str] | None = None,
         made: tuple[str, int] | None = None,
     ) -> PreparedMessage:
-        """Check a message and make it ready; raises InvalidMessage with one line that says what is wrong.
+        """Check and prepare a message; raises InvalidMessage.
 
-        `system` are properties that its sender may not set by himself, `made` the id and time that it has already.
+        `system` are properties that senders cannot set themselves, `made` is the id and time that it already has.
         """
         self._check(message)
         message_id, now_ms = made or self._new()
@@ -92,23 +94,23 @@ class MessagePreparer:
         now_ms = self._clock.now_ms()
         return self._ids.next(now_ms), now_ms
 
-    async def compress(self, outgoing: PreparedMessage) -> None:
-        """Compress the body if it is large enough for that."""
-        size = len(outgoing.body)
+    async def compress(self, prepared: PreparedMessage) -> None:
+        """Compress the body if it is large."""
+        size = len(prepared.body)
         if size >= self._compress_over:
             large = size > _COMPRESS_IN_THREAD_OVER
-            outgoing.body = await asyncio.to_thread(compress, outgoing.body) if large else compress(outgoing.body)
-            outgoing.sys_flag |= COMPRESSED_FLAG
+            prepared.body = await asyncio.to_thread(compress, prepared.body) if large else compress(prepared.body)
+            prepared.sys_flag |= COMPRESSED_FLAG
 
     def prepare_batches(self, messages: Sequence[Message]) -> Iterator[PreparedMessage]:
-        """Check messages that go together and cut them into batches that the size limit allows."""
+        """Check messages and divide them into batches within the size limit."""
         self._check_batch(messages)
         elements = (self._element(message) for message in messages)
         for chunk in _chunks(elements, self._max_message_size):
             yield self.batch(messages[0], chunk)
 
     def element(self, message: Message, order_key: str | None) -> PreparedElement:
-        """Check a message and make it ready to be part of a batch."""
+        """Check and prepare one message of a batch."""
         self._check_batch([message])
         return self._element(message, order_key)
 
@@ -118,7 +120,7 @@ class MessagePreparer:
         return message_id, BatchElement(message.flag, message.body, properties.encode()), message
 
     def batch(self, first: Message, elements: Sequence[PreparedElement]) -> PreparedMessage:
-        """Put elements together."""
+        """Return a batch of these elements."""
         return PreparedMessage(
             source=first,
             topic=self._topic(first),
@@ -160,11 +162,11 @@ class MessagePreparer:
             properties[names.SHARDING_KEY] = order_key
         if self._namespace:
             properties[names.INSTANCE_ID] = self._namespace
-        properties[names.UNIQ_KEY] = message_id  # the last: see express.py
-        if self._carry is not None:
-            laden = encode_properties({**self._carry(), **properties})
-            if len(laden.encode()) <= _MOST_WITH_CARGO:
-                return laden
+        properties[names.UNIQ_KEY] = message_id  # the last one: FastSend relies on it
+        if self._context is not None:
+            with_context = encode_properties({**self._context(), **properties})
+            if len(with_context.encode()) <= _MAX_WITH_CONTEXT:
+                return with_context
         return encode_properties(properties)
 
     def _topic(self, message: Message) -> str:
@@ -185,5 +187,5 @@ def _chunks(elements: Iterable[PreparedElement], limit: int) -> Iterator[list[Pr
 
 
 def size_in_batch(element: BatchElement) -> int:
-    """Return the bytes that an element takes in a batch."""
+    """Return the size of an element in a batch, in bytes."""
     return element_size(len(element.body), len(element.properties))

@@ -10,7 +10,6 @@ from pyromq.client.hooks import SendHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
-from pyromq.client.reply.requesting import ask
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
 from pyromq.client.send.find_message import find_message
@@ -37,12 +36,12 @@ class Producer(ClientLifecycle[ProducerSession]):
     >>> async with Producer(group="shop", namesrv="127.0.0.1:9876") as producer:
     ...     result = await producer.send(Message(topic="orders", body=b"...", tags="created", keys=["o-1"]))
 
-    `retries` counts further attempts on other brokers, all within `send_timeout`. At most `max_in_flight` sends are
-    under way at a time; further calls wait their turn, and that waiting does not count as time spent sending. With
-    `linger` seconds small messages that are sent together travel together. `latency_fault_tolerance` keeps away, for a
-    while, from brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
+    After a failure a send is retried on other brokers, up to `retries` times, all within `send_timeout`. At most
+    `max_in_flight` sends run at a time; further calls wait, and their waiting does not count towards `send_timeout`.
+    With `linger`, small messages that are sent within so many seconds travel as one batch. `latency_fault_tolerance`
+    avoids brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
 
-    No broker is asked before the first send. `close` waits for the sends that are under way, and takes no more.
+    Nothing is sent to any broker before the first send. `close` waits for the sends that are in flight.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class Producer(ClientLifecycle[ProducerSession]):
             max_message_size=max_message_size,
             compress_over=compress_over,
             namespace=namespace,
-            carry=self._spans.context if self._spans else None,
+            context=self._spans.context if self._spans else None,
         )
         self._in_flight = InFlightLimit(max_in_flight, _MAX_BYTES_IN_FLIGHT)
         super().__init__("producer", self._make_session)
@@ -120,7 +119,7 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     @property
     def trace_counts(self) -> TraceCounts:
-        """What became of the trace records that this producer wrote."""
+        """How many trace records of this producer were written, dropped and failed."""
         return self._tracing.counts if self._tracing else TraceCounts()
 
     @property
@@ -143,16 +142,16 @@ class Producer(ClientLifecycle[ProducerSession]):
     ) -> SendResult:
         """Send a message and return where it was stored.
 
-        Messages with the same `order_key` go to the same queue, the one Java's clients choose for that key. Such a
-        send, or one to a given `queue` or with a `select` function, is tried once; others up to `retries` more times.
+        Messages with the same `order_key` go to the same queue, the one that Java's clients choose for that key. A send
+        with `order_key`, `queue` or `select` is tried once; others are retried up to `retries` times.
 
-        Consumers get it after a `delay` (a number means seconds) or `at` a time, up to 40 days ahead; until then it can
-        be cancelled. Both need PyroMQ's brokers; towards others they raise NotSupported. A `level` is one of the delays
-        that every broker has: of 18 the first is 1 s, the third 10 s, the last 2 h, unless its operator chose others.
+        With `delay` (a number is in seconds) or `at`, consumers receive it that much later, up to 40 days ahead; until
+        then it can be cancelled. Both need PyroMQ's brokers and raise NotSupported with others. `level` is one of the
+        delays that every broker has: by default 18, from 1 s (level 1) over 10 s (level 3) to 2 h (level 18).
 
-        Raises if nothing was stored, or, after a time-out or a lost connection, if that is unknown: InvalidMessage,
-        NoRoute, BrokerError with the broker's code, or RemotingError, whose text says what is wrong on the way to the
-        broker (up to 2 s more are spent on finding out). A cancelled send may have been stored.
+        Raises InvalidMessage, NoRoute, or BrokerError with the broker's code if nothing was stored; RemotingError if it
+        is unknown whether the message was stored. The text of a RemotingError says what is wrong on the way to the
+        broker; finding that out may take 2 s more. A cancelled send may have been stored.
         """
         anywhere = order_key is None and queue is None and select is None
         simply = timeout is None and delay is None and at is None and level is None
@@ -185,23 +184,23 @@ class Producer(ClientLifecycle[ProducerSession]):
                 return await self._send_with_others(linger, message, order_key, queue, select)
             timeout = self._send_timeout if timeout is None else timeout
             if system is None:
-                outgoing = self._preparer.prepare(message, order_key)
+                prepared = self._preparer.prepare(message, order_key)
             else:
-                outgoing = self._preparer.prepare(without_times(message), order_key, system)
-                outgoing.delayed, outgoing.timed = bool(system), is_timed(system)
-            await self._preparer.compress(outgoing)
+                prepared = self._preparer.prepare(without_times(message), order_key, system)
+                prepared.delayed, prepared.timed = bool(system), is_timed(system)
+            await self._preparer.compress(prepared)
             if order_key is None and queue is None and select is None:
-                return await delivery.send_anywhere(outgoing, timeout)
-            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
-            return await delivery.send_to(chosen, outgoing, timeout)
+                return await delivery.send_anywhere(prepared, timeout)
+            chosen = await delivery.choose(message, prepared.topic, order_key=order_key, queue=queue, select=select)
+            return await delivery.send_to(chosen, prepared, timeout)
         finally:
             self._in_flight.leave(size)
 
     async def cancel(self, result: SendResult) -> bool:
-        """Cancel a message that was sent with `delay` or `at`; return whether it still waited.
+        """Cancel a message that was sent with `delay` or `at`; return True if it was still waiting.
 
-        When that is so it is stored, as safely as a send, that nobody gets the message. Raises NotSupported towards
-        brokers that are not PyroMQ's, otherwise what `send` does.
+        If it was, the cancellation is stored as safely as a send. Raises NotSupported if the broker is not PyroMQ's,
+        otherwise the errors of `send`.
         """
         return await self._delivery.cancel(result)
 
@@ -227,7 +226,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         queue: MessageQueue | None = None,
         select: Select | None = None,
     ) -> None:
-        """Send a message without waiting for an answer: whether it was stored is never known."""
+        """Send a message without waiting for an answer; there is no way to know whether it was stored."""
         sending = self._send_oneway(message, order_key, queue, select)
         await (sending if self._spans is None else self._spans.around([message], sending))
 
@@ -238,10 +237,10 @@ class Producer(ClientLifecycle[ProducerSession]):
         size = len(message.body)
         await self._in_flight.enter(size)
         try:
-            outgoing = self._preparer.prepare(message, order_key)
-            await self._preparer.compress(outgoing)
-            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
-            await delivery.send_oneway(chosen, outgoing)
+            prepared = self._preparer.prepare(message, order_key)
+            await self._preparer.compress(prepared)
+            chosen = await delivery.choose(message, prepared.topic, order_key=order_key, queue=queue, select=select)
+            await delivery.send_oneway(chosen, prepared)
         finally:
             self._in_flight.leave(size)
 
@@ -250,8 +249,8 @@ class Producer(ClientLifecycle[ProducerSession]):
     ) -> list[SendResult]:
         """Send messages of one topic together, in as few requests as the size limit allows; return a result for each.
 
-        A request is stored as a whole or not at all. If one fails, its exception has a note that says how many messages
-        were stored before it.
+        A request is stored as a whole or not at all. If one fails, a note of its exception says how many messages were
+        stored before.
         """
         timeout = self._send_timeout if timeout is None else timeout
         sending = self._send_batches(messages, queue, timeout)
@@ -262,12 +261,12 @@ class Producer(ClientLifecycle[ProducerSession]):
     ) -> list[SendResult]:
         delivery = self._delivery
         results: list[SendResult] = []
-        for outgoing in self._preparer.prepare_batches(messages):
-            size = len(outgoing.body)
+        for prepared in self._preparer.prepare_batches(messages):
+            size = len(prepared.body)
             await self._in_flight.enter(size)
             try:
-                chosen = queue and await delivery.choose(messages[0], outgoing.topic, queue=queue)
-                results.append(await send_batch(delivery, timeout, outgoing, chosen))
+                chosen = queue and await delivery.choose(messages[0], prepared.topic, queue=queue)
+                results.append(await send_batch(delivery, timeout, prepared, chosen))
             except PyroMQError as error:
                 stored = sum(result.message_id.count(",") + 1 for result in results)
                 note = f"{stored} of {len(messages)} messages of the batch were stored before this"
@@ -285,9 +284,9 @@ class Producer(ClientLifecycle[ProducerSession]):
         queue: MessageQueue | None = None,
         select: Select | None = None,
     ) -> MessageExt:
-        """Send a message that asks for a reply, and return the reply; a consumer gives it by `message.reply(body)`.
+        """Send a message that asks for a reply, and return the reply; a consumer replies with `message.reply(body)`.
 
-        Raises RequestTimeout if the request was stored and no reply came in time, otherwise what `send` does.
+        Raises RequestTimeout if the request was stored and no reply came in time, otherwise the errors of `send`.
         """
         asking = self._request(message, timeout, order_key, queue, select)
         return await (asking if self._spans is None else self._spans.around([message], asking))
@@ -303,21 +302,21 @@ class Producer(ClientLifecycle[ProducerSession]):
         delivery = self._delivery
 
         async def send(asking: Mapping[str, str], left: float) -> SendResult:
-            outgoing = self._preparer.prepare(message, order_key, asking)
-            await self._preparer.compress(outgoing)
-            await delivery.be_known(outgoing.topic)
+            prepared = self._preparer.prepare(message, order_key, asking)
+            await self._preparer.compress(prepared)
+            await delivery.announce(prepared.topic)
             if order_key is None and queue is None and select is None:
-                return await delivery.send_anywhere(outgoing, left)
-            chosen = await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
-            return await delivery.send_to(chosen, outgoing, left)
+                return await delivery.send_anywhere(prepared, left)
+            chosen = await delivery.choose(message, prepared.topic, order_key=order_key, queue=queue, select=select)
+            return await delivery.send_to(chosen, prepared, left)
 
-        return await ask(delivery.instance, timeout, send)
+        return await delivery.instance.replies.request(timeout, send)
 
     async def find(self, topic: str, message_id: str) -> MessageExt | None:
-        """Return a stored message by its id, None if no broker of the topic has it: to be asked after a time-out.
+        """Return a stored message by its id, None if no broker of the topic has it; useful after a time-out.
 
-        Raises if a broker could not be asked and the others do not have it. A send that is still on its way may be
-        stored later; its id is `message_id` of the exception.
+        The id of a send that timed out is `message_id` of its exception; it may still be stored later. Raises the error
+        of a broker that could not be asked if no other one has the message.
         """
         delivery = self._delivery
         topic = with_namespace(topic, self._config.namespace)

@@ -1,4 +1,4 @@
-"""TransactionProducer: messages that consumers get only if a local transaction is committed."""
+"""TransactionProducer: consumers receive its messages if and only if the local transactions commit."""
 
 from __future__ import annotations
 
@@ -37,21 +37,20 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionProducer(Producer):
-    """Sends messages together with a local transaction: consumers get a message if that is committed, else never.
+    """Sends messages with a local transaction: consumers receive a message if and only if the transaction commits.
 
     >>> async def pay(message: MessageExt) -> TransactionState:      # the local transaction
     ...     return COMMIT if await database.pay(message.keys[0]) else ROLLBACK
-    >>> async def was_paid(message: MessageExt) -> TransactionState:  # asked when the broker heard nothing
+    >>> async def was_paid(message: MessageExt) -> TransactionState:  # asked if the broker heard nothing
     ...     return COMMIT if await database.is_paid(message.keys[0]) else ROLLBACK
     >>> async with TransactionProducer("payers", "127.0.0.1:9876", check=was_paid) as producer:
     ...     await producer.send_in_transaction(Message(topic="payments", body=b"...", keys=["o-1"]), pay)
 
-    Brokers ask any producer of the group, also one that was started after another died: `check` must find out from what
-    the local transaction left behind, and say UNKNOWN only while that may still be under way. Both functions may be
-    async or plain; plain ones run on threads. It takes the options of a Producer too.
+    Brokers ask any producer of the group, also one that was started after another crashed. So `check` must look at what
+    the local transaction left behind, and return UNKNOWN only while it may still be running. Both functions may be
+    async or plain; plain ones run on threads. All options of a Producer apply.
 
-    `close` waits for the transactions that are under way; one that takes longer than `send_timeout` from then on is
-    left to `check`.
+    `close` waits for running transactions, but no longer than `send_timeout`; `check` decides the rest.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class TransactionProducer(Producer):
 
     async def _close(self, *, failed: bool) -> None:
         try:
-            with suppress(TimeoutError):  # they may still send
+            with suppress(TimeoutError):  # the running ones may still send
                 await wait_for(self._clock, self._under_way.idle(), self._send_timeout)
         finally:
             await super()._close(failed=failed)
@@ -99,13 +98,14 @@ class TransactionProducer(Producer):
         immunity: timedelta | float | None = None,
         timeout: float | None = None,
     ) -> TransactionResult:
-        """Store a message that no consumer sees, carry out the local transaction, and tell the broker how it ended.
+        """Store a message that consumers do not see yet, run the local transaction, and tell the broker how it ended.
 
-        `execute` gets the message with its id, as `check` will. Its exception, or None, means UNKNOWN: the broker asks
-        `check`, not before `immunity` has passed, by default 6 s. If the message is stored less safely than it should
-        be, `execute` is not called and the state is ROLLBACK. Raises what `send` raises if nothing was stored.
+        `execute` gets the message with its id, as `check` does. If it raises or returns None, the state is UNKNOWN and
+        the broker asks `check`, but not before `immunity` has passed (6 s by default). If the message is stored less
+        safely than requested, `execute` is not called and the state is ROLLBACK. If nothing is stored, this raises the
+        errors of `send`.
 
-        The broker is told once and does not answer; if that is lost, or this is cancelled, it asks `check`.
+        The broker is told once and does not answer. If that is lost, or this call is cancelled, it asks `check`.
         """
         sending = self._send_in_transaction(message, execute, order_key, queue, select, immunity, timeout)
         return await (sending if self._spans is None else self._spans.around([message], sending, "transaction"))
@@ -122,28 +122,28 @@ class TransactionProducer(Producer):
     ) -> TransactionResult:
         session = self._transactions
         delivery = session.delivery
-        outgoing = self._preparer.prepare(message, order_key, self._system_properties(immunity))
-        outgoing.sys_flag |= TRANSACTION_PREPARED
+        prepared = self._preparer.prepare(message, order_key, self._system_properties(immunity))
+        prepared.sys_flag |= TRANSACTION_PREPARED
         await self._under_way.enter(0)
         try:
-            chosen = await self._prepare(delivery, message, outgoing, order_key, queue, select)
-            stored = await self._send_half(delivery, outgoing, chosen, timeout)
-            judgement = await _carry_out(session.local, execute, message, outgoing, stored)
-            await self._end(delivery, outgoing, stored, judgement)
+            chosen = await self._prepare(delivery, message, prepared, order_key, queue, select)
+            stored = await self._send_half(delivery, prepared, chosen, timeout)
+            outcome = await _carry_out(session.local, execute, message, prepared, stored)
+            await self._end(delivery, prepared, stored, outcome)
         finally:
             self._under_way.leave(0)
-        return _result(stored, judgement)
+        return _result(stored, outcome)
 
     async def _send_half(
-        self, delivery: Delivery, outgoing: PreparedMessage, queue: MessageQueue | None, timeout: float | None
+        self, delivery: Delivery, prepared: PreparedMessage, queue: MessageQueue | None, timeout: float | None
     ) -> SendResult:
         timeout = self._send_timeout if timeout is None else timeout
-        size = len(outgoing.body)
+        size = len(prepared.body)
         await self._in_flight.enter(size)
         try:
             if queue is None:
-                return await delivery.send_anywhere(outgoing, timeout)
-            return await delivery.send_to(queue, outgoing, timeout)
+                return await delivery.send_anywhere(prepared, timeout)
+            return await delivery.send_to(queue, prepared, timeout)
         finally:
             self._in_flight.leave(size)
 
@@ -158,20 +158,20 @@ class TransactionProducer(Producer):
         self,
         delivery: Delivery,
         message: Message,
-        outgoing: PreparedMessage,
+        prepared: PreparedMessage,
         order_key: str | None,
         queue: MessageQueue | None,
         select: Select | None,
     ) -> MessageQueue | None:
-        """Make a half message ready; return the queue it has to go to, None if any will do."""
-        await self._preparer.compress(outgoing)
-        await delivery.be_known(outgoing.topic)  # or the broker could not ask
+        """Prepare a half message; return its queue, None if any queue will do."""
+        await self._preparer.compress(prepared)
+        await delivery.announce(prepared.topic)  # otherwise the broker could not ask
         if order_key is None and queue is None and select is None:
             return None
-        return await delivery.choose(message, outgoing.topic, order_key=order_key, queue=queue, select=select)
+        return await delivery.choose(message, prepared.topic, order_key=order_key, queue=queue, select=select)
 
     async def _end(
-        self, delivery: Delivery, half: PreparedMessage, stored: SendResult, judgement: TransactionOutcome
+        self, delivery: Delivery, half: PreparedMessage, stored: SendResult, outcome: TransactionOutcome
     ) -> None:
         instance = delivery.instance
         try:
@@ -180,60 +180,64 @@ class TransactionProducer(Producer):
                 producer_group=self.group,
                 tran_state_table_offset=stored.queue_offset,
                 commit_log_offset=decode_offset_id(stored.offset_message_id)[1],
-                commit_or_rollback=judgement.state,
+                commit_or_rollback=outcome.state,
                 msg_id=stored.message_id,
                 transaction_id=stored.message_id,
             )
-            delivery.tell_end(
+            delivery.run_end_hooks(
                 EndContext(
                     group=self.group,
                     message=half.source,
                     message_id=stored.message_id,
                     address=address,
-                    state=judgement.state,
+                    state=outcome.state,
                     from_check=False,
                 )
             )
-            await instance.api.end_transaction(address, header, judgement.cause)
+            await instance.api.end_transaction(address, header, outcome.cause)
         except PyroMQError as error:
-            logger.warning("the broker will ask about message=%s, it could not be told: %s", stored.message_id, error)
+            logger.warning(
+                "could not tell the broker how the transaction of message=%s ended; it will ask: %s",
+                stored.message_id,
+                error,
+            )
 
 
 async def _carry_out(
     local: LocalTransactions,
     execute: TransactionFunction,
     message: Message,
-    outgoing: PreparedMessage,
+    prepared: PreparedMessage,
     stored: SendResult,
 ) -> TransactionOutcome:
     if stored.status is SendStatus.SEND_OK:
-        return await local.judge(execute, _half(message, outgoing, stored))
+        return await local.run(execute, _half(message, prepared, stored))
     return TransactionOutcome(ROLLBACK, f"the half message was stored with {stored.status}")
 
 
-def _result(stored: SendResult, judgement: TransactionOutcome) -> TransactionResult:
+def _result(stored: SendResult, outcome: TransactionOutcome) -> TransactionResult:
     return TransactionResult(
         stored.status,
         stored.message_id,
         stored.offset_message_id,
         stored.queue,
         stored.queue_offset,
-        judgement.state,
-        judgement.error,
+        outcome.state,
+        outcome.error,
     )
 
 
-def _half(message: Message, outgoing: PreparedMessage, stored: SendResult) -> MessageExt:
-    """Return the message as `check` would get it."""
+def _half(message: Message, prepared: PreparedMessage, stored: SendResult) -> MessageExt:
+    """Return the half message as `check` would get it."""
     return MessageExt(
         topic=message.topic,
         stored_body=message.body,
-        raw_properties=outgoing.properties.encode(),
+        raw_properties=prepared.properties.encode(),
         broker_name=stored.queue.broker_name,
         queue_id=stored.queue.queue_id,
         flag=message.flag,
         queue_offset=stored.queue_offset,
-        born_timestamp_ms=outgoing.born_timestamp_ms,
+        born_timestamp_ms=prepared.born_timestamp_ms,
         physical_offset=decode_offset_id(stored.offset_message_id)[1],
         raw_store_host=bytes.fromhex(stored.offset_message_id)[:-8],
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MEETING_INTERVAL: Final = 30.0
+_ANNOUNCE_INTERVAL: Final = 30.0
 
 
 class TransactionSession(ProducerSession):
@@ -49,26 +49,26 @@ class TransactionSession(ProducerSession):
         self._check = check
         self._group = settings.rules.group
         self._namespace = settings.client.namespace
-        self._answers = TransactionAnswers(self._group, self._ask_check, self.delivery.tell_end)
-        meet = partial(_meet_brokers, self.instance)
-        self._meeting = Periodic("meeting brokers", clock, _MEETING_INTERVAL, meet)
+        self._answers = TransactionAnswers(self._group, self._ask_check, self.delivery.run_end_hooks)
+        announce = partial(_announce_everywhere, self.instance)
+        self._announcing = Periodic("announcing to brokers", clock, _ANNOUNCE_INTERVAL, announce)
 
     async def start(self) -> None:
         """Join the group, and tell all brokers that they may ask about transactions from now on."""
         await super().start()
         self.delivery.handle.answer_checks(self._group, self._answers.ask)
-        self._meeting.start()
+        self._announcing.start()
         try:
-            await _meet_brokers(self.instance)
+            await _announce_everywhere(self.instance)
         except PyroMQError as error:
             logger.warning("no broker can ask about transactions yet: %s", error)
-            self._meeting.wake()
+            self._announcing.wake()
 
     async def close(self, *, failed: bool) -> None:
         """Answer no more questions, and leave the group."""
         self.delivery.handle.stop_answering()
         try:
-            await self._meeting.stop()
+            await self._announcing.stop()
             await self._answers.close()
         finally:
             await super().close(failed=failed)
@@ -76,10 +76,10 @@ class TransactionSession(ProducerSession):
 
     async def _ask_check(self, message: MessageExt) -> TransactionOutcome:
         message.topic = without_namespace(message.topic, self._namespace)
-        return await self.local.judge(self._check, message)
+        return await self.local.run(self._check, message)
 
 
-async def _meet_brokers(instance: ClientInstance) -> bool:
-    """Tell every broker of this client: any may hold transactions of its groups, from the time before it started."""
+async def _announce_everywhere(instance: ClientInstance) -> bool:
+    """Send a heartbeat to every broker: each may hold older transactions of this client's groups."""
     await instance.routes.refresh(SELF_TEST_TOPIC)  # which all brokers have
     return await instance.heartbeats.beat()

@@ -1,7 +1,7 @@
-"""The switch for message traces: `trace=True` on a producer or push consumer, or `Trace(...)` to choose what and where.
+"""Trace: the option `trace=` of a producer or push consumer: True, or `Trace(...)` to choose what is written and where.
 
-A traced client writes RocketMQ's trace messages, which Apache's tools and `pyromq message trace` show, and
-OpenTelemetry spans, which go wherever the process has told OpenTelemetry to send them: nowhere by default.
+A traced client writes RocketMQ's trace messages, which Apache's tools and `pyromq message trace` show. It also writes
+OpenTelemetry spans, which go to the exporter that the process has set up; by default there is none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     """
 
     topic: str = TRACE_TOPIC
-    """The topic of its trace messages; a broker has it if it may make topics, or `traceTopicEnable=true`."""
+    """The topic of trace messages; a broker has it if it creates topics by itself, or with `traceTopicEnable=true`."""
     messages: bool = True
     """Whether to write trace messages."""
     spans: bool = True
@@ -27,7 +27,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 def chosen_trace(trace: bool | Trace) -> Trace | None:
-    """Return what was switched on, None if nothing was; raises ClientError or LocalProtocolError for what cannot be."""
+    """Return what is to be traced, None if nothing; raises ClientError or LocalProtocolError for a wrong value."""
     if isinstance(trace, bool):
         return Trace() if trace else None
     if not isinstance(trace, Trace):

@@ -27,27 +27,27 @@ from pyromq.protocol.trace_records import TraceRecord, encode_trace_record, reco
 logger = logging.getLogger(__name__)
 
 FLUSH_INTERVAL: Final = 0.5
-"""Seconds that a record waits for others at most."""
-MOST_WAITING: Final = 20_000
-"""Records that may wait or be on their way; more are dropped."""
-CLOSE_PATIENCE: Final = 3.0
+"""The longest that a record waits for others, in seconds."""
+MAX_WAITING: Final = 20_000
+"""Records that may wait or be in flight; more are dropped."""
+CLOSE_TIMEOUT: Final = 3.0
 
-_MOST_BYTES: Final = 118_000  # as Apache's: far below what any broker takes
+_MOST_BYTES: Final = 118_000  # like Apache's client: far below every broker's limit
 _MOST_KEY_BYTES: Final = 30_000  # properties may have 32,767
 
 
 class TraceCounts(Struct, frozen=True):
-    """What became of a client's trace records."""
+    """How many trace records of a client were written, dropped and failed."""
 
     written: int = 0
     dropped: int = 0
-    """There were too many at once."""
+    """Too many were waiting."""
     failed: int = 0
-    """The brokers did not take the message that held them."""
+    """Brokers did not store their trace message."""
 
 
 class _Segment(Struct, eq=False):
-    """One trace message in the making."""
+    """A trace message that is being filled."""
 
     timer: TimerHandle
     texts: list[bytes] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Segment(Struct, eq=False):
 
 
 class TraceDispatcher:
-    """Takes records at no cost of waiting; what it cannot send, or can no longer hold, is counted and lost."""
+    """Takes records without making the caller wait; those that it cannot send or hold are counted and lost."""
 
     def __init__(self, topic: str, clock: Clock, send: Callable[[Message], Awaitable[object]]) -> None:
         self._topic = topic
@@ -71,14 +71,14 @@ class TraceDispatcher:
 
     @property
     def counts(self) -> TraceCounts:
-        """What became of the records so far."""
+        """The counts so far."""
         return TraceCounts(self._written, self._dropped, self._failed)
 
     def put(self, records: Sequence[TraceRecord]) -> None:
-        """Have records sent soon."""
-        if self._waiting + len(records) > MOST_WAITING:
+        """Queue records to be sent soon."""
+        if self._waiting + len(records) > MAX_WAITING:
             if not self._dropped:
-                logger.warning("trace records come faster than brokers take them: some are dropped")
+                logger.warning("trace records are written faster than brokers store them; some are dropped")
             self._dropped += len(records)
             return
         self._waiting += len(records)
@@ -109,7 +109,7 @@ class TraceDispatcher:
         return self._open
 
     def flush(self) -> None:
-        """Send what waits, now."""
+        """Send all waiting records now."""
         segment, self._open = self._open, None
         if segment is not None:
             segment.timer.cancel()
@@ -123,24 +123,24 @@ class TraceDispatcher:
             await self._send(Message(topic=self._topic, body=b"".join(segment.texts), keys=list(segment.keys)))
         except PyroMQError as error:
             self._failed += count
-            self._say(error)
+            self._log(error)
         else:
             self._written += count
             self._last_failure = ""
         finally:
             self._waiting -= count
 
-    def _say(self, error: PyroMQError) -> None:
+    def _log(self, error: PyroMQError) -> None:
         kind = type(error).__name__
-        if kind != self._last_failure:  # once, not with every trace of a night-long outage
-            logger.warning("traces are lost: they could not be sent to the topic %s: %s", self._topic, error)
+        if kind != self._last_failure:  # once, not with every trace during an outage
+            logger.warning("traces are lost: cannot send them to the topic %s: %s", self._topic, error)
         self._last_failure = kind
 
     async def close(self) -> None:
-        """Send what waits; what takes longer than 3 s is lost."""
+        """Send all waiting records; those that take longer than 3 s are lost."""
         self.flush()
         with suppress(TimeoutError):
-            await wait_for(self._clock, asyncio.gather(*self._tasks, return_exceptions=True), CLOSE_PATIENCE)
+            await wait_for(self._clock, asyncio.gather(*self._tasks, return_exceptions=True), CLOSE_TIMEOUT)
 
 
 def _key_size(key: str) -> int:
@@ -151,12 +151,12 @@ _TIMEOUT: Final = 5.0
 _RETRIES: Final = 2
 _COMPRESS_OVER: Final = 4096
 _MAX_MESSAGE_SIZE: Final = 256 * 1024
-_LONGEST_GROUP: Final = MAX_GROUP_LENGTH - 55  # of the traced client, inside the name of this producer's
+_LONGEST_GROUP: Final = MAX_GROUP_LENGTH - 55  # of the traced client's group, as part of this one's name
 _numbers = itertools.count(1)
 
 
 class TraceSender(ClientLifecycle[Delivery]):
-    """Sends trace messages under the group that Apache's client would use; all of a process share one connection."""
+    """Sends trace messages under the group name of Apache's client; all of a process share one client instance."""
 
     def __init__(self, config: ClientConfig, group: str, kind: str, clock: Clock) -> None:
         addresses = config.namesrv if isinstance(config.namesrv, str) else ";".join(config.namesrv)

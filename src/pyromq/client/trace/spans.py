@@ -1,7 +1,7 @@
-"""OpenTelemetry spans of sends and of listeners, named and described by its conventions for messaging.
+"""OpenTelemetry spans of sends and listeners, by its semantic conventions for messaging.
 
-The context of a send's span travels in the message's properties (`traceparent` and what else the process's propagator
-writes); the listener's span has it as a link, and as its parent if the listener got that one message.
+The context of a send's span travels in the properties of the message: `traceparent` and whatever else the process's
+propagator writes. The listener's span has it as a link, and as its parent if the listener got only that message.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class SendSpans:
         self._master: Callable[[str], str | None] = lambda broker_name: None
 
     def opened(self, client_id: str, master: Callable[[str], str | None]) -> None:
-        """Learn the producer's id and how to find a broker's address."""
+        """Take the producer's id, and a function that returns a broker's address."""
         self._shared["messaging.client.id"] = client_id
         self._master = master
 
     def context(self) -> Mapping[str, str]:
-        """Return the properties that carry the current span's context; none where nobody records spans."""
+        """Return the current span's context as properties; empty if spans are not recorded."""
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         return {name: value for name, value in carrier.items() if _may_travel(name, value)}
@@ -72,7 +72,7 @@ class SendSpans:
         order_key: str | None = None,
         system: Mapping[str, str] | None = None,
     ) -> T:
-        """Return what comes of `sending`, which runs inside a span; `system` are properties that delay the message."""
+        """Await `sending` inside a span and return its result; `system` are properties that delay the message."""
         if not _is_recorded():
             return await sending
         topic = messages[0].topic if messages else ""
@@ -100,7 +100,7 @@ class SendSpans:
 
 
 class ConsumeSpans(ConsumeHook):
-    """Spans around the listener of one consumer; it runs inside them, on whichever thread."""
+    """Spans around the listener of one consumer; it runs inside them, on any thread."""
 
     def __init__(self, group: str, namespace: str | None, *, broadcasting: bool) -> None:
         self._tracer = get_tracer(_NAME)
@@ -109,11 +109,11 @@ class ConsumeSpans(ConsumeHook):
         self._shared["messaging.rocketmq.consumption_model"] = "broadcasting" if broadcasting else "clustering"
 
     def opened(self, client_id: str) -> None:
-        """Learn the consumer's id."""
+        """Take the consumer's id."""
         self._shared["messaging.client.id"] = client_id
 
     def before(self, context: ConsumeContext) -> None:
-        """Begin a span, and make it the listener's current one."""
+        """Start a span and make it current for the listener."""
         if not _is_recorded():
             return
         sent = [propagate.extract(message.properties, Context()) for message in context.messages]
@@ -133,7 +133,7 @@ class ConsumeSpans(ConsumeHook):
         context.notes[_NOTE] = (span, attach(set_span_in_context(span, parent)))
 
     def after(self, context: ConsumeContext) -> None:
-        """End the span, with what the listener raised."""
+        """End the span, with the listener's exception."""
         if _NOTE not in context.notes:
             return
         span, token = _noted(context)
@@ -148,7 +148,7 @@ class ConsumeSpans(ConsumeHook):
 
 
 def _is_recorded() -> bool:
-    """Tell whether this process has said what becomes of spans; without an SDK all work on them is for nothing."""
+    """Return True if the process has set up an OpenTelemetry SDK; otherwise all work on spans would be wasted."""
     return not isinstance(get_tracer_provider(), ProxyTracerProvider)
 
 

@@ -1,4 +1,4 @@
-"""Hooks that write down, as RocketMQ's trace records, what a client sends and consumes."""
+"""Hooks that write RocketMQ's trace records of what a client sends and consumes."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ from pyromq.protocol.trace_records import (
     TraceRecord,
 )
 
-Put = Callable[[Sequence[TraceRecord]], None]
+PutRecords = Callable[[Sequence[TraceRecord]], None]
+"""Takes records to be written."""
 
 
 class SendTraceHook(SendHook):
-    """Writes a Pub for each message that was stored, and an EndTransaction for each transaction's end."""
+    """Writes a Pub for each stored message, and an EndTransaction for the end of each transaction."""
 
-    def __init__(self, put: Put, topic: str, clock: Clock, namespace: str | None) -> None:
+    def __init__(self, put: PutRecords, topic: str, clock: Clock, namespace: str | None) -> None:
         self._put = put
         self._topic = topic
         self._clock = clock
         self._namespace = namespace
 
     def before(self, context: SendContext) -> None:
-        """Note when it begins."""
+        """Note the time."""
         context.notes["trace began"] = self._clock.now_ms()
 
     def after(self, context: SendContext) -> None:
-        """Write what was stored; a send that failed leaves no trace, as with Apache's client."""
+        """Write what was stored; like Apache's client, nothing for a send that failed."""
         result = context.result
         if result is None or not context.region or not context.trace_on or self._is_trace(context.message):
             return
         began_ms = context.notes["trace began"]
         assert isinstance(began_ms, int)
-        if context.messages:  # a record for each message of a batch, so that every id finds its own
+        if context.messages:  # one record for each message of a batch, so that each can be found by its id
             parts = zip_longest(context.messages, result.message_id.split(","), result.offset_message_id.split(","))
         else:
             parts = zip_longest([context.message], [result.message_id], [result.offset_message_id])
@@ -111,7 +112,7 @@ class SendTraceHook(SendHook):
 
 
 class _Call(Struct, frozen=True):
-    """One call of the listener, with the messages that are traced."""
+    """One call of the listener, with its traced messages."""
 
     began_ms: int
     request_id: str
@@ -121,7 +122,7 @@ class _Call(Struct, frozen=True):
 class ConsumeTraceHook(ConsumeHook):
     """Writes a SubBefore and a SubAfter for each message that the listener gets."""
 
-    def __init__(self, put: Put, topic: str, clock: Clock, namespace: str | None) -> None:
+    def __init__(self, put: PutRecords, topic: str, clock: Clock, namespace: str | None) -> None:
         self._put = put
         self._topic = topic
         self._clock = clock
@@ -131,7 +132,7 @@ class ConsumeTraceHook(ConsumeHook):
     def before(self, context: ConsumeContext) -> None:
         """Write which messages the listener is about to get."""
         now_ms = self._clock.now_ms()
-        traced = [message for message in context.messages if self._wants(message)]
+        traced = [message for message in context.messages if self._is_traced(message)]
         if traced:
             call = context.notes["trace"] = _Call(now_ms, self._ids.next(now_ms), traced)
             group = without_namespace(context.group, self._namespace)
@@ -159,8 +160,8 @@ class ConsumeTraceHook(ConsumeHook):
             ]
         )
 
-    def _wants(self, message: MessageExt) -> bool:
-        # Apache's client would trace the trace messages too that a traced consumer reads, for ever.
+    def _is_traced(self, message: MessageExt) -> bool:
+        # Unlike Apache's client: tracing the trace messages that a traced consumer reads would never end.
         return message.properties.get(names.TRACE_ON) != "false" and not message.topic.startswith(self._topic)
 
 

@@ -1,4 +1,4 @@
-"""Tracing: what a client with traces switched on has besides, put together."""
+"""Tracing: all that a traced client needs for its traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """The traces of one client: trace messages, which it sends beside, and spans."""
+    """The traces of one client: trace messages with a sender of their own, and spans."""
 
     def __init__(
         self, trace: Trace, config: ClientConfig, group: str, kind: Literal["PRODUCE", "CONSUME"], clock: Clock
@@ -30,7 +30,7 @@ class Tracing:
 
     @property
     def counts(self) -> TraceCounts:
-        """What became of the trace records so far."""
+        """The counts of trace records so far."""
         return self._dispatcher.counts
 
     async def open(self) -> None:
@@ -39,14 +39,14 @@ class Tracing:
             await self._sender.start()
 
     async def close(self) -> None:
-        """Send the trace messages that wait, and write no more."""
+        """Send the waiting trace messages, and write no more."""
         if self._trace.messages:
             try:
                 await self._dispatcher.close()
             finally:
                 await self._sender.close()
 
-    # --- what a client hangs in ----------------------------------------------------------------------------------
+    # --- hooks and spans for the client ------------------------------------------------------------------------------
 
     def send_hooks(self) -> list[SendHook]:
         """Return the hooks of a producer."""
@@ -64,7 +64,7 @@ class Tracing:
         """Return the spans of a producer, if they are wanted."""
         if not self._trace.spans:
             return None
-        from pyromq.client.trace.spans import SendSpans  # it loads OpenTelemetry, which the untraced shall not pay for
+        from pyromq.client.trace.spans import SendSpans  # loads OpenTelemetry: only traced clients should pay for it
 
         return SendSpans(self._namespace)
 

@@ -40,7 +40,7 @@ class PullAnswer(Struct, frozen=True, gc=False):
 
 
 class BrokerIdentity(Struct, frozen=True):
-    """What a broker tells of itself when it answers a heartbeat."""
+    """Who a broker is, by its answer to a heartbeat."""
 
     version: int
     pyromq: str | None

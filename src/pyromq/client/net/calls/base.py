@@ -1,4 +1,4 @@
-"""Asking a broker: any request, and the exception for an answer that is not success."""
+"""BrokerCalls: any request to a broker, and the exception for an answer other than success."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__()
 
 
 def broker_error(code: int, remark: str | None) -> BrokerError:
-    """Return the exception that stands for an answer's code."""
+    """Return the exception for an answer's code."""
     if remark is not None and remark.startswith(ACCESS_DENIED):
-        return AccessDenied(remark, code)  # brokers have no code for it
+        return AccessDenied(remark, code)  # there is no code for it
     return _ERRORS.get(code, BrokerError)(remark or "", code)
 
 
 class BrokerCalls:
-    """Requests over kept connections."""
+    """Requests over connections that stay open."""
 
     def __init__(self, remoting: RemotingClient) -> None:
         self.remoting = remoting

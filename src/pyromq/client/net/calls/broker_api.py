@@ -1,4 +1,4 @@
-"""BrokerApi: one typed call for each request of a client; every address and time-out is the caller's choice."""
+"""BrokerApi: one typed call for each request of a client. The caller chooses the address and the time-out."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _FOR_EVER_MS = 2**63 - 1
 
 
 class BrokerApi(GroupCalls, TimerCalls):
-    """Typed calls to brokers and name servers over kept connections.
+    """Typed calls to brokers and name servers over connections that stay open.
 
     >>> async with await BrokerApi.connect("127.0.0.1:9876") as api:
     ...     route = await api.route("orders")
@@ -72,7 +72,7 @@ class BrokerApi(GroupCalls, TimerCalls):
     async def connect(
         cls, namesrv: str | Sequence[str], *, credentials: Credentials | None = None, clock: Clock | None = None
     ) -> Self:
-        """Return calls over connections of their own, made as they are needed; close it, or use it in `async with`."""
+        """Return an API with its own connections, opened on first use; close it, or use it in `async with`."""
         remoting = RemotingClient(clock or SystemClock(), credentials=credentials)
         return cls(remoting, NameServers.of(remoting, namesrv))
 
@@ -126,18 +126,18 @@ class BrokerApi(GroupCalls, TimerCalls):
     async def send_for_answer(
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> RemotingCommand:
-        """Send one message, or a batch, and return all that the broker answers: see `read_sent`, `read_region`."""
+        """Send one message, or a batch, and return the broker's whole answer: see `read_sent`, `read_region`."""
         return await self.remoting.request(address, _send_request(header, body), timeout)
 
     async def send_reply(
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> SendAnswer:
-        """Send a reply to the client that waits for it; raises BrokerError unless it got there."""
+        """Send a reply to the client that waits for it; raises BrokerError if it did not arrive."""
         command = request(RequestCode.SEND_REPLY_MESSAGE_V2, header, body)
         return read_sent(await self.remoting.request(address, command, timeout))
 
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
-        """Send one message and hear nothing of it."""
+        """Send one message without an answer."""
         await self.remoting.oneway(address, _send_request(header, body, oneway=True))
 
     async def end_transaction(self, address: str, header: EndTransactionRequestHeader, cause: str) -> None:
@@ -147,7 +147,7 @@ class BrokerApi(GroupCalls, TimerCalls):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def pull(self, address: str, header: PullMessageRequestHeader, *, timeout: float) -> PullAnswer:
-        """Pull; `timeout` must exceed the time the header lets the broker wait for messages."""
+        """Pull; `timeout` must be longer than the header lets the broker wait for messages."""
         answer = await self.call(address, request(RequestCode.PULL_MESSAGE, header), timeout)
         if answer.code not in _PULL_STATUSES:
             raise broker_error(answer.code, answer.remark)
@@ -162,7 +162,7 @@ class BrokerApi(GroupCalls, TimerCalls):
         )
 
     async def min_offset(self, address: str, topic: str, queue_id: int, *, timeout: float = CALL_TIMEOUT) -> int:
-        """Return the first offset that is still there."""
+        """Return the first offset that still exists."""
         header = GetMinOffsetRequestHeader(topic=topic, queue_id=queue_id)
         answer = await self._ask(address, RequestCode.GET_MIN_OFFSET, header, timeout=timeout)
         return answer.header(GetMinOffsetResponseHeader).offset
@@ -202,7 +202,7 @@ class BrokerApi(GroupCalls, TimerCalls):
         end_ms: int = _FOR_EVER_MS,
         timeout: float = QUERY_TIMEOUT,
     ) -> list[MessageExt]:
-        """Return messages by key, or by the client's id if `unique`; at most 64 of a broker with stock settings."""
+        """Return messages by key, or by the client's id if `unique`; by default a broker returns at most 64."""
         header = QueryMessageRequestHeader(
             topic=topic,
             key=key,
@@ -215,11 +215,11 @@ class BrokerApi(GroupCalls, TimerCalls):
             answer = await self._ask(address, RequestCode.QUERY_MESSAGE, header, timeout=timeout)
         except QueryNotFound:
             return []
-        found = decode_messages(answer.body)  # brokers search by hash: other topics and keys may be among them
+        found = decode_messages(answer.body)  # brokers search by hash, so other topics and keys may be among them
         return [message for message in found if message.topic == topic and _has(message, key, unique)]
 
     async def view(self, address: str, physical_offset: int, *, timeout: float = CALL_TIMEOUT) -> MessageExt | None:
-        """Return the message at a place of a broker's log, None if there is none."""
+        """Return the message at an offset of a broker's commit log, None if there is none."""
         header = ViewMessageByIdRequestHeader(offset=physical_offset)
         try:
             answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header, timeout=timeout)
@@ -240,7 +240,7 @@ class BrokerApi(GroupCalls, TimerCalls):
         perm: int = PERM_READ | PERM_WRITE,
         timeout: float = CALL_TIMEOUT,
     ) -> None:
-        """Make a topic on one broker, or give one other settings."""
+        """Create a topic on one broker, or change its settings."""
         header = UpdateAndCreateTopicRequestHeader(
             topic=topic,
             default_topic=TBW102,
@@ -253,7 +253,7 @@ class BrokerApi(GroupCalls, TimerCalls):
         await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout=timeout)
 
 
-_SEND = int(RequestCode.SEND_MESSAGE_V2)  # plain numbers: an enum member costs more to find and to write
+_SEND = int(RequestCode.SEND_MESSAGE_V2)  # plain numbers: enum members are slower to look up and to encode
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _PULL_STATUSES = {int(status): status for status in PullStatus}
 
@@ -274,19 +274,19 @@ def _has(message: MessageExt, key: str, unique: bool) -> bool:
 
 
 def read_sent(answer: RemotingCommand) -> SendAnswer:
-    """Return where a message was stored; raises BrokerError unless it was."""
+    """Return where a message was stored; raises BrokerError if it was not."""
     status = SEND_STATUSES.get(answer.code)
     if status is None:
         raise broker_error(answer.code, answer.remark)
     try:
         message_id, queue_id, queue_offset = read_place(answer.ext)  # type: ignore[arg-type]
         return SendAnswer(status, message_id, queue_id, queue_offset)
-    except (LookupError, TypeError, ValueError):  # the general way knows what may be missing, and says what must not
+    except (LookupError, TypeError, ValueError):  # the general decoder accepts missing fields, and names a required one
         stored = answer.header(SendMessageResponseHeader)
         return SendAnswer(status, stored.msg_id, stored.queue_id, stored.queue_offset)
 
 
 def read_region(answer: RemotingCommand) -> tuple[str, bool]:
-    """Return the region of the broker that answered a send, and whether it lets its clients write traces."""
+    """Return the broker's region from its answer to a send, and True if clients may write traces there."""
     told = answer.ext_fields
     return told.get("MSG_REGION") or DEFAULT_REGION, told.get("TRACE_ON") != "false"

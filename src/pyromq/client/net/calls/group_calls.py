@@ -1,4 +1,4 @@
-"""What a group and its members ask of brokers: progress, heartbeats, who is there, queue locks, sending back."""
+"""Requests of a group's members: offsets, heartbeats, member lists, queue locks, messages sent back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GroupCalls(BrokerCalls):
     async def query_offset(
         self, address: str, group: str, topic: str, queue_id: int, *, timeout: float = CALL_TIMEOUT
     ) -> int | None:
-        """Return what the group committed, None if nothing; a broker answers 0 for a young queue without a commit."""
+        """Return the committed offset, None if there is none; brokers answer 0 for a new queue without a commit."""
         header = QueryConsumerOffsetRequestHeader(consumer_group=group, topic=topic, queue_id=queue_id)
         try:
             answer = await self._ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=timeout)
@@ -52,14 +52,14 @@ class GroupCalls(BrokerCalls):
     async def commit_offset(
         self, address: str, group: str, topic: str, queue_id: int, offset: int, *, timeout: float = CALL_TIMEOUT
     ) -> None:
-        """Commit an offset, and wait until the broker has it."""
+        """Commit an offset; on return the broker has it."""
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
         )
         await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=timeout)
 
     async def heartbeat(self, address: str, data: HeartbeatData, *, timeout: float = CALL_TIMEOUT) -> BrokerIdentity:
-        """Tell a broker who lives here; return who it is."""
+        """Send a heartbeat and return the broker's identity."""
         answer = await self._ask(address, RequestCode.HEART_BEAT, body=encode(data), timeout=timeout)
         return BrokerIdentity(answer.version, answer.header(HeartBeatResponseHeader).pyromq)
 
@@ -72,7 +72,7 @@ class GroupCalls(BrokerCalls):
         consumer_group: str | None = None,
         timeout: float = CALL_TIMEOUT,
     ) -> None:
-        """Tell a broker that a group's member leaves."""
+        """Tell a broker that a member leaves its group."""
         header = UnregisterClientRequestHeader(
             client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
         )
@@ -87,13 +87,13 @@ class GroupCalls(BrokerCalls):
     async def send_back(
         self, address: str, header: ConsumerSendMsgBackRequestHeader, *, timeout: float = CALL_TIMEOUT
     ) -> None:
-        """Have a broker keep a message that was not consumed for later, or among the dead letters."""
+        """Send a message back that was not consumed; the broker keeps it for a retry, or as a dead letter."""
         await self._ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=timeout)
 
     async def lock(
         self, address: str, group: str, client_id: str, queues: Sequence[MessageQueue], *, timeout: float = LOCK_TIMEOUT
     ) -> list[MessageQueue]:
-        """Take or renew queue locks; return the queues that this client may consume now."""
+        """Acquire or renew queue locks; return the queues that are locked for this client."""
         body = LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
         answer = await self._ask(address, RequestCode.LOCK_BATCH_MQ, body=encode(body), timeout=timeout)
         return decode(LockBatchResponseBody, answer.body).lock_ok_mq_set
@@ -101,14 +101,14 @@ class GroupCalls(BrokerCalls):
     async def unlock(
         self, address: str, group: str, client_id: str, queues: Sequence[MessageQueue], *, timeout: float = LOCK_TIMEOUT
     ) -> None:
-        """Return queue locks."""
+        """Release queue locks."""
         body = UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
         await self._ask(address, RequestCode.UNLOCK_BATCH_MQ, body=encode(body), timeout=timeout)
 
     async def check_subscription(
         self, address: str, client_id: str, group: str, subscription: SubscriptionData, *, timeout: float = CALL_TIMEOUT
     ) -> int:
-        """Return a broker's version if it can filter like this; raises BrokerError with its reason if it cannot."""
+        """Return the broker's version if it supports this filter; raises BrokerError with its reason if not."""
         body = CheckClientRequestBody(client_id=client_id, group=group, subscription_data=subscription)
         answer = await self._ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode(body), timeout=timeout)
         return answer.version
