@@ -1,11 +1,11 @@
-"""Half messages: the first half of a transaction as it is stored, and the records that are made of it.
+"""Half messages: the first half of a transaction as it is stored, and the records made from it.
 
 prepared   RMQ_SYS_TRANS_HALF_TOPIC, queue 0: no consumer sees it; REAL_TOPIC and REAL_QID say where it belongs
 committed  a record of the real topic; its prepared offset is the physical offset of the half message
 op         RMQ_SYS_TRANS_OP_HALF_TOPIC, queue 0, tag `d`; its body is the queue offset of a half message, as digits:
-           there is nothing more to do about that one
-again      the half message once more at the end of its queue, with a higher count of checks
-given up   TRANS_CHECK_MAX_TIME_TOPIC, queue 0: asked about too often, or too old
+           that one is settled
+again      a copy of the half message at the end of its queue, with a higher count of checks
+given up   TRANS_CHECK_MAX_TIME_TOPIC, queue 0: checked too often, or too old
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.results import PutResult
 
-QUEUE: Final = 0  # half messages, op messages and given-up ones have one queue each
+QUEUE: Final = 0  # half messages, op records and given-up messages have one queue each
 OP_TAG: Final = "d"
 _OP_PROPERTIES: Final = encode_properties({WAIT: "true", TAGS: OP_TAG}).encode()
 
 Identity = tuple[str, str, int]
-"""Unique key, producer group and time of birth: the same in every copy of a half message, and in no other.
+"""Unique key, producer group and born time: the same in every copy of a half message, and in no other message.
 
-Without a unique key a half message cannot be told from others, so its place stands for it: each copy is on its own.
+Without a unique key its place stands for the key, so each copy counts as a transaction of its own.
 """
 
 
@@ -70,7 +70,7 @@ class StoredHalf(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The producers that know how the transaction ended."""
+        """The group of producers that know how the transaction ended."""
         return self.properties.get(PRODUCER_GROUP, "")
 
     @property
@@ -90,7 +90,7 @@ class StoredHalf(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What tells its transaction from all others."""
+        """What identifies its transaction."""
         return self.unique_key or f"@{self.physical_offset}", self.group, self.head.born_timestamp_ms
 
     @property
@@ -100,13 +100,13 @@ class StoredHalf(NamedTuple):
 
     @property
     def immunity(self) -> int | None:
-        """For how many seconds after its birth nobody shall be asked; None where it does not say."""
+        """For how many seconds after it was born no producer is asked; None if it does not say."""
         seconds = _number(self.properties, CHECK_IMMUNITY_TIME_IN_SECONDS, -1)
         return None if seconds < 0 else seconds
 
 
 def read_half(record: bytes) -> StoredHalf:
-    """Read a whole record as it is stored."""
+    """Read a stored record."""
     head = read_head(record)
     topic, properties = read_tail(record, head)
     body = record[head.body_position : head.body_position + head.body_length]
@@ -114,7 +114,7 @@ def read_half(record: bytes) -> StoredHalf:
 
 
 def split_records(records: bytes) -> Iterator[bytes]:
-    """Yield records that stand one behind the other."""
+    """Split consecutive records."""
     start = 0
     while start < len(records):
         size = read_head(records, start).total_size
@@ -127,7 +127,7 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else default
 
 
-# --- the records that are made of it
+# --- the records made from it
 
 
 def make_half(record: Record, properties: dict[str, str]) -> None:
@@ -136,12 +136,12 @@ def make_half(record: Record, properties: dict[str, str]) -> None:
     properties[REAL_QUEUE_ID] = str(record.queue_id)
     record.topic = TRANSACTION_HALF_TOPIC
     record.queue_id = QUEUE
-    record.sys_flag &= ~TRANSACTION_MASK  # or the store would give it no place in a queue
+    record.sys_flag &= ~TRANSACTION_MASK  # else the store would not add it to a queue
     record.properties = encode_properties(properties).encode()
 
 
 def committed_record(half: StoredHalf, queue_id: int) -> Record:
-    """Return the message that consumers get; its properties stay those of the half message, as in RocketMQ."""
+    """Return the message that consumers get, with all properties of the half message, as in RocketMQ."""
     record = _copy(half, half.real_topic, half.properties)
     record.queue_id = queue_id
     record.sys_flag = half.head.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
@@ -150,7 +150,7 @@ def committed_record(half: StoredHalf, queue_id: int) -> Record:
 
 
 def op_record(half_offset: int, store_host: bytes, now_ms: int) -> Record:
-    """Return the record which says that a half message needs nothing more."""
+    """Return the record that settles a half message."""
     return Record(
         topic=TRANSACTION_OP_TOPIC,
         body=b"%d" % half_offset,
@@ -164,28 +164,28 @@ def op_record(half_offset: int, store_host: bytes, now_ms: int) -> Record:
 
 
 def checked_record(half: StoredHalf) -> Record:
-    """Return the half message as it is written again when a producer is asked about it."""
+    """Return the copy of a half message that is written when a producer is asked about it."""
     return _copy(half, TRANSACTION_HALF_TOPIC, {**half.properties, TRANSACTION_CHECK_TIMES: str(half.check_times + 1)})
 
 
 def moved_record(half: StoredHalf) -> Record:
-    """Return the half message as it is written again although nobody was asked, so that its queue can be forgotten."""
+    """Return the copy of a half message that is written without a check, so that the ledger can move on."""
     first = half.properties.get(TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
     return _copy(half, TRANSACTION_HALF_TOPIC, {**half.properties, TRANSACTION_PREPARED_QUEUE_OFFSET: first})
 
 
 def given_up_record(half: StoredHalf) -> Record:
-    """Return the half message as it is kept for an operator."""
+    """Return the copy of a half message that is kept for an operator."""
     return _copy(half, TRANSACTION_CHECK_MAX_TOPIC, half.properties)
 
 
 def resumed_record(half: StoredHalf) -> Record:
-    """Return a given-up half message as it is asked about anew."""
+    """Return the copy of a given-up half message that is checked again."""
     return _copy(half, TRANSACTION_HALF_TOPIC, {**half.properties, TRANSACTION_CHECK_TIMES: "0"})
 
 
 def question(half: StoredHalf, copy: Record, place: PutResult) -> bytes:
-    """Return the message that a producer is asked about: as it was sent, at the place of its newest copy."""
+    """Return the message for the question to a producer: as it was sent, at the place of its latest copy."""
     asked = _copy(half, half.real_topic, half.properties)
     asked.queue_id = half.real_queue_id
     asked.properties = copy.properties

@@ -1,12 +1,12 @@
-"""Ends that need a look at the store: the answer to a check, one that comes late or again, one after a restart.
+"""LateEnds: ends that need a search of the store. They answer a check, come late or again, or come after a restart.
 
-A producer may end a transaction by any copy of its half message, the one it sent or one that it was asked about, and it
-may do so more than once. What counts is the transaction, so all its copies are looked up, for some ends at a time:
+A producer may end a transaction by any copy of its half message, the one it sent or one it was asked about, and may do
+so more than once. What counts is the transaction, so all its copies are looked up, in batches:
 
-    committed before     nothing more is done; copies that are still open are settled
+    committed before     nothing more is written; copies that are still open are settled
     some copy is open    it is ended, and the other open copies are settled
-    it was given up      a commit is taken after all; a rollback changes nothing
-    else                 it has ended before, and nothing is done
+    it was given up      a commit is still accepted; a rollback changes nothing
+    else                 it has ended before, and nothing is written
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _AT_A_TIME: Final = 64
 _MOST_WAITING: Final = 10_000
 
 WhenDecided = Callable[[PyroMQError | None], None]
-"""Hears that an end joined the store's open group or had no effect (None), or why it failed."""
+"""Called with None when an end joined the store's open group or had no effect, else with the error."""
 
 
 class LateEnd(NamedTuple):
-    """An end that waits for its turn."""
+    """An end in the queue."""
 
     half: StoredHalf
     state: TransactionState
@@ -41,7 +41,7 @@ class LateEnd(NamedTuple):
 
 
 class LateEnds:
-    """Decides one after the other, so that no two can have the same effect."""
+    """Decides ends one after the other, so that no two can have the same effect."""
 
     def __init__(self, transactions: OpenTransactions, history: TransactionHistory) -> None:
         self.repeated = 0
@@ -53,17 +53,19 @@ class LateEnds:
         self._stopped = False
 
     def add(self, end: LateEnd) -> None:
-        """Have an end decided; raises SystemBusy if too many wait."""
+        """Add an end to the queue; raise SystemBusy if it is full."""
         if self._stopped:
             raise ServiceNotAvailable("this broker is stopping")
         if len(self._waiting) >= _MOST_WAITING:
-            raise SystemBusy(f"{_MOST_WAITING} ends of transactions wait already; this one will be asked about again")
+            raise SystemBusy(
+                f"{_MOST_WAITING} ends of transactions are already waiting; this transaction will be checked again"
+            )
         self._waiting.append(end)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="pyromq late ends")
 
     async def stop(self) -> None:
-        """Decide no more; the transactions stay open."""
+        """Stop deciding; the transactions stay open."""
         self._stopped = True
         self._waiting.clear()
         if self._task is not None:
@@ -75,12 +77,12 @@ class LateEnds:
                 batch = [self._waiting.popleft() for _ in range(min(_AT_A_TIME, len(self._waiting)))]
                 await self._decide_all(batch)
         except Exception:
-            logger.exception("ends of transactions were lost: they will be asked about again")
+            logger.exception("ends of transactions were lost; the transactions will be checked again")
         finally:
             self._task = None
 
     async def _decide_all(self, batch: list[LateEnd]) -> None:
-        # The index cannot show what is committed while we look, nor what is not stored yet: this set does.
+        # The index does not have what is committed during the search or not stored yet: this set does.
         committed = self._transactions.committed_since = set(self._transactions.unstored)
         try:
             found = await asyncio.to_thread(self._find_all, batch)
@@ -113,7 +115,7 @@ class LateEnds:
             if end.state is TransactionState.COMMIT:
                 transactions.commit(end.half)
         elif not self._history.knows(end.half):
-            raise BrokerError("the transaction has ended before, or its producer will be asked about it again")
+            raise BrokerError("the transaction has ended before, or it will be checked again")
         else:
             self._count_repeated(end)
         for copy in still_open:

@@ -1,8 +1,8 @@
-"""Transactions: half messages are taken in, and each is ended once, however often a producer says so.
+"""OpenTransactions: accepts half messages and ends each of them once, however often a producer ends it.
 
-An end writes the committed message and, right behind it, the op record of the half message: one group, one write.
-Whoever ends an open half message that this broker has taken in since it started is served at once, for the ledger knows
-all about it. Any other end (late_ends.py) is decided after a look at what the store holds.
+An end writes the committed message and, right after it, the op record of the half message, in one group. If the half
+message is open and was stored since this broker started, the ledger knows enough and it ends at once. Any other end
+needs a search of the store first (late_ends.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COMMIT: Final = TransactionState.COMMIT
 
 
 class OpenTransactions:
-    """Takes half messages in and ends them."""
+    """Accepts half messages and ends them."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class OpenTransactions:
         self.store_host = bytes(IPV4_HOST_LENGTH)
         """Where clients reach this broker, as a record holds it."""
         self.rejects = rejects
-        """Whether no transactional message is taken."""
+        """Whether transactional messages are refused."""
         self.commits = self.rollbacks = 0
         self.unstored: set[Identity] = set()
-        """What was committed a moment ago: the index does not have it yet."""
+        """What was committed a moment ago and is not in the index yet."""
         self.committed_since: set[Identity] | None = None
-        """What was committed since somebody began to look things up; None while nobody does."""
+        """What was committed since the current search of the store began; None if there is no search."""
         self._store = store
         self._topics = topics
         self._acknowledgements = acknowledgements
@@ -72,23 +72,25 @@ class OpenTransactions:
     def prepare(self, record: Record, properties: dict[str, str]) -> None:
         """Turn a transactional message into a half message, which no consumer sees."""
         if self.rejects:
-            raise NoPermission("this broker takes no transactional messages (rejectTransactionMessage)")
+            raise NoPermission("this broker accepts no transactional messages (rejectTransactionMessage)")
         if PRODUCER_GROUP not in properties:
-            raise MessageIllegal("a transactional message needs the property PGROUP: nobody could be asked about it")
+            raise MessageIllegal("a transactional message needs the property PGROUP, which names the producers to ask")
         if TRANSACTION_HALF_TOPIC not in self._topics.by_name:
             self._topics.ensure(TRANSACTION_HALF_TOPIC, 1, "for transactions")
         make_half(record, properties)
 
-    # --- finding
+    # --- reading
 
     def find(self, header: EndTransactionRequestHeader) -> StoredHalf:
-        """Return the half message that a request names; raises BrokerError if it is not that of this producer."""
+        """Return the half message that a request names; raise BrokerError if it is not one of this producer group."""
         record = self._store.read(header.commit_log_offset)
         if record is None:
-            raise BrokerError(f"no half message is at physical offset {header.commit_log_offset}, or it was removed")
+            raise BrokerError(
+                f"there is no half message at physical offset {header.commit_log_offset}, or it was deleted"
+            )
         half = read_half(record)
         if half.topic != TRANSACTION_HALF_TOPIC:
-            raise BrokerError(f"the message at physical offset {header.commit_log_offset} is no half message")
+            raise BrokerError(f"the message at physical offset {header.commit_log_offset} is not a half message")
         if half.group != header.producer_group:
             raise BrokerError(f"the half message is not one of producer group {header.producer_group}")
         if half.queue_offset != header.tran_state_table_offset:
@@ -118,18 +120,18 @@ class OpenTransactions:
         return self._store.max_offset(TRANSACTION_HALF_TOPIC, QUEUE)
 
     def is_simple(self, half: StoredHalf) -> bool:
-        """Tell whether the ledger alone knows that a transaction is open."""
+        """Return True if the ledger alone can tell that a transaction is open."""
         return half.queue_offset >= self._first_own and self.ledger.is_open(half.queue_offset)
 
     # --- ending
 
     def end(self, half: StoredHalf, state: TransactionState) -> None:
-        """Commit or roll back, with the store's open group; raises BrokerError or StoreError, and nothing has ended."""
+        """Commit or roll back, in the store's open group; raise BrokerError or StoreError, then nothing has ended."""
         if state is _COMMIT:
             self.commit(half)
             try:
                 self.settle(half)
-            except StoreError as error:  # the message tells the same, and will be found if this comes up again
+            except StoreError as error:  # the committed message proves it too, and a later search finds it
                 logger.warning("a committed half message has no op record offset=%d: %s", half.queue_offset, error)
                 self.ledger.settle(half.queue_offset)
         else:
@@ -137,7 +139,7 @@ class OpenTransactions:
             self.rollbacks += 1
 
     def commit(self, half: StoredHalf) -> None:
-        """Put the message that consumers get; it may be a delayed one."""
+        """Put the message that consumers get; it may be a delayed message."""
         record = committed_record(half, self._real_queue(half))
         if has_level(half.properties) or is_timed(half.properties):
             properties = {name: value for name, value in half.properties.items() if name != TRANSACTION_PREPARED}
@@ -157,7 +159,7 @@ class OpenTransactions:
             topic.count_put(size)
 
     def settle(self, half: StoredHalf) -> None:
-        """Write the op record: the half message needs nothing more."""
+        """Write the op record of a half message."""
         self.settle_offset(half.queue_offset)
 
     def settle_offset(self, offset: int) -> None:
@@ -170,4 +172,4 @@ class OpenTransactions:
         topic = self._topics.get(half.real_topic)
         if topic is None or topic.queues < 1:
             raise TopicNotFound(f"topic {half.real_topic} does not exist any more: the transaction stays open")
-        return half.real_queue_id % topic.queues  # a queue that was taken away would hide the message
+        return half.real_queue_id % topic.queues  # nobody would read a queue that has been removed

@@ -1,12 +1,12 @@
-"""Checks: producers are asked about half messages that have been open for too long.
+"""TransactionChecks: asks producers about half messages that have been open for too long.
 
-Every round goes once over the open ones. One that is due is written again at the end of its queue, with a higher count,
-and a producer of its group is asked about that copy (CHECK_TRANSACTION_STATE). After so many questions, or when it is
-older than the log is kept, it is given up: an operator finds it in TRANS_CHECK_MAX_TIME_TOPIC.
+Each round goes once over the open half messages. One that is due is written again at the end of its queue, with a
+higher count, and a producer of its group is asked about that copy (CHECK_TRANSACTION_STATE). After too many questions,
+or when it is older than the log is kept, it is given up: an operator finds it in TRANS_CHECK_MAX_TIME_TOPIC.
 
-A group of which no producer is online cannot be asked: its half messages wait, and nothing is counted. They stay where
-they are until they hold up the ledger, as do those whose producer wants them left alone for longer; then they are
-moved to the end of the queue.
+If no producer of a group is online, its half messages wait and nothing is counted. They stay in their place, as do
+those whose producer asked for more time. If they keep the ledger from moving on, they are moved to the end of the
+queue.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from pyromq.store.results import PutResult
 
 logger = logging.getLogger(__name__)
 
-LOOKS_AT_A_TIME: Final = 50  # some 5 ms
-MOST_IN_LEDGER: Final = 200_000  # from the first open half message to the end: a second of reading at the next start
+LOOKS_AT_A_TIME: Final = 50  # about 5 ms
+MOST_IN_LEDGER: Final = 200_000  # from the first open half message to the end: takes a second to read at the next start
 _HOUR_MS: Final = 3_600_000
-_MOST_TRIES: Final = 3  # for a producer that takes what it is sent
+_MOST_TRIES: Final = 3  # to find a producer whose connection is writable
 
 
 class TransactionChecks:
-    """Asks, counts and gives up; one round at a time."""
+    """Asks, counts and gives up, in one round at a time."""
 
     def __init__(
         self,
@@ -78,17 +78,17 @@ class TransactionChecks:
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Take over settings that changed."""
+        """Apply changed settings."""
         self._timeout_ms = round(config.transaction_timeout * 1000)
         self._most_checks = config.transaction_check_max
         self._longest_ms = config.store.file_reserved_hours * _HOUR_MS
 
     def start(self) -> None:
-        """Make a round at every interval, the first one after an interval."""
+        """Start a round after each interval."""
         self._ticker.start()
 
     async def stop(self) -> None:
-        """Make no more rounds."""
+        """Start no more rounds."""
         self._ticker.stop()
         if self._task is not None:
             self._task.cancel()
@@ -113,7 +113,7 @@ class TransactionChecks:
         ledger = self._transactions.ledger
         ledger.skip_to(self._store.min_offset(TRANSACTION_HALF_TOPIC, QUEUE))
         began_ms = self._clock.now_ms()
-        end = self._transactions.end_offset  # what is written again from here on is for the next round
+        end = self._transactions.end_offset  # copies written from here on are for the next round
         lonely: Counter[str] = Counter()
         looks = 0
         offset = ledger.next_open(ledger.low)
@@ -123,13 +123,15 @@ class TransactionChecks:
                 await self._clock.sleep(0)
             offset = ledger.next_open(offset + 1)
         for group, count in lonely.items():
-            logger.warning("no producer is online to be asked group=%s half messages=%d", group, count)
+            logger.warning(
+                "no producer is online to ask about open transactions group=%s half messages=%d", group, count
+            )
 
     def _look_at(self, offset: int, began_ms: int, lonely: Counter[str]) -> bool:
-        """Do what an open half message needs; tell whether to go on with the next."""
+        """Check, move or give up an open half message; return True to continue with the next one."""
         half = self._transactions.read(offset)
         if half is None:
-            logger.error("a half message cannot be read and is passed over offset=%d", offset)
+            logger.error("a half message is unreadable and is skipped offset=%d", offset)
             self._settle(offset)
             return True
         if half.head.store_timestamp_ms >= began_ms:
@@ -147,19 +149,19 @@ class TransactionChecks:
         return True
 
     def _is_due(self, half: StoredHalf, age_ms: int) -> bool:
-        """Tell whether to ask; of a producer whose clock is ahead the age says nothing, and RocketMQ asks at once."""
+        """Return True if a producer has to be asked; at once, as in RocketMQ, if its clock is ahead of ours."""
         immunity_ms = self._timeout_ms if half.immunity is None else half.immunity * 1000
         return age_ms < 0 or age_ms >= immunity_ms
 
     def _next_producer(self, group: str) -> Connection | None:
-        """Return a producer of the group, in turn, one that takes what it is sent if there is one."""
+        """Return the next producer of the group, if possible one whose connection is writable."""
         members = list(self._clients.producers.get(group, ()))
         self._turn += 1
         turns = [members[(self._turn + number) % len(members)] for number in range(min(_MOST_TRIES, len(members)))]
         alive = [connection for connection in turns if not connection.closed]
         return next((connection for connection in alive if connection.writable), alive[-1] if alive else None)
 
-    # --- what may become of a half message
+    # --- what happens to a half message
 
     def _check(self, half: StoredHalf, connection: Connection) -> None:
         copy = checked_record(half)
@@ -176,7 +178,7 @@ class TransactionChecks:
         self._replace(half, given_up_record(half))
         self.given_up += 1
         logger.warning(
-            "a transaction is given up message=%s topic=%s group=%s after checks=%d",
+            "gave up a transaction message=%s topic=%s group=%s checks=%d",
             *(half.unique_key, half.real_topic, half.group, half.check_times),
         )
 

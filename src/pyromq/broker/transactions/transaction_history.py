@@ -1,7 +1,7 @@
-"""What the store tells of a transaction that the ledger alone cannot judge.
+"""TransactionHistory: what the store has about a transaction, if the ledger alone does not know enough.
 
-Every copy of a half message, the message that was committed and the copy that was given up have the producer's unique
-key, so the index finds them all. The look into the index is made on a thread, the records are read on the loop.
+All copies of a half message, the committed message and the given-up copy have the producer's unique key, so the index
+finds them. The index is searched in a thread; the records are read on the loop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
 from pyromq.store.message_store import MessageStore
 
-_MOST: Final = 64  # copies of one half message: it is asked about 15 times
+_MOST: Final = 64  # copies of one half message; it is checked 15 times
 
 
 class RecordPlaces(NamedTuple):
@@ -27,28 +27,28 @@ class RecordPlaces(NamedTuple):
 
 
 class TransactionPast(NamedTuple):
-    """What became of a transaction so far."""
+    """What has happened to a transaction so far."""
 
     copies: list[StoredHalf]
-    """Its half messages, newest first; those of its producer's second attempts to send it are among them."""
+    """Its half messages, newest first, including those of retried sends."""
     is_committed: bool
     given_up: StoredHalf | None
-    """The newest copy, if it is the one that was given up."""
+    """The latest copy if it was given up, else None."""
 
 
 class TransactionHistory:
-    """Looks transactions up."""
+    """Looks up transactions."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._has_index = store.config.message_index
 
     def knows(self, half: StoredHalf) -> bool:
-        """Tell whether copies of a half message can be found."""
+        """Return True if copies of a half message can be found."""
         return self._has_index and bool(half.unique_key)
 
     def find(self, half: StoredHalf) -> RecordPlaces:
-        """Return where to look; any thread may call this."""
+        """Return the places of its records; any thread may call this."""
         if not self.knows(half):
             return RecordPlaces([], [], [])
         topics = [half.real_topic]
@@ -66,8 +66,8 @@ class TransactionHistory:
         return self._store.find(topic, half.unique_key, _MOST)
 
     def read(self, half: StoredHalf, places: RecordPlaces) -> TransactionPast:
-        """Return what the records say; on the loop."""
-        halves = {half.physical_offset, *places.halves}  # whatever the index has
+        """Read the records; call this on the loop."""
+        halves = {half.physical_offset, *places.halves}  # even if the index does not have it
         copies = self._same(half.identity, TRANSACTION_HALF_TOPIC, halves)
         prepared = {copy.physical_offset for copy in copies}
         committed = (self._read(place) for place in places.messages)

@@ -1,12 +1,12 @@
-"""Which half messages are settled: ended, written again further back in their queue, or given up.
+"""TransactionLedger: which half messages are settled, that is ended, copied to the end of their queue, or given up.
 
-Settled ones have an op record. All before `low` are settled; from there on one byte each says so, and the op records
-that are still needed are known by the half message that each settles. Both ends move on together:
+A settled half message has an op record. All before `low` are settled; from there on there is a byte for each. For the
+op records that are still needed, the ledger has the half message that each one settles. Both ends move on together:
 
-    half queue   … settled │low  1 1 0 1 0 0 …   what was never noted is open
-    op queue     … needless│op_low  7 9 8 …      an op record is needless once its half message lies before `low`
+    half queue   … settled │low  1 1 0 1 0 0 …   1 is settled; 0 or no byte is open
+    op queue     … needless│op_low  7 9 8 …      an op record is needless once its half message is before `low`
 
-`low` and `op_low` are what RocketMQ keeps as the committed offsets of CID_RMQ_SYS_TRANS, and enough to build the rest.
+RocketMQ keeps `low` and `op_low` as the committed offsets of CID_RMQ_SYS_TRANS. They are enough to build the rest.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pyromq.store.results import GetStatus
 
 _READ_COUNT: Final = 4096
 _READ_BYTES: Final = 1 << 20
-_DAMAGED: Final = -1  # stands for an op record that cannot be read: needless at once
+_DAMAGED: Final = -1  # stands for an unreadable op record: needless at once
 
 
 class TransactionLedger:
-    """Answers whether a half message is open, and where the next open one is."""
+    """Knows which half messages are open."""
 
     def __init__(self, low: int, op_low: int) -> None:
         self.low = low
@@ -36,12 +36,12 @@ class TransactionLedger:
         self._ops = array("q")
 
     def is_open(self, offset: int) -> bool:
-        """Tell whether a half message still waits for its end."""
+        """Return True if a half message is open."""
         index = offset - self.low
         return index >= len(self._settled) or (index >= 0 and not self._settled[index])
 
     def next_open(self, offset: int) -> int:
-        """Return the first open offset from one on; it may lie behind the end of the queue."""
+        """Return the first open offset from `offset` on; it may be the end of the queue or beyond."""
         index = max(offset - self.low, 0)
         if index >= len(self._settled):
             return self.low + index
@@ -53,7 +53,7 @@ class TransactionLedger:
         return max(end - self.low, 0) - self._settled.count(1)
 
     def settle(self, offset: int) -> None:
-        """Note that a half message needs nothing more."""
+        """Note that a half message is settled."""
         index = offset - self.low
         if index < 0:
             return
@@ -68,7 +68,7 @@ class TransactionLedger:
         self._ops.append(offset)
 
     def advance(self) -> None:
-        """Forget what lies before the first open one."""
+        """Drop everything before the first open half message."""
         low = self.next_open(self.low)
         del self._settled[: low - self.low]
         self.low = low
@@ -81,7 +81,7 @@ class TransactionLedger:
         self.op_low += needless
 
     def skip_to(self, low: int) -> None:
-        """Begin later: the half messages before were removed with the log that held them."""
+        """Begin at a later offset: earlier half messages were deleted with their files of the log."""
         if low > self.low:
             del self._settled[: low - self.low]
             self.low = low
@@ -114,6 +114,6 @@ def _note_all(ledger: TransactionLedger, records: bytes, end: int) -> None:
     for message in decode_messages(records, check_crc=False):
         body = message.stored_body
         is_sound = body_crc(body) == message.body_crc and body.isdigit()
-        if is_sound and (offset := int(body)) < end:  # for others note_op leaves a hole
+        if is_sound and (offset := int(body)) < end:  # the others count as damaged
             ledger.note_op(message.queue_offset, offset)
             ledger.settle(offset)

@@ -1,7 +1,7 @@
-"""How far the transactions' two queues are done with, saved as committed offsets of CID_RMQ_SYS_TRANS.
+"""TransactionProgress: saves how far the two queues are settled, as committed offsets of CID_RMQ_SYS_TRANS.
 
-What is saved must never be ahead of the log: after a power cut it would hide half messages whose op records, or whose
-copies, are lost. So an offset is committed only when all that was written before it was noted is durable.
+What is saved must never be ahead of the log: after a power cut it would hide half messages whose op records or copies
+are lost. An offset is therefore committed only when everything written before it was noted is durable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _NotedTransactions(NamedTuple):
 
 
 class TransactionProgress:
-    """Commits the ledger's two offsets, a little later than they are reached."""
+    """Commits the two offsets of the ledger when they are durable."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class TransactionProgress:
         self._ticker = Ticker(clock, SAVE_PERIOD, self.save)
 
     def start(self) -> None:
-        """Save every second."""
+        """Start to save every second."""
         self._ticker.start()
 
     def stop(self) -> None:
-        """Save what is durable, and nothing more."""
+        """Save what is durable and stop."""
         self._ticker.stop()
         self.save()
 
     def save(self) -> bool:
-        """Commit what was noted before, if it is durable by now, and note where things are."""
+        """Commit the noted offsets if they are durable by now, then note the current ones."""
         if self._noted is not None and self._durability.flushed_end >= self._noted.log_end:
             self._commit(self._noted)
             self._noted = None
@@ -75,6 +75,6 @@ class TransactionProgress:
         self._noted = _NotedTransactions(low, op_low, self._store.max_physical_offset)
 
     def _commit(self, noted: _NotedTransactions) -> None:
-        if noted.low or noted.op_low:  # or a broker without transactions would list the group
+        if noted.low or noted.op_low:  # else a broker without transactions would show the group
             self._offsets.commit(TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, QUEUE, noted.low, _WHO)
             self._offsets.commit(TRANSACTION_GROUP, TRANSACTION_OP_TOPIC, QUEUE, noted.op_low, _WHO)

@@ -1,4 +1,4 @@
-"""END_TRANSACTION (37), and what operators ask for: LIST_TRANSACTIONS (30010), RESUME_CHECK_HALF_MESSAGE (323)."""
+"""END_TRANSACTION (37) for producers; LIST_TRANSACTIONS (30010) and RESUME_CHECK_HALF_MESSAGE (323) for operators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_BYTES: Final = 4 << 20
 
 
 class TransactionHandlers:
-    """Ends transactions on behalf of producers; lists and resumes them for operators."""
+    """Ends transactions for producers; lists and resumes them for operators."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class TransactionHandlers:
     # --- producers
 
     def end(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
-        """Commit or roll back a half message; answer when that is stored. One that is not known is left open."""
+        """Commit or roll back a half message; answer when that is stored. State UNKNOWN leaves it open."""
         header = request.header(EndTransactionRequestHeader)
         state = header.commit_or_rollback
         if request.remark:
-            logger.info("a producer says of transaction message=%r: %r", header.msg_id, request.remark[:500])
+            logger.info("remark of a producer on a transaction message=%r: %r", header.msg_id, request.remark[:500])
         if state is TransactionState.UNKNOWN:
-            return response(request)  # Apache's broker lets those wait who did not send it one-way
+            return response(request)  # Apache's broker does not answer, even if the request was not one-way
         half = self._transactions.find(header)
         if header.from_transaction_check or not self._transactions.is_simple(half):
             self._late.add(LateEnd(half, state, partial(self._ended, request, connection)))
@@ -89,7 +89,7 @@ class TransactionHandlers:
     # --- operators
 
     async def list_halves(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return half messages that are open, or those that were given up and not resumed since."""
+        """Return half messages that are open, or that were given up and not resumed."""
         header = request.header(ListTransactionsRequestHeader)
         count = max(1, min(header.max_num, _MOST_LISTED))
         found = await self._given_up(header.offset, count) if header.given_up else self._open(header.offset, count)
@@ -112,7 +112,7 @@ class TransactionHandlers:
 
     async def _given_up(self, offset: int, count: int) -> tuple[list[bytes], int, bool]:
         found = self._store.get(TRANSACTION_CHECK_MAX_TOPIC, QUEUE, offset, count, max_bytes=_MOST_BYTES)
-        records = b"".join(found.views)  # copied before the first await: views are of the log itself
+        records = b"".join(found.views)  # copied before the first await: views are valid only until then
         listed = [record for record in split_records(records) if await self._why_not(read_half(record)) is None]
         is_last = found.next_offset >= found.max_offset and found.status is not GetStatus.OFFSET_TOO_SMALL
         return listed, found.next_offset, is_last
@@ -124,13 +124,13 @@ class TransactionHandlers:
         if past.is_committed or half.identity in self._transactions.unstored:
             return "the transaction has been committed since"
         if any(copy.physical_offset > half.physical_offset for copy in past.copies):
-            return "the transaction has been resumed already"
+            return "the transaction has already been resumed"
         return None
 
     async def resume(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Have a producer asked anew about a transaction that was given up."""
+        """Start to check a given-up transaction again."""
         half = self._find_given_up(request.header(ResumeCheckHalfMessageRequestHeader).msg_id or "")
-        async with self._resuming:  # the second of two that come together must find the copy that the first one made
+        async with self._resuming:  # of two concurrent requests the second must find the copy that the first one made
             reason = await self._why_not(half)
             if reason is not None:
                 raise BrokerError(reason)
@@ -150,5 +150,5 @@ class TransactionHandlers:
         record = self._store.read(physical_offset)
         half = None if record is None else read_half(record)
         if half is None or half.topic != TRANSACTION_CHECK_MAX_TOPIC:
-            raise BrokerError(f"no transaction that was given up is at {message_id}")
+            raise BrokerError(f"there is no given-up transaction at {message_id}")
         return half

@@ -1,4 +1,4 @@
-"""All that a broker does for transactions, put together."""
+"""TransactionService: builds the parts for transactions for the broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyromq.store.message_store import MessageStore
 
 
 class TransactionService:
-    """Half messages, their ends, the checks, and the progress that is saved."""
+    """Half messages, their ends, the checks, and the saved progress."""
 
     def __init__(
         self,
@@ -59,17 +59,17 @@ class TransactionService:
         self.requests = TransactionHandlers(store, self.transactions, self.late_ends, history, acknowledgements)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Take over settings that changed; the interval of the checks stays what it was at the start."""
+        """Apply changed settings; the interval of the checks stays what it was at the start."""
         self.transactions.rejects = config.reject_transactions
         self.checks.configure(config)
 
     def start(self) -> None:
-        """Ask producers, and save how far things are, from now on."""
+        """Start to ask producers and to save the progress."""
         self.checks.start()
         self._progress.start()
 
     async def stop(self) -> None:
-        """Do nothing more; what is open stays open."""
+        """Stop; what is open stays open."""
         await self.checks.stop()
         await self.late_ends.stop()
         self._progress.stop()
