@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyromq.testing import LocalCluster
-
-_CLOCKS_AGREE = 0.5  # seconds; a test that moves the clock moves it further
 
 
 class SharedCluster:
@@ -29,7 +26,7 @@ class SharedCluster:
             self._running = LocalCluster(self._brokers).__enter__()
         before = _parts(self._running)
         yield self._running
-        if _clock_was_moved(self._running) or _parts(self._running) != before:
+        if self._running.clock._advanced or _parts(self._running) != before:
             self.close()
 
     def close(self) -> None:
@@ -37,10 +34,6 @@ class SharedCluster:
         running, self._running = self._running, None
         if running is not None:
             running.__exit__(None, None, None)
-
-
-def _clock_was_moved(cluster: LocalCluster) -> bool:
-    return abs(cluster.clock.peek() - time.time()) > _CLOCKS_AGREE
 
 
 def _parts(cluster: LocalCluster) -> list[object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from collections.abc import Iterator
@@ -52,11 +51,11 @@ async def test_the_documentation_is_true_for_a_push_consumer(cluster: LocalClust
     await send_amounts(cluster)
     received: list[MessageExt] = []
     code = CONSUMER.replace("127.0.0.1:9876", cluster.namesrv).replace("...", "received.append(message)")
-    names: dict[str, Any] = {"received": received}
-    exec(code.replace(", bill)", ', bill, start_from="earliest")'), names)
+    names: dict[str, Any] = {"received": received, "clock": cluster.clock}
+    exec(code.replace(", bill)", ', bill, start_from="earliest", clock=clock)'), names)
     async with names["consumer"]:
         await eventually(lambda: len(received) >= 2)
-        await asyncio.sleep(0.05)
+        await cluster.clock.advance_async(seconds=1)
     assert sorted(message.body for message in received) == [b"200", b"500"]
 
 

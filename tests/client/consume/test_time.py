@@ -69,7 +69,7 @@ async def test_every_time_finds_the_first_message_stored_since(
     queue = (await producer.queues(topic))[0]
     for _ in range(30):  # bursts within a millisecond, and gaps
         await asyncio.gather(*[producer.send(Message(topic=topic, body=b"x"), queue=queue) for _ in range(10)])
-        await asyncio.sleep(0.003)
+        await cluster.clock.advance_async(seconds=0.003)
     async with LitePullConsumer(group, cluster.namesrv, start_from="earliest") as consumer:
         await consumer.assign([queue])
         times = [message.store_timestamp_ms for message in await read(consumer, 300)]

@@ -39,7 +39,7 @@ async def test_a_member_that_dies_is_replaced(
         await second.start()
         await eventually(lambda: len(first.assignment) == 2)
         # No goodbye: the connections just close, as those of a killed process do.
-        await second._session._membership.stop()
+        await second._session.membership.stop()
         await second._session.instance._beating.stop()
         await second._session.assignment.stop()
         await second._session.instance.api.close()

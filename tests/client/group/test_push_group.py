@@ -93,16 +93,19 @@ async def test_a_new_member_begins_where_the_last_owner_stopped(topic: str, grou
                 await gate.wait()
             done.append(message.body)
 
-        async with PushConsumer(group, cluster.namesrv, {topic: "*"}, slow, start_from="earliest") as first:
+        clock = cluster.clock
+        async with PushConsumer(
+            group, cluster.namesrv, {topic: "*"}, slow, start_from="earliest", clock=clock
+        ) as first:
             await eventually(lambda: len(done) > 40)
             heard = Heard()
-            async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard) as second:
+            async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard, clock=clock) as second:
                 await eventually(lambda: len(first.assignment) == len(second.assignment) == 2)
-                await asyncio.sleep(0.2)
+                await clock.advance_async(seconds=2)
                 assert not heard.messages, "the queues it was given are still in hand"
                 gate.set()
                 await eventually(lambda: len(done) + len(heard.messages) >= 200)
-                await asyncio.sleep(0.05)
+                await clock.advance_async(seconds=1)
         assert sorted([*done, *heard.bodies]) == sorted(sent), "nothing lost, nothing twice"
         assert len(heard.messages) > 40
 
@@ -161,9 +164,11 @@ async def test_nothing_is_lost_and_nothing_repeated_while_members_come_and_go_po
             for number in range(8):
                 tasks.create_task(stay(0.5 + (number * 7 % 5) / 5))
                 await asyncio.sleep(0.12)
-        async with PushConsumer(group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest"):
+        async with PushConsumer(
+            group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest", clock=cluster.clock
+        ):
             await eventually(lambda: len(set(seen)) == len(sent))
-            await asyncio.sleep(0.1)
+            await cluster.clock.advance_async(seconds=1)
         repeats = sum(count - 1 for count in Counter(seen).values())
         assert set(seen) == set(sent)
         assert repeats == 0
@@ -183,8 +188,7 @@ async def test_a_member_without_a_queue_is_told_so_once(
             await eventually(lambda: len(first.assignment) + len(second.assignment) == 1)
             idle = second if first.assignment else first
             for _ in range(3):
-                idle._session.membership.wake()
-                await asyncio.sleep(0.02)
+                await idle._session.membership.rebalance()
     said = [record.getMessage() for record in caplog.records if "has nothing to do" in record.getMessage()]
     assert said == [f"this member of group={group} has nothing to do: topic={topic} has 1 queues for 2 members"]
 

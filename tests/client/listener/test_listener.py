@@ -103,20 +103,29 @@ async def test_whatever_a_plain_listener_raises_is_an_exception_of_its_own(
 
 
 async def test_threads_are_made_as_they_are_needed_and_used_again(threads: ListenerThreads) -> None:
-    gate = threading.Event()
-    call = bind(lambda message: gate.wait(10) and threading.current_thread().name, threads)
-    first = [asyncio.ensure_future(call([ONE])) for _ in range(3)]
-    await asyncio.sleep(0.05)
-    gate.set()
-    names = set(await asyncio.gather(*first))
+    all_three = threading.Barrier(3, timeout=10)
+
+    def meet(message: MessageExt) -> str:
+        all_three.wait()
+        return threading.current_thread().name
+
+    call = bind(meet, threads)
+    names = set(await asyncio.gather(*[call([ONE]) for _ in range(3)]))
     assert len(names) == 3
-    assert {await call([ONE]) for _ in range(5)} <= names
+    again = bind(lambda message: threading.current_thread().name, threads)
+    assert {await again([ONE]) for _ in range(5)} <= names
 
 
 async def test_a_thread_that_hangs_is_left_behind(threads: ListenerThreads) -> None:
-    gate = threading.Event()
-    hanging = asyncio.ensure_future(bind(lambda message: gate.wait(20), threads)([ONE]))
-    await asyncio.sleep(0.02)
+    begun, gate = threading.Event(), threading.Event()
+
+    def hang(message: MessageExt) -> None:
+        begun.set()
+        gate.wait(20)
+
+    hanging = asyncio.ensure_future(bind(hang, threads)([ONE]))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(begun.wait, 10)
     hanging.cancel()
     assert await bind(plain_one, threads)([ONE]) == "pyromq listener 2 b'one'"
     gate.set()

@@ -94,13 +94,14 @@ async def test_running_info_has_the_stacks_of_threads_and_tasks_when_asked(
     cluster: LocalCluster, producer: Producer, topic: str, group: str
 ) -> None:
     await fill(producer, topic, 1)
-    gate = asyncio.Event()
+    begun, gate = asyncio.Event(), asyncio.Event()
 
     async def wait_for_the_gate(message: MessageExt) -> None:
+        begun.set()
         await gate.wait()
 
     async with PushConsumer(group, cluster.namesrv, {topic: "*"}, wait_for_the_gate, start_from="earliest") as consumer:
-        await asyncio.sleep(0.1)
+        await begun.wait()
         header = GetConsumerRunningInfoRequestHeader(
             consumer_group=group, client_id=consumer.client_id, jstack_enable=True
         )
@@ -158,7 +159,9 @@ async def test_a_reset_is_obeyed_and_committed(
 ) -> None:
     await fill(producer, topic, 20)
     heard = Heard()
-    async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard, start_from="earliest") as consumer:
+    async with PushConsumer(
+        group, cluster.namesrv, {topic: "*"}, heard, start_from="earliest", clock=cluster.clock
+    ) as consumer:
         await heard.wait_for(20)
         await consumer.commit()
         queues = consumer.assignment
@@ -178,7 +181,7 @@ async def test_a_reset_is_obeyed_and_committed(
         header = ResetConsumerClientOffsetRequestHeader(topic=topic, group=group, timestamp=0)
         await ask(cluster, group, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body, oneway=True)
         await heard.wait_for(20 + 3 + 5)
-        await asyncio.sleep(0.05)
+        await cluster.clock.advance_async(seconds=1)
         assert len(heard.messages) == 28
         await consumer.commit()
     async with await BrokerApi.connect(cluster.namesrv) as api:

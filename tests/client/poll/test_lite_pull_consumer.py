@@ -51,7 +51,7 @@ async def test_a_message_sent_while_the_consumer_waits_comes_at_once(
     async with LitePullConsumer(group, cluster.namesrv, {topic: "*"}, start_from="earliest") as consumer:
         await read(consumer, 4)
         waiting = asyncio.create_task(consumer.poll(timeout=20))
-        await asyncio.sleep(0.05)
+        await eventually(lambda: consumer._session.ready.idle_since is None)
         await producer.send(Message(topic=topic, body=b"now"))
         assert bodies(await asyncio.wait_for(waiting, 5)) == [b"now"]
 
@@ -82,9 +82,9 @@ async def test_a_time_starts_at_the_first_message_stored_since(
     cluster: LocalCluster, producer: Producer, topic: str, group: str
 ) -> None:
     await fill(producer, topic, 40)
-    await asyncio.sleep(0.02)
+    await cluster.clock.advance_async(seconds=1)
     between = datetime.fromtimestamp(cluster.clock.now())
-    await asyncio.sleep(0.02)
+    await cluster.clock.advance_async(seconds=1)
     later = [b"later-%d" % number for number in range(12)]
     for body in later:
         await producer.send(Message(topic=topic, body=body))
@@ -295,9 +295,9 @@ async def test_seeking_goes_to_an_offset_an_end_or_a_time(
     queue = (await producer.queues(topic))[0]
     for number in range(10):
         if number == 5:
-            await asyncio.sleep(0.02)
+            await cluster.clock.advance_async(seconds=1)
             middle = datetime.fromtimestamp(cluster.clock.now())
-            await asyncio.sleep(0.02)
+            await cluster.clock.advance_async(seconds=1)
         await producer.send(Message(topic=topic, body=b"%d" % number), queue=queue)
     async with LitePullConsumer(group, cluster.namesrv, start_from="earliest") as consumer:
         await consumer.assign([queue])
@@ -356,11 +356,11 @@ async def test_no_more_is_held_than_flow_control_allows(
     sent = await fill(producer, topic, 2000)
     flow = FlowControl(messages=50)
     async with LitePullConsumer(
-        group, cluster.namesrv, {topic: "*"}, start_from="earliest", flow_control=flow
+        group, cluster.namesrv, {topic: "*"}, start_from="earliest", flow_control=flow, clock=cluster.clock
     ) as consumer:
         held = list(consumer._session.assignment)
         await eventually(lambda: all(len(queue) >= 50 for queue in held))
-        await asyncio.sleep(0.1)
+        await cluster.clock.advance_async(seconds=1)
         assert all(len(queue) < 50 + 32 for queue in held)
         assert sorted(bodies(await read(consumer, 2000))) == sorted(sent)
 
@@ -372,12 +372,17 @@ async def test_bytes_count_for_flow_control_too(
     for _ in range(40):
         await producer.send(Message(topic=topic, body=b"x" * 3000), queue=queue)
     async with LitePullConsumer(
-        group, cluster.namesrv, start_from="earliest", pull_batch=1, flow_control=FlowControl(size=10_000)
+        group,
+        cluster.namesrv,
+        start_from="earliest",
+        pull_batch=1,
+        flow_control=FlowControl(size=10_000),
+        clock=cluster.clock,
     ) as consumer:
         await consumer.assign([queue])
         (held,) = consumer._session.assignment
         await eventually(lambda: held.size >= 10_000)
-        await asyncio.sleep(0.05)
+        await cluster.clock.advance_async(seconds=1)
         assert held.size < 10_000 + 2 * 3200
         await read(consumer, 40)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -59,9 +58,9 @@ async def test_progress_is_kept_in_a_file_and_gone_on_with(
     text = path.read_text()
     assert '"offsetTable":{{' in text.replace("\n", "").replace("\t", "")
     await producer.send(Message(topic=topic, body=b"new"))
-    async with member(cluster, group, topic, heard, "kept"):
+    async with member(cluster, group, topic, heard, "kept", clock=cluster.clock):
         await heard.wait_for(9)
-        await asyncio.sleep(0.05)
+        await cluster.clock.advance_async(seconds=1)
     assert heard.bodies[8:] == [b"new"]
 
 

@@ -102,9 +102,10 @@ async def test_no_more_listeners_run_at_once_than_asked_for(
 async def test_only_the_tags_asked_for_come(cluster: LocalCluster, producer: Producer, topic: str, group: str) -> None:
     await fill(producer, topic, 90, tags=["created", "paid", "shipped"])
     heard = Heard()
-    async with PushConsumer(group, cluster.namesrv, {topic: "created || paid"}, heard, start_from="earliest"):
+    wanted = {topic: "created || paid"}
+    async with PushConsumer(group, cluster.namesrv, wanted, heard, start_from="earliest", clock=cluster.clock):
         await heard.wait_for(60)
-        await asyncio.sleep(0.05)
+        await cluster.clock.advance_async(seconds=1)
     assert len(heard.messages) == 60
     assert {message.tags for message in heard.messages} == {"created", "paid"}
 
@@ -136,9 +137,9 @@ async def test_latest_skips_what_was_there_and_a_time_finds_its_place(
     cluster: LocalCluster, producer: Producer, topic: str, group: str
 ) -> None:
     await fill(producer, topic, 8)
-    await asyncio.sleep(0.02)
+    await cluster.clock.advance_async(seconds=1)
     between = datetime.fromtimestamp(cluster.clock.now())
-    await asyncio.sleep(0.02)
+    await cluster.clock.advance_async(seconds=1)
     await producer.send(Message(topic=topic, body=b"later"))
     late, timed = Heard(), Heard()
     async with (
@@ -224,9 +225,9 @@ async def test_closing_finishes_what_is_in_hand_and_commits_it(
             before = len(finished)
             await eventually(lambda seen=before: len(finished) > seen + 30)  # type: ignore[misc]
     rest = Heard()
-    async with PushConsumer(group, cluster.namesrv, {topic: "*"}, rest):
+    async with PushConsumer(group, cluster.namesrv, {topic: "*"}, rest, clock=cluster.clock):
         await eventually(lambda: len(rest.messages) + len(finished) >= 400)
-        await asyncio.sleep(0.05)
+        await cluster.clock.advance_async(seconds=1)
     assert sorted([*finished, *rest.bodies]) == sorted(sent), "nothing is lost, and nothing comes twice"
 
 

@@ -25,11 +25,11 @@ async def test_no_more_is_held_than_flow_control_allows(
 
     flow = FlowControl(messages=50)
     async with PushConsumer(
-        group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest", flow_control=flow
+        group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest", flow_control=flow, clock=cluster.clock
     ) as consumer:
         held = [queue for queue in consumer._session.assignment if queue.queue.topic == topic]
         await eventually(lambda: all(len(queue) >= 50 for queue in held))
-        await asyncio.sleep(0.1)
+        await cluster.clock.advance_async(seconds=1)
         assert all(len(queue) < 50 + 32 for queue in held)
         gate.set()
         await eventually(lambda: len(done) == 2000)
@@ -52,9 +52,11 @@ async def test_one_slow_message_stops_pulling_when_the_span_is_reached(
         done.append(message.queue_offset)
 
     flow = FlowControl(span=100)
-    async with PushConsumer(group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest", flow_control=flow):
+    async with PushConsumer(
+        group, cluster.namesrv, {topic: "*"}, listen, start_from="earliest", flow_control=flow, clock=cluster.clock
+    ):
         await eventually(lambda: len(done) >= 100)
-        await asyncio.sleep(0.1)
+        await cluster.clock.advance_async(seconds=1)
         assert len(done) <= 100 + 32
         gate.set()
         await eventually(lambda: len(done) == 500)
@@ -84,11 +86,13 @@ async def test_a_paused_consumer_hears_nothing_until_it_is_resumed(
 ) -> None:
     await fill(producer, topic, 4)
     heard = Heard()
-    async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard, start_from="earliest") as consumer:
+    async with PushConsumer(
+        group, cluster.namesrv, {topic: "*"}, heard, start_from="earliest", clock=cluster.clock
+    ) as consumer:
         await heard.wait_for(4)
         consumer.pause()
         sent = await fill(producer, topic, 40)
-        await asyncio.sleep(0.1)
+        await cluster.clock.advance_async(seconds=1)
         assert len(heard.messages) == 4
         consumer.resume()
         assert set(sent) <= set(await heard.wait_for(44))

@@ -330,9 +330,10 @@ async def test_order_holds_while_members_come_and_go(own_cluster: LocalCluster, 
             tasks.create_task(stay(seconds))
             await asyncio.sleep(0.15)
     sent = await sending
-    async with PushConsumer(group, own_cluster.namesrv, {topic: "*"}, listen, orderly=True):
+    clock = own_cluster.clock
+    async with PushConsumer(group, own_cluster.namesrv, {topic: "*"}, listen, orderly=True, clock=clock):
         await eventually(lambda: len(seen) >= len(sent))
-        await asyncio.sleep(0.05)
+        await clock.advance_async(seconds=1)
     assert not overlaps
     assert in_queue_order(seen), "in order, and nothing twice"
     assert sorted(message.body for message in seen) == sorted(sent)
@@ -345,9 +346,11 @@ async def test_a_slow_listener_keeps_its_queue_until_it_is_done(
     await send_in_order(own_cluster, topic, 4, queues=4)
     clock = own_cluster.clock
     gates = {number: asyncio.Event() for number in range(4)}
+    begun: set[int] = set()
     done: list[tuple[str, int]] = []
 
     async def slow(message: MessageExt) -> None:
+        begun.add(message.queue_id)
         await gates[message.queue_id].wait()
         done.append(("first", message.queue_id))
 
@@ -366,7 +369,7 @@ async def test_a_slow_listener_keeps_its_queue_until_it_is_done(
         )
 
     async with member(slow) as first, await BrokerApi.connect(own_cluster.namesrv) as api:
-        await asyncio.sleep(0.1)
+        await eventually(lambda: len(begun) == 4)
         async with member(quick) as second:
             await eventually(lambda: len(second.assignment) == 2)
             await clock.advance_async(seconds=90)

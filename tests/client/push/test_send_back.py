@@ -261,17 +261,19 @@ async def test_a_listener_that_hangs_is_timed_out_and_its_message_goes_back(
     backs = SendBacks(own_cluster)
     async with Producer("p", own_cluster.namesrv) as producer:
         sent = await fill(producer, topic, 20)
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
     good: list[bytes] = []
 
     def hang(message: MessageExt) -> None:
         if message.body == sent[0]:
+            begun.set()
             gate.wait(60)
         else:
             good.append(message.body)
 
     async def hang_async(message: MessageExt) -> None:
         if message.body == sent[0]:
+            begun.set()
             await asyncio.Event().wait()
         good.append(message.body)
 
@@ -286,7 +288,7 @@ async def test_a_listener_that_hangs_is_timed_out_and_its_message_goes_back(
         clock=own_cluster.clock,
     )
     async with consumer:
-        await asyncio.sleep(0.05)
+        await eventually(begun.is_set)
         await own_cluster.clock.advance_async(minutes=9)
         assert not backs.headers
         await own_cluster.clock.advance_async(minutes=2)

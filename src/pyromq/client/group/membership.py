@@ -43,7 +43,7 @@ class Membership:
             allocate=allocate,
             explain=instance.explain,
         )
-        self._rebalancing = Periodic("rebalance", instance.clock, REBALANCE_INTERVAL, self._rebalance.run)
+        self._rebalancing = Periodic("rebalance", instance.clock, REBALANCE_INTERVAL, self.rebalance)
 
     async def join(self, member: GroupMember) -> None:
         """Announce the member and assign its first share of every topic that exists."""
@@ -51,7 +51,7 @@ class Membership:
         for topic in list(self._topics()):
             await self.look_up(topic)
         await self._handle.join_as_consumer(self._group, member)
-        complete = await self._rebalance.run()
+        complete = await self.rebalance()
         self._rebalancing.start()
         if not complete:
             self._rebalancing.wake()
@@ -65,8 +65,12 @@ class Membership:
         """Return True if the queue's last owner has left the group, so that nobody will unlock it."""
         return queue in self._rebalance.orphans
 
+    async def rebalance(self) -> bool:
+        """Share out every topic once, now; return True if that worked for all of them."""
+        return await self._rebalance.run()
+
     def wake(self) -> None:
-        """Rebalance now."""
+        """Rebalance soon, without waiting for it."""
         self._rebalancing.wake()
 
     async def stop(self) -> None:

@@ -65,7 +65,7 @@ class PollSession:
         )
         self.ready = ReadyMessages(clock.now())
         self.assignment = Assignment(self._new_loop, self._release)
-        self._membership = Membership(
+        self.membership = Membership(
             self._handle,
             settings.group,
             topics=lambda: settings.subscriptions,
@@ -87,7 +87,7 @@ class PollSession:
         if not self.subscribed:
             return
         await self._support.ensure_everywhere(self.subscriptions.values())
-        await self._membership.join(self)
+        await self.membership.join(self)
 
     async def close(self, *, failed: bool) -> None:
         """Stop pulling, commit, leave the group and close the connections.
@@ -96,7 +96,7 @@ class PollSession:
         delivered again.
         """
         try:
-            await self._membership.stop()
+            await self.membership.stop()
             await self._committing.stop()
             self.ready.stop()
             await self.assignment.stop()
@@ -120,7 +120,7 @@ class PollSession:
 
     def members_changed(self) -> None:
         """Rebalance, because a member joined or left the group."""
-        self._membership.wake()
+        self.membership.wake()
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets up to which the queues of a topic are consumed."""
