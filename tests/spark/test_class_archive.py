@@ -64,7 +64,7 @@ def test_a_java_that_makes_no_archives_is_one_line_and_leaves_nothing(
     prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _sessions_write(b"", monkeypatch)
-    with pytest.raises(ConfigError, match=r"^the Java at /some/java makes no class archives$"):
+    with pytest.raises(ConfigError, match=r"^the Java at /some/java cannot create class archives$"):
         class_archive.make()
     assert list(java.archive_path().parent.iterdir()) == []
     assert java.archive_options() == ""

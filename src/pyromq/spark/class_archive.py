@@ -49,7 +49,7 @@ def make() -> Path:
         finally:
             _end(spark)
         if not made.is_file():
-            raise ConfigError(f"the Java at {os.environ['JAVA_HOME']} makes no class archives")
+            raise ConfigError(f"the Java at {os.environ['JAVA_HOME']} cannot create class archives")
         made.replace(path)  # never half a file: it would crash every JVM that loads it
     return path
 
@@ -84,4 +84,4 @@ if __name__ == "__main__":
     try:
         print(f"Spark starts faster from now on: {make()}")
     except ConfigError as error:
-        print(f"Spark starts as ever: {error}")
+        print(f"Spark starts without a class archive: {error}")

@@ -38,7 +38,7 @@ def shop() -> Shop:
     """A shop that has taken one order, twice, and some rubbish."""
     shop = Shop(Stock(), timedelta(seconds=1))
     shop.orders = {fate.order: fate for fate in fates(1, seed=1)}
-    shop.told = {(0, "created"), (0, "paid")}
+    shop.sent = {(0, "created"), (0, "paid")}
     shop.repeated = 1
     shop.rubbish[REASONS[0]] = 2
     return shop

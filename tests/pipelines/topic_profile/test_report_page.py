@@ -142,7 +142,7 @@ def test_dead_letters_are_told_with_their_most_frequent_cause() -> None:
     ]
     told = sentences(profile(topic(), failures=failures))
     assert "Group billing has given up 7 messages, most often for this cause: no amount." in told
-    assert "9 deliveries had to be repeated, of billing." in told
+    assert "9 deliveries had to be repeated, for billing." in told
 
 
 def test_the_page_stands_alone_and_has_all_parts() -> None:

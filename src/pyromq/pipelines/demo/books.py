@@ -62,8 +62,8 @@ def _sums(messages: DataFrame) -> list[WindowSum]:
     from pyspark.sql import functions as f
 
     last = messages.groupBy("keys").agg(f.max_by("body", "queue_offset").cast("string").alias("body"))
-    told = f.from_json("body", "start string, state string, messages long, cents long")
-    rows = last.select(told.alias("sum")).select("sum.*").orderBy("start", "state").collect()
+    figures = f.from_json("body", "start string, state string, messages long, cents long")
+    rows = last.select(figures.alias("sum")).select("sum.*").orderBy("start", "state").collect()
     return [
         WindowSum(datetime.fromisoformat(row["start"]), row["state"], row["messages"], row["cents"]) for row in rows
     ]

@@ -73,7 +73,9 @@ def _states(into: Totals) -> str:
         Bar(state, messages, note=f"{whole(messages)} · {share(messages, orders)}", tone=f"c{number}")
         for number, (state, messages) in enumerate((state, into[state][0]) for state in STATES)
     ]
-    return card("The way of an order", charts.rows(bars), "Who does not pay in time is cancelled by a delayed message.")
+    return card(
+        "States of the orders", charts.rows(bars), "A delayed message cancels an order that is not paid in time."
+    )
 
 
 def _outcome(books: Books) -> str:
@@ -94,7 +96,7 @@ def _money(sums: Sequence[WindowSum], window: float) -> str:
             values[round((one.start - start).total_seconds() / window)] += one.cents
         series.append(Series(state, values))
     chart = charts.timeline(start, window, series, unit="cents")
-    return card("Cents by window and state", chart, "Out of the topic that Spark has written its sums to.", wide=True)
+    return card("Cents by window and state", chart, "From the topic of sums that Spark wrote.", wide=True)
 
 
 def _table(parts: Mapping[str, Sequence[Claim]]) -> str:

@@ -20,8 +20,8 @@ Seen = set[tuple[int, str]]
 def order_and_state(message: MessageExt) -> tuple[int, str] | None:
     """Return order and state of a message, None if it is invalid: departments ignore it, Spark rejects it."""
     try:
-        told = json.loads(message.body)
-        return (told["order_id"], told["state"]) if told["state"] in STATES and told["cents"] >= 0 else None
+        order = json.loads(message.body)
+        return (order["order_id"], order["state"]) if order["state"] in STATES and order["cents"] >= 0 else None
     except (ValueError, KeyError):
         return None
 
@@ -36,17 +36,17 @@ class Stock:
 
     async def listen(self, message: MessageExt) -> None:
         """Record a state."""
-        told = order_and_state(message)
-        if told is not None:
-            self._note(told)
+        seen = order_and_state(message)
+        if seen is not None:
+            self._record(seen)
 
-    def _note(self, told: tuple[int, str]) -> None:
-        order, state = told
+    def _record(self, seen: tuple[int, str]) -> None:
+        order, state = seen
         if state in _IN_ORDER[1:] and (order, _IN_ORDER[_IN_ORDER.index(state) - 1]) not in self.seen:
             self.out_of_order += 1
-        self.seen.add(told)
-        if told in self._waiting:
-            self._waiting.pop(told).set()
+        self.seen.add(seen)
+        if seen in self._waiting:
+            self._waiting.pop(seen).set()
 
     async def saw(self, order: int, state: str) -> None:
         """Wait until an order has reached a state."""
@@ -62,9 +62,9 @@ class Marketing:
 
     async def listen(self, message: MessageExt) -> None:
         """Record an order."""
-        told = order_and_state(message)
-        if told is not None:
-            self.seen.add(told)
+        seen = order_and_state(message)
+        if seen is not None:
+            self.seen.add(seen)
 
 
 def fails_once(order: int) -> bool:
@@ -88,10 +88,10 @@ class Logistics:
 
     async def listen(self, message: MessageExt) -> None:
         """Ship an order."""
-        told = order_and_state(message)
-        if told is None:
+        seen = order_and_state(message)
+        if seen is None:
             return
-        order = told[0]
+        order = seen[0]
         if RESENDS in message.properties:
             self.resent.add(order)
         elif has_no_address(order):
@@ -100,4 +100,4 @@ class Logistics:
         elif fails_once(order) and message.reconsume_times == 0:
             self.retried.add(order)
             raise RetryLater(_RETRY_AFTER, "the van is full")
-        self.seen.add(told)
+        self.seen.add(seen)

@@ -119,7 +119,7 @@ def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> di
         console.print(f"name server and broker are up ({namesrv}); the shop opens for {demo.orders:,} orders")
         day = ShopDay(fates(demo.orders, demo.seed), demo.patience)
         asyncio.run(day.run(namesrv))
-        console.print(f"the shop is closed, with {len(day.shop.told):,} messages; Spark streams them through `orders`")
+        console.print(f"the shop is closed, with {len(day.shop.sent):,} messages; Spark streams them through `orders`")
         books = stream(session(), namesrv, Path(directory) / "orders")
         console.print("and takes the profile of the shop's topics")
         seen = profile(session(), namesrv)

@@ -67,7 +67,7 @@ class Shop:
 
     def __init__(self, stock: Stock, patience: timedelta) -> None:
         self.paid: set[int] = set()
-        self.told: Seen = set()
+        self.sent: Seen = set()
         self.timeouts_cancelled: set[int] = set()
         self.timeouts_delivered: set[int] = set()
         self.asked: set[int] = set()
@@ -79,7 +79,7 @@ class Shop:
 
     def totals(self) -> Totals:
         """Return messages and cents that went in, by state."""
-        cents = {state: [self.orders[order].cents for order, told in self.told if told == state] for state in STATES}
+        cents = {state: [self.orders[order].cents for order, sent in self.sent if sent == state] for state in STATES}
         return {state: (len(amounts), sum(amounts)) for state, amounts in cents.items()}
 
     async def open(self, producer: TransactionProducer, orders: list[Fate]) -> None:
@@ -94,13 +94,13 @@ class Shop:
         await asyncio.gather(*[walk(fate) for fate in orders])
 
     async def _walk(self, producer: TransactionProducer, fate: Fate) -> None:
-        await self._tell(producer, fate, "created")
+        await self._send_state(producer, fate, "created")
         await self._disturb(producer, fate)
         timeout = Message(topic="order-timeouts", body=b"unpaid", keys=[f"o-{fate.order}"])
         later = await producer.send(timeout, delay=self._patience)
         if fate.steps > 1 and await self._pay(producer, fate, later):
             for state in STATES[2 : fate.steps]:
-                await self._tell(producer, fate, state)
+                await self._send_state(producer, fate, state)
 
     async def _disturb(self, producer: TransactionProducer, fate: Fate) -> None:
         """Send some orders twice, and some messages that are not orders."""
@@ -117,7 +117,7 @@ class Shop:
         await producer.send_in_transaction(self._message(fate, "paid"), self.pay, order_key=f"o-{fate.order}")
         if fate.order not in self.paid:
             return False
-        self.told.add((fate.order, "paid"))
+        self.sent.add((fate.order, "paid"))
         if await producer.cancel(later):
             self.timeouts_cancelled.add(fate.order)
         if fate.payment is TransactionState.UNKNOWN:
@@ -142,11 +142,11 @@ class Shop:
         fate = self._fate(message)
         self.timeouts_delivered.add(fate.order)
         if fate.order not in self.paid:
-            await self._tell(producer, fate, "cancelled")
+            await self._send_state(producer, fate, "cancelled")
 
-    async def _tell(self, producer: TransactionProducer, fate: Fate, state: str) -> None:
+    async def _send_state(self, producer: TransactionProducer, fate: Fate, state: str) -> None:
         await producer.send(self._message(fate, state), order_key=f"o-{fate.order}")
-        self.told.add((fate.order, state))
+        self.sent.add((fate.order, state))
 
     def _fate(self, message: MessageExt) -> Fate:
         return self.orders[int(message.keys[0].removeprefix("o-"))]

@@ -81,10 +81,10 @@ class ShopDay:
     def _is_over(self) -> bool:
         """Return True if every order has reached its end, so that nothing more will be sent."""
         unpaid = sum(not fate.is_paid for fate in self._orders)
-        return sum(state == "cancelled" for _, state in self.shop.told) == unpaid
+        return sum(state == "cancelled" for _, state in self.shop.sent) == unpaid
 
     def _shipped_if(self, condition: Callable[[int], bool]) -> set[int]:
-        return {order for order, state in self.shop.told if state == "shipped" and condition(order)}
+        return {order for order, state in self.shop.sent if state == "shipped" and condition(order)}
 
     def claims(self) -> list[Claim]:
         """Return the claims about the day so far."""
@@ -112,10 +112,10 @@ class ShopDay:
 
     def _departments(self) -> list[Claim]:
         cents = {fate.order: fate.cents for fate in self._orders}
-        expensive = sum(cents[order] > EXPENSIVE for order, _ in self.shop.told)
+        expensive = sum(cents[order] > EXPENSIVE for order, _ in self.shop.sent)
         shipped = len(self._shipped_if(lambda order: True))
         return [
-            Claim("stock: every state", len(self.shop.told), len(self.stock.seen)),
+            Claim("stock: every state", len(self.shop.sent), len(self.stock.seen)),
             Claim("stock: states out of order", 0, self.stock.out_of_order),
             Claim(f"marketing: cents > {EXPENSIVE:,}", expensive, len(self.marketing.seen)),
             Claim("logistics: shipped", shipped, len(self.logistics.seen)),

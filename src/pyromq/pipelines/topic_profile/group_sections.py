@@ -19,7 +19,7 @@ def group_sections(profile: Profile) -> Iterator[str]:
     """Yield the sections about consumers."""
     cards = [*_lags(profile), *_failures(profile)]
     if cards:
-        yield section("Who consumes", [grid(cards)])
+        yield section("Consumer groups", [grid(cards)])
     traced = [*_ways(profile.ways), *_timings("Sends", profile.sends), *_timings("Calls of listeners", profile.calls)]
     if traced:
         yield section("Traces", [grid(traced)], "Times that clients took themselves and sent to RMQ_SYS_TRACE_TOPIC.")
@@ -38,14 +38,14 @@ def _lags(profile: Profile) -> Iterator[str]:
     yield card(
         "Behind",
         charts.rows(bars),
-        "Messages that a group has not taken yet; of one with a filter, those too that it is going to skip.",
+        "Messages that a group has not consumed yet, including those that its filter will skip.",
     )
-    yield card("How far they are", table(["group", "topic", "taken", "behind", "worst queue"], rows, numbers=(2, 3, 4)))
+    yield card("Progress", table(["group", "topic", "consumed", "behind", "worst queue"], rows, numbers=(2, 3, 4)))
 
 
 def _lag_title(steps: Sequence[GroupProgress]) -> str:
     return "\n".join(
-        f"{step.queue.topic} {step.queue.queue_id}: {whole(step.committed_offset)} of {whole(step.max_offset)} taken"
+        f"{step.queue.topic} {step.queue.queue_id}: {whole(step.committed_offset)} of {whole(step.max_offset)} consumed"
         for step in steps
     )
 
@@ -53,8 +53,8 @@ def _lag_title(steps: Sequence[GroupProgress]) -> str:
 def _lag_row(group: str, topic: str, steps: Sequence[GroupProgress]) -> list[str | Cell]:
     worst = max(steps, key=lambda step: step.lag)
     place = f"{worst.queue.queue_id}: {whole(worst.lag)}" if worst.lag else "–"
-    taken, behind = sum(step.committed_offset for step in steps), sum(step.lag for step in steps)
-    return [group, topic, short(taken), whole(behind), place]
+    consumed, behind = sum(step.committed_offset for step in steps), sum(step.lag for step in steps)
+    return [group, topic, short(consumed), whole(behind), place]
 
 
 def _failures(profile: Profile) -> Iterator[str]:

@@ -80,11 +80,11 @@ def _times(topic: TopicProfile, profile: Profile) -> Iterator[Headline]:
         busiest = f"The busiest {span(profile.width * 1000)} of {topic.topic}"
         yield Headline("note", f"{busiest} took {many(peak, 'message')}, {times(peak / mean)} the mean.")
     if topic.latencies_ms.p99 > _SLOW_MS:
-        late = f"stored more than {span(topic.latencies_ms.p99)} after they were made"
+        late = f"stored more than {span(topic.latencies_ms.p99)} after they were created"
         yield Headline("note", f"1 % of the messages of {topic.topic} were {late}.")
     if topic.early:
         count = many(topic.early, "message")
-        yield Headline("note", f"{topic.topic}: {count} stored before they were made; clocks of machines differ.")
+        yield Headline("note", f"{topic.topic}: {count} stored before they were created; the machines' clocks differ.")
 
 
 def _sizes(topic: TopicProfile) -> Iterator[Headline]:
@@ -122,14 +122,14 @@ def _failures(profile: Profile) -> Iterator[Headline]:
     again = [failure for failure in profile.failures if not failure.is_dead]
     if again:
         count = many(sum(failure.messages for failure in again), "delivery", "deliveries")
-        yield Headline("note", f"{count} had to be repeated, of {listed(sorted({one.group for one in again}))}.")
+        yield Headline("note", f"{count} had to be repeated, for {listed(sorted({one.group for one in again}))}.")
 
 
 def _traces(profile: Profile) -> Iterator[Headline]:
     if profile.ways:
         way = max(profile.ways, key=lambda way: way.p99)
-        how_long = f"half take {span(way.p50)} at most, 99 % {span(way.p99)}"
-        yield Headline("note", f"On their way from the send to a listener of {way.group}, {how_long} ({way.topic}).")
+        how_long = f"at most {span(way.p50)} for half of the messages, {span(way.p99)} for 99 %"
+        yield Headline("note", f"From the send to a listener of {way.group} it takes {how_long} ({way.topic}).")
     for call in profile.calls:
         if call.failed:
             part = share(call.failed, call.messages)
