@@ -1,4 +1,4 @@
-"""Counters for tools, console and metrics: plain numbers on the hot path, rates from samples taken beside it."""
+"""BrokerStats: counters for tools, console and metrics. The hot path only adds numbers; samples give the rates."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SAMPLE_PERIOD = TICK
 MINUTE = 6  # samples
 RATE_SPANS = {"10": 1, "60": MINUTE, "600": 10 * MINUTE}  # seconds: samples; the rates that RocketMQ shows
 
-AT_A_TIME = 200  # counts sampled in one go, about 1 ms
+AT_A_TIME = 200  # counts sampled at once, in about 1 ms
 
 Later = Callable[[Callable[[], None]], object]
 
-# RocketMQ's names of what is counted, and which column of ours that is.
+# RocketMQ's names for what is counted, and our column.
 _OF_TOPICS: dict[str, Column] = {"TOPIC_PUT_NUMS": "messages", "TOPIC_PUT_SIZE": "bytes"}
 _OF_GROUPS: dict[str, Column] = {
     "GROUP_GET_NUMS": "messages",
@@ -33,7 +33,7 @@ _BROKER_GETS = "BROKER_GET_NUMS"
 
 
 class Count:
-    """How often something was done, with how many messages and bytes, and how long that took."""
+    """How often something was done, with how many messages and bytes, and how long it took."""
 
     __slots__ = ("bytes", "calls", "messages", "read_ms", "sampled", "series")
 
@@ -44,16 +44,16 @@ class Count:
         self.read_ms = 0.0
         self.series = CountSeries()
         self.sampled = 0
-        """What `messages` was when there was nothing more to note of this minute; -1 while there is."""
+        """What `messages` was when the last minute had no more changes; -1 while it has."""
 
     def sample(self, tick: int) -> None:
-        """Note the count; called every SAMPLE_PERIOD unless it is idle."""
+        """Add a sample; called every SAMPLE_PERIOD unless the count is idle."""
         busy = self.series.sample(tick, CountSample(self.messages, self.bytes, self.calls, self.read_ms))
         self.sampled = -1 if busy else self.messages
 
 
 class Totals(NamedTuple):
-    """All that a broker has put and got since it started; `found` and `missed` are pulls."""
+    """What a broker has stored and delivered since it started; `found` and `missed` count pulls."""
 
     puts: int
     put_bytes: int
@@ -71,7 +71,7 @@ class Sample(NamedTuple):
 
 
 class Rates:
-    """Totals as they were at times, and at midnight."""
+    """The totals at each sample and at midnight."""
 
     def __init__(self, now: float) -> None:
         self._samples: deque[Sample] = deque(maxlen=max(RATE_SPANS.values()) + 1)
@@ -80,7 +80,7 @@ class Rates:
         self.yesterday_morning = Totals(0, 0, 0, 0)
 
     def sample(self, now: float, totals: Totals) -> None:
-        """Note the totals; called every SAMPLE_PERIOD."""
+        """Add a sample of the totals; called every SAMPLE_PERIOD."""
         if _day(now) != self._day:
             self._day = _day(now)
             self.yesterday_morning, self.this_morning = self.this_morning, totals
@@ -93,7 +93,7 @@ class Rates:
         }
 
     def _rate(self, field: str, span: int) -> float:
-        """Return the rate over so many samples, or over those that there are."""
+        """Return the rate over this many samples, or over those there are."""
         if len(self._samples) < 2:
             return 0.0
         old, new = self._samples[max(0, len(self._samples) - 1 - span)], self._samples[-1]
@@ -118,10 +118,10 @@ class StatsReading(NamedTuple):
 
 
 class BrokerStats:
-    """All that is counted: puts by topic (each topic counts its own), gets by topic and group, rarer things by name."""
+    """All counts: puts by topic (in the topics themselves), gets by topic and group, rarer events by name."""
 
     def __init__(self, topics: TopicTable, now: float, later: Later = lambda work: work()) -> None:
-        """Begin to count; `later` runs the rest of a long piece of work, as a loop's call_soon does."""
+        """`later` schedules the rest of a long piece of work, as a loop's call_soon does."""
         self.rates = Rates(now)
         self._later = later
         self.gets: dict[tuple[str, str], Count] = {}
@@ -129,7 +129,7 @@ class BrokerStats:
         """Pulls that found nothing."""
         self.longest_get_ms = 0.0
         self.replies_taken = 0
-        """Replies that the client that waited for one took."""
+        """Replies that the waiting client took."""
         self.replies_not_taken = 0
         self._topics = topics
         self._named: dict[tuple[str, str], Count] = {}
@@ -137,7 +137,7 @@ class BrokerStats:
         self._tick = 0
 
     def count_get(self, topic: str, group: str, messages: int, size: int, read_ms: float) -> None:
-        """Count an answer with messages in it."""
+        """Count an answer with messages."""
         count = self.gets.get((topic, group))
         if count is None:
             count = self.gets[topic, group] = Count()
@@ -149,7 +149,7 @@ class BrokerStats:
             self.longest_get_ms = read_ms
 
     def count(self, name: str, key: str, number: int = 1) -> None:
-        """Count what is rare under one of RocketMQ's names, such as SNDBCK_PUT_NUMS of `topic@group`."""
+        """Count a rare event under RocketMQ's name for it, such as SNDBCK_PUT_NUMS of `topic@group`."""
         count = self._named.get((name, key))
         if count is None:
             count = self._named[name, key] = Count()
@@ -157,7 +157,7 @@ class BrokerStats:
         count.calls += 1
 
     def group_rate(self, topic: str, group: str) -> float:
-        """Return how many messages a second the group was given of the topic, over the last minute."""
+        """Return how many messages a second of the topic the group got in the last minute."""
         count = self.gets.get((topic, group))
         return count.series.rate if count else 0.0
 
@@ -177,7 +177,7 @@ class BrokerStats:
         return BoundFigures(_FIGURES, lambda: StatsReading(self, self.totals()))
 
     def totals(self) -> Totals:
-        """Return what has been put and got since the start."""
+        """Return what has been stored and delivered since the start."""
         gets = self.gets.values()
         puts, put_bytes = self._topics.removed_puts, self._topics.removed_put_bytes
         for topic in self._topics.by_name.values():
@@ -193,7 +193,7 @@ class BrokerStats:
         )
 
     def sample(self, now: float) -> None:
-        """Note all counts; called every SAMPLE_PERIOD."""
+        """Sample all counts; called every SAMPLE_PERIOD."""
         self._tick += 1
         totals = self.totals()
         self.rates.sample(now, totals)
@@ -215,7 +215,7 @@ class BrokerStats:
         )
 
     def _sample_some(self, tick: int, topics: list[Topic], counts: list[Count]) -> None:
-        """Note some counts now and the rest later: those of 100,000 topics would stop the loop for too long."""
+        """Sample some counts now and the rest later: 100,000 topics at once would block the loop for too long."""
         for _ in range(AT_A_TIME):
             if topics:
                 _sample_topic(topics.pop(), tick)
@@ -226,7 +226,7 @@ class BrokerStats:
         self._later(partial(self._sample_some, tick, topics, counts))
 
     def data(self, name: str, key: str, cluster: str) -> BrokerStatsData | None:
-        """Return the figures that RocketMQ has under a name and a key; None if there are none."""
+        """Return the series for RocketMQ's name and key; None if nothing was counted."""
         if name in _OF_TOPICS:
             topic = self._topics.get(key)
             return _of_topic(topic, _OF_TOPICS[name]) if topic else None
@@ -250,11 +250,11 @@ def _sample_topic(topic: Topic, tick: int) -> None:
 def _of_topic(topic: Topic, column: Column) -> BrokerStatsData | None:
     if topic.series is not None:
         return topic.series.data(column)
-    return BrokerStatsData() if topic.puts else None  # its first sample is yet to come
+    return BrokerStatsData() if topic.puts else None  # its first sample has not been taken yet
 
 
 def _topic_and_group(key: str) -> tuple[str, str]:
-    """Read `topic@group`, or `queue id@topic@group` as RocketMQ has it for latencies: ours are those of the group."""
+    """Read `topic@group`, or RocketMQ's `queue id@topic@group` for latencies; ours are counted by group."""
     topic, _, group = key.rpartition("@")
     return topic.rpartition("@")[2], group
 

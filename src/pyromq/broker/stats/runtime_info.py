@@ -36,7 +36,7 @@ def runtime_table(figures: Figures) -> dict[str, str]:
 
 
 class BrokerRun:
-    """This run of a broker: its release, and since when it runs."""
+    """This run of a broker: its release and when it started."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self.accepts_sends_from_ms = config.accept_sends_from_ms

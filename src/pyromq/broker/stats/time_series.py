@@ -1,7 +1,7 @@
-"""Figures over the last minute, hour and day, as RocketMQ's tools ask for them.
+"""CountSeries: a count over the last minute, hour and day, as RocketMQ's tools show it.
 
-A minute is seven samples 10 s apart, an hour seven samples 10 minutes apart, a day 25 samples an hour apart. Nothing
-is kept of what does not change, and nothing has to be done for it: a broker may have many idle topics.
+A minute is seven samples 10 s apart, an hour seven samples 10 minutes apart, a day 25 samples an hour apart. A count
+that does not change keeps no samples and costs no time, because a broker may have many idle topics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Column = Literal["messages", "bytes", "read_ms"]
 
 
 class CountSample(NamedTuple):
-    """What has been counted so far; no column ever falls."""
+    """What has been counted so far; no column ever decreases."""
 
     messages: int = 0
     bytes: int = 0
@@ -34,7 +34,7 @@ class _TimedSample(NamedTuple):
 
 
 class Span:
-    """What was counted over a while: as many samples as `reach` has periods, and the one before them."""
+    """What was counted in a span of time: one sample for each period of `reach`, and the one before them."""
 
     __slots__ = ("_base", "_born", "_samples")
 
@@ -49,14 +49,14 @@ class Span:
         self._samples: list[_TimedSample] | None = None
 
     def sample(self, tick: int, counts: CountSample) -> None:
-        """Note the counts; called every period."""
+        """Add a sample; called every period."""
         if self._born is None:
             self._born = tick
         samples = self._samples
         if samples is None:
             if counts.messages == self._base.messages:
                 return
-            # Nothing was kept while nothing changed; what is new had nothing one period ago, as RocketMQ assumes.
+            # No samples were kept while nothing changed. As in RocketMQ, a new count was 0 one period ago.
             since = max(self._born - self.period, tick - self.reach)
             samples = self._samples = [_TimedSample(since, self._base)]
         samples.append(_TimedSample(tick, counts))
@@ -67,11 +67,11 @@ class Span:
             self._samples = None
 
     def is_quiet(self, counts: CountSample) -> bool:
-        """Tell whether there is nothing to note until the counts change."""
+        """Return True if no sample is needed until the counts change."""
         return self._samples is None and self._base.messages == counts.messages
 
     def item(self, column: Column) -> BrokerStatsItem:
-        """Return sum, rate a second and average of a call."""
+        """Return sum, rate a second and average for a call."""
         if self._samples is None:
             return BrokerStatsItem()
         first, last = self._samples[0], self._samples[-1]
@@ -106,7 +106,7 @@ LONG_PERIOD: Final = LastHour.period
 
 
 class CountSeries:
-    """One thing that is counted, over the last minute, hour and day."""
+    """One count over the last minute, hour and day."""
 
     __slots__ = ("_day", "_hour", "_minute")
 
@@ -116,9 +116,9 @@ class CountSeries:
         self._day = LastDay()
 
     def sample(self, tick: int, counts: CountSample) -> bool:
-        """Note the counts; tell whether to be called at the next tick even if nothing changes until then.
+        """Add a sample; return True if the next tick needs one even if nothing changes.
 
-        At every tick of LONG_PERIOD it has to be called in any case.
+        At every tick of LONG_PERIOD a sample is needed in any case.
         """
         self._minute.sample(tick, counts)
         for span in (self._hour, self._day):
@@ -127,10 +127,10 @@ class CountSeries:
         return not self._minute.is_quiet(counts)
 
     def data(self, column: Column) -> BrokerStatsData:
-        """Return the figures of one column."""
+        """Return the series of one column."""
         return BrokerStatsData(self._minute.item(column), self._hour.item(column), self._day.item(column))
 
     @property
     def rate(self) -> float:
-        """Return messages a second over the last minute."""
+        """Messages a second over the last minute."""
         return self._minute.item("messages").tps

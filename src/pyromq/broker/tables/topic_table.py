@@ -56,7 +56,7 @@ class Topic:
         self.configure(config)
 
     def count_put(self, size: int, messages: int = 1) -> None:
-        """Count messages that were stored in this topic; every one is counted here and nowhere else."""
+        """Count messages stored in this topic. Every stored message is counted here and nowhere else."""
         self.puts += messages
         self.put_bytes += size
 
