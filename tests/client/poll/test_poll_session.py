@@ -1,0 +1,44 @@
+"""What a polling consumer does as time passes, with the clock that tests move."""
+
+from __future__ import annotations
+
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
+from pyromq.client.send.producer import Producer
+from pyromq.protocol.messages.message import Message
+from pyromq.testing import LocalCluster
+from tests.client.helpers import fill, read
+
+
+async def test_an_idle_consumer_stays_a_member_for_hours(topic: str, group: str) -> None:
+    async with (
+        LocalCluster() as cluster,
+        Producer("p", cluster.namesrv, clock=cluster.clock) as producer,
+        LitePullConsumer(group, cluster.namesrv, {topic: "*"}, clock=cluster.clock) as consumer,
+    ):
+        await fill(producer, topic, 4)
+        await read(consumer, 4)
+        await cluster.clock.advance_async(hours=1)
+        assert len(consumer.assignment) == 4
+        async with await BrokerApi.connect(cluster.namesrv) as api:
+            assert await api.consumer_list(cluster.brokers[0].address, group) == [consumer.client_id]
+        await producer.send(Message(topic=topic, body=b"still there"))
+        assert [message.body for message in await read(consumer, 1)] == [b"still there"]
+
+
+async def test_auto_commit_comes_every_five_seconds(topic: str, group: str) -> None:
+    async with (
+        LocalCluster() as cluster,
+        Producer("p", cluster.namesrv, clock=cluster.clock) as producer,
+        LitePullConsumer(group, cluster.namesrv, {topic: "*"}, clock=cluster.clock) as consumer,
+    ):
+        await fill(producer, topic, 4)
+        await read(consumer, 4)
+        assert await consumer.poll(timeout=0) == []
+
+        async def committed() -> int:
+            return sum([await consumer.committed(queue) or 0 for queue in consumer.assignment])
+
+        assert await committed() == 0
+        await cluster.clock.advance_async(seconds=6)
+        assert await committed() == 4
