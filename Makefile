@@ -24,13 +24,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/python -m pyromq.pipelines.demo
 
+# `make test SHUFFLE=7` runs the tests in a random order, the same for the same number.
 # Tests start some twenty JVMs: the class archive, made once, saves each a third of its CPU time.
 $(CLASSES): $(STAMP)
 	-$(BIN)/python -m pyromq.spark.class_archive
 	@touch $(CLASSES)
 
 test: $(CLASSES)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
