@@ -37,7 +37,7 @@ class LateEnd(NamedTuple):
 
     half: StoredHalf
     state: TransactionState
-    told: WhenDecided
+    when_decided: WhenDecided
 
 
 class LateEnds:
@@ -87,10 +87,10 @@ class LateEnds:
         try:
             found = await asyncio.to_thread(self._find_all, batch)
             for end, places in zip(batch, found, strict=True):
-                end.told(self._failure(end, places, committed))
+                end.when_decided(self._failure(end, places, committed))
         except StoreError as error:
             for end in batch:
-                end.told(error)
+                end.when_decided(error)
         finally:
             self._transactions.committed_since = None
 

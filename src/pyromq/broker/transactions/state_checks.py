@@ -114,20 +114,20 @@ class TransactionChecks:
         ledger.skip_to(self._store.min_offset(TRANSACTION_HALF_TOPIC, QUEUE))
         began_ms = self._clock.now_ms()
         end = self._transactions.end_offset  # copies written from here on are for the next round
-        lonely: Counter[str] = Counter()
+        without_producer: Counter[str] = Counter()
         looks = 0
         offset = ledger.next_open(ledger.low)
-        while offset < end and self._look_at(offset, began_ms, lonely):
+        while offset < end and self._look_at(offset, began_ms, without_producer):
             looks += 1
             if looks % LOOKS_AT_A_TIME == 0:
                 await self._clock.sleep(0)
             offset = ledger.next_open(offset + 1)
-        for group, count in lonely.items():
+        for group, count in without_producer.items():
             logger.warning(
                 "no producer is online to ask about open transactions group=%s half messages=%d", group, count
             )
 
-    def _look_at(self, offset: int, began_ms: int, lonely: Counter[str]) -> bool:
+    def _look_at(self, offset: int, began_ms: int, without_producer: Counter[str]) -> bool:
         """Check, move or give up an open half message; return True to continue with the next one."""
         half = self._transactions.read(offset)
         if half is None:
@@ -144,7 +144,7 @@ class TransactionChecks:
         elif connection := self._next_producer(half.group):
             self._check(half, connection)
         else:
-            lonely[half.group] += 1
+            without_producer[half.group] += 1
             self._make_way(half)
         return True
 

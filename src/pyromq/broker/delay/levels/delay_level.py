@@ -192,7 +192,7 @@ class DelayLevel:
         batch = _DeliveryBatch(places[0].physical_offset, places[-1].physical_offset + places[-1].size, next_offset)
         self._batches.append(batch)
         self._next = next_offset
-        self._acknowledgements.then(partial(self._told, batch.start))
+        self._acknowledgements.then(partial(self._batch_stored, batch.start))
         return _PAUSE if self._durability.waits else None
 
     def _pass_over(self, offset: int) -> None:
@@ -219,7 +219,7 @@ class DelayLevel:
                 places.append(place)
         return places, next_offset
 
-    def _told(self, start: int, stored: bool) -> None:
+    def _batch_stored(self, start: int, stored: bool) -> None:
         """Count a batch that is in the log. Ask the log: `stored` is also False if a table could not be saved."""
         if not self._batches or self._batches[0].start != start:
             return  # dropped when an earlier batch failed

@@ -117,6 +117,6 @@ class MessageMover:
 
     async def _stored(self) -> None:
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._acknowledgements.then(lambda told: None if stored.done() else stored.set_result(told))
+        self._acknowledgements.then(lambda outcome: None if stored.done() else stored.set_result(outcome))
         if not await stored:
             raise StoreError("the store accepts no messages")
