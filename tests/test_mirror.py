@@ -1,7 +1,8 @@
-"""The house stays tidy: tests lie where their module lies, folders fit a glance, and no file grows too long."""
+"""The house stays tidy: tests lie beside their module, folders fit a glance, files stay short, names mean one thing."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -61,3 +62,14 @@ def test_no_file_is_too_long() -> None:
     files = [path for top in (SOURCE, TESTS) for path in top.rglob("*.py")]
     lengths = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in files}
     assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """Blocking twins are the same thing; each pipeline has its Options."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        if not path.stem.startswith("blocking"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(path.relative_to(SOURCE).as_posix())
+    assert {name: places for name, places in homes.items() if len(places) > 1 and name != "Options"} == {}
