@@ -25,7 +25,7 @@ def producer(cluster: LocalCluster) -> Iterator[blocking.Producer]:
 
 
 def make_topic(cluster: LocalCluster, topic: str, queues: int) -> None:
-    """Make a topic with so many queues."""
+    """Create a topic with the given number of queues."""
 
     async def make() -> None:
         async with await BrokerApi.connect(cluster.namesrv) as api:

@@ -1,4 +1,4 @@
-"""Read a page as a browser would, and refuse what a page that stands alone must not have."""
+"""Parses a page as a browser does, and rejects what a self-contained page must not have."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class Html(HTMLParser):
 
     @property
     def text(self) -> str:
-        """All texts, those of hovering included."""
+        """All texts, including those shown on hovering."""
         return "\n".join(self.words)

@@ -1,4 +1,4 @@
-"""Topics to Parquet, from a real broker and from its files, run after run."""
+"""Topics archived as Parquet, from a real broker and from its files, run after run."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_other_topics_is_refused_in_one_line(
 
 
 class StopAtOnce:
-    """Wants an end as soon as anything is told."""
+    """A Progress that stops the run at the first report."""
 
     def reached(self, done: int, total: int | None, doing: str = "") -> None:
         raise Stopped
@@ -111,7 +111,7 @@ def test_an_archive_that_is_stopped_goes_on_later(
     stopped = archive.run(spark, options, StopAtOnce())
     rest = archive.run(spark, following, Silent())
     assert stopped.remarks[0].startswith("Stopped")
-    assert stopped.written + rest.written >= 40  # a batch that was cut is counted by both
+    assert stopped.written + rest.written >= 40  # an interrupted batch is counted by both
     assert [row.flag for row in _rows(spark, tmp_path)] == list(range(1, 41))
 
 

@@ -1,4 +1,4 @@
-"""`pyromq pipeline run` in a process of its own: followed, and stopped by a signal."""
+"""`pyromq pipeline run` in a separate process: with --follow, and stopped by a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orders` keeps each state of an order once, puts aside what is no order, and sums up what it keeps."""
+"""`orders` keeps each state of an order once, rejects what is not an order, and sums what it keeps."""
 
 from __future__ import annotations
 

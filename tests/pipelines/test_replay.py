@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 def archived(
     spark: SparkSession, cluster: LocalCluster, producer: blocking.Producer, tmp_path_factory: pytest.TempPathFactory
 ) -> replay.Options:
-    """An archive of 60 messages with 7 keys, and one without; options that choose all of it."""
+    """An archive of 60 messages with 7 keys and one without a key, and options that select all of it."""
     make_topic(cluster, "again", 4)
     for message in numbered("again", range(1, 61)):
         producer.send(message, order_key=message.keys[0])
@@ -78,7 +78,7 @@ def test_the_same_command_again_sends_only_what_is_missing(
 ) -> None:
     make_topic(cluster, "again-cut", 4)
     options = msgspec.structs.replace(archived, to="again-cut", where="flag <= 60")
-    replay.run(spark, msgspec.structs.replace(options, name="cut", where="flag <= 25"), Silent())  # a run that was cut
+    replay.run(spark, msgspec.structs.replace(options, name="cut", where="flag <= 25"), Silent())  # an interrupted run
     outcome = replay.run(spark, msgspec.structs.replace(options, name="cut"), Silent())
     assert outcome.written == 35
     assert outcome.dropped == {"does not match --where": 1, "sent by an earlier run": 25}

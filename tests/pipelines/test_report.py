@@ -85,12 +85,14 @@ def traces() -> bytes:
         records.append(["Pub", "1000", "R", "g", TOPIC, f"ID{number}", "t", "k", "h:1", "9", "7", "0", "OFF", "true"])
         records.append(["SubBefore", str(1020 + 10 * number), "R", "billing", "r", f"ID{number}", "0", "k"])
         records.append(["SubAfter", "r", f"ID{number}", "5", str(number > 0).lower(), "k", "0", "1100", "billing"])
-    records.append(["SubBefore", "99000", "R", "billing", "r", "ID0", "1", "k"])  # a later try is no first one
+    records.append(
+        ["SubBefore", "99000", "R", "billing", "r", "ID0", "1", "k"]
+    )  # a later attempt does not count as the first
     return "".join("\x01".join(record) + "\x02" for record in records).encode()
 
 
 def give_one_up(namesrv: str) -> None:
-    """Let a group fail with one message for good."""
+    """Make a group fail with one message until it becomes a dead letter."""
     seen = Event()
 
     def listen(given: MessageExt) -> None:

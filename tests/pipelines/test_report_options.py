@@ -1,4 +1,4 @@
-"""What cannot be meant is refused before Spark starts, in one line that names the option."""
+"""Invalid options are rejected before Spark starts, with one line that names the option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backlog into a topic with more queues: each key in order, each message once, also after a run that was cut."""
+"""A backlog copied to a topic with more queues: each key in order, each message once, even after an interruption."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _stored(spark: SparkSession, cluster: LocalCluster, topic: str) -> list[Row]
 
 
 def _check(rows: list[Row], numbers: range) -> None:
-    """Assert that each number is there once, and each key in one queue, in order."""
+    """Assert that each number is stored once, and each key in one queue, in order."""
     assert sorted(row.flag for row in rows) == list(numbers)
     for key in range(7):
         mine = [row for row in rows if row["keys"][0] == f"k{key}"]

@@ -1,4 +1,4 @@
-"""One cluster for all tests of this directory; their session is that of all tests."""
+"""One cluster for all tests of this directory; they use the common session."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def producer(cluster: LocalCluster) -> Iterator[blocking.Producer]:
 
 
 Sent = dict[tuple[str, int, int], Message]
-"""What was sent, by broker, queue and offset."""
+"""The messages sent, by broker, queue and offset."""
 
 
 def send(producer: blocking.Producer, messages: list[Message], queue: MessageQueue | None = None) -> Sent:
-    """Send messages one by one and return where each of them lies."""
+    """Send messages one by one and return where each is stored."""
     sent = {}
     for message in messages:
         result = producer.send(message) if queue is None else producer.send(message, queue=queue)

@@ -1,4 +1,4 @@
-"""The class archive: made whole or not at all, and taken by sessions where it is."""
+"""The class archive: created completely or not at all, and used by sessions if it exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Jvm:
         self.sparkContext = SimpleNamespace(_gateway=SimpleNamespace(proc=self))
 
     def stop(self) -> None:
-        """As of a session."""
+        """Like that of a session."""
 
     def wait(self, timeout: float) -> None:
         if self._data:

@@ -1,4 +1,4 @@
-"""Accounts in Spark: the driver and the executors sign all they ask, and nothing that people read shows the secret."""
+"""Accounts in Spark: driver and executors sign all requests, and nothing that people read shows the secret."""
 
 from __future__ import annotations
 

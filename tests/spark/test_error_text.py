@@ -1,4 +1,4 @@
-"""What Spark makes of our errors, and the line that is left for people."""
+"""How Spark wraps our errors, and the one line that users see."""
 
 from __future__ import annotations
 

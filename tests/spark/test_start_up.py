@@ -1,4 +1,4 @@
-"""Spark starts a process for each stream, so that every module imported for nothing is waited for."""
+"""Spark starts a process for each stream, so every unneeded import costs time."""
 
 from __future__ import annotations
 

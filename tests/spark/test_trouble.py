@@ -1,4 +1,4 @@
-"""What a user reads when topic or broker are not there: one line that says what to do, from batch and stream alike."""
+"""What a user reads when a topic or broker is missing: one line that says what to do, for batches and streams."""
 
 from __future__ import annotations
 

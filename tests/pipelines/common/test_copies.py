@@ -1,4 +1,4 @@
-"""Sending copies again: after which failures the job looks what is stored, and which ones end it."""
+"""Sending copies again: after which failures the job checks what is stored, and which end it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIVEN_UP = "pyromq.errors.NoRoute: no name server knows a broker for the topic '
 
 
 class FakeTracker:
-    """Says that of all copies the rest is missing."""
+    """A tracker that reports the rest of all copies as missing."""
 
     def missing(self, copies: object) -> object:
         assert copies is ALL

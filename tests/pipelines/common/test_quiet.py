@@ -1,4 +1,4 @@
-"""What Spark's JVM says when it starts is dropped; what else it says is not."""
+"""The usual output of Spark's JVM at its start is dropped; other output is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory that executors do not see is refused, before they write to disks of their own."""
+"""A directory that executors do not see is rejected, before they write to their own disks."""
 
 from __future__ import annotations
 

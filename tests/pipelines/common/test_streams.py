@@ -12,7 +12,7 @@ from pyromq.pipelines.outcome import Silent, Stopped
 
 
 class FakeQuery:
-    """A query that ends after some looks at it, or fails, or never ends."""
+    """A query that ends after some checks, or fails, or never ends."""
 
     def __init__(
         self, log: list[str], name: str, looks: int = 1, error: Exception | None = None, has_begun: bool = True
@@ -54,7 +54,7 @@ def report(batch: int, read: int, late: int = 0, repeated: int = 0) -> dict[str,
 
 
 class StopAfter:
-    """Somebody who wants the run to end."""
+    """A Progress that stops the run."""
 
     def reached(self, done: int, total: int | None, doing: str = "") -> None:
         raise Stopped

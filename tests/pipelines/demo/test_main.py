@@ -35,7 +35,7 @@ def test_a_line_that_differs_in_number_or_in_money_is_seen() -> None:
 
 @pytest.fixture
 def shop() -> Shop:
-    """A shop that has taken one order, twice, and some rubbish."""
+    """A shop that has received one order twice, and some invalid messages."""
     shop = Shop(Stock(), timedelta(seconds=1))
     shop.orders = {fate.order: fate for fate in fates(1, seed=1)}
     shop.sent = {(0, "created"), (0, "paid")}
@@ -46,7 +46,7 @@ def shop() -> Shop:
 
 @pytest.fixture
 def books(shop: Shop) -> Books:
-    """What should come out of Spark then."""
+    """What should come out of Spark for this shop."""
     totals = {state: total for state, total in shop.totals().items() if total[0]}
     sums = [WindowSum(NOON, state, *total) for state, total in totals.items()]
     return Books(totals, sums, {REASONS[0]: 2}, Outcome(read=5, written=2, dropped={REPEATED: 1}))

@@ -1,4 +1,4 @@
-"""Charts hold for any values: finite coordinates inside the picture, and texts that are only texts."""
+"""Charts work for any values: finite coordinates inside the picture, and escaped texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyromq.pipelines.pages.charts import NOTHING, Bar, Series, clock_marks, sca
 START = datetime(2026, 1, 31, 8, tzinfo=UTC)
 WIDTH = 460
 
-numbers = st.floats()  # nothing is spared: NaN, both infinities, below 0
+numbers = st.floats()  # all of them: NaN, both infinities, negative numbers
 names = st.sampled_from(["", "a", "<b>&\"'", "→ ü", "long " * 20])
 bar_lists = st.lists(st.builds(Bar, names, numbers, names, names, st.just("warn")), max_size=12)
 series_lists = st.lists(st.builds(Series, names, st.lists(numbers | st.none(), max_size=12)), max_size=7)
@@ -25,7 +25,7 @@ steps = st.floats(min_value=0.05, max_value=1e6)
 
 
 def pictures(html: str) -> Iterator[Xml.Element]:
-    """Yield every SVG of some markup, parsed; whatever is not well-formed raises."""
+    """Yield every SVG of some markup, parsed; raises if it is not well-formed."""
     if html != NOTHING and html:
         yield from Xml.fromstring(f"<div>{html}</div>").iter("svg")
 
@@ -41,7 +41,7 @@ def check(html: str) -> None:
 
 
 def corners(shape: Xml.Element) -> Iterator[tuple[float, float]]:
-    """Yield the points between which a shape lies."""
+    """Yield the corner points of a shape."""
     value = {name: float(text) for name, text in shape.attrib.items() if name in ("x", "y", "width", "height")}
     if shape.tag == "rect":
         assert value["width"] >= 0

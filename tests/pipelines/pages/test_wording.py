@@ -1,4 +1,4 @@
-"""Figures read as people write them."""
+"""Figures are formatted as people write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Percentiles and histograms are made of counts by value, and agree with those of the values themselves."""
+"""Percentiles and histograms from counts by value agree with those of the values themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a report says what stands out, and nothing that is not so."""
+"""The page of a report says what stands out, and nothing that is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's program for a cluster: reads a topic, writes a frame, copies the topic by a stream; prints what it saw.
+"""A user's program for a cluster: reads a topic, writes a frame, copies the topic with a stream; prints what it read.
 
 cluster_job.py master|remote ADDRESS ship|installed NAMESRV TOPIC DIRECTORY
 """

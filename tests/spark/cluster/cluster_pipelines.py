@@ -1,4 +1,4 @@
-"""The shipped pipelines on a cluster, by their commands: what each says and what it has written is checked."""
+"""The pipelines on a cluster, started by their commands; output and results are checked."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class PipelineTrial(Struct, frozen=True, kw_only=True):
     """Where pipelines run, and with which Python."""
 
     kind: str
-    """How they get there: master or remote."""
+    """How to reach the cluster: master or remote."""
     address: str
     python: Path
-    """Of the workers, and of the processes that plan."""
+    """The Python of workers and planning processes."""
     ship: bool
     cluster: LocalCluster
     topic: str
     directory: Path
 
     def run(self, names: Sequence[str] = ALL) -> None:
-        """Run pipelines one after the other; raises AssertionError where something is not as it should be."""
+        """Run pipelines one after another; raises AssertionError if a result is wrong."""
         make_topic(self.cluster, self.topic, 2)
         with blocking.Producer(group="cluster-trial", namesrv=self.cluster.namesrv) as producer:
             for message in numbered(self.topic, NUMBERS, _KEYS):
@@ -103,7 +103,7 @@ class PipelineTrial(Struct, frozen=True, kw_only=True):
         return str(self.directory / f"{self.topic}-archive")
 
     def _command(self, name: str, *options: str) -> dict[str, Any]:
-        """Run a pipeline; return what it says at the end."""
+        """Run a pipeline; return its closing line."""
         place = [f"--{self.kind}", self.address, *(["--ship"] if self.ship else [])]
         place += as_options(CONF) if self.kind == "master" else []
         done = run_pipeline([name, "-n", self.cluster.namesrv, *options, *place, "--json"], self.python)
@@ -112,7 +112,7 @@ class PipelineTrial(Struct, frozen=True, kw_only=True):
         return outcome
 
     def _check_copies(self, topic: str) -> None:
-        """Assert that each number is there once, and each key in one queue, in order."""
+        """Assert that each number is stored once, and each key in one queue, in order."""
         rows = read_topic(self.cluster.namesrv, topic, columns="queue_id,queue_offset,keys,flag")
         rows.sort(key=lambda row: (row["queue_id"], row["queue_offset"]))
         assert sorted(row["flag"] for row in rows) == list(NUMBERS), topic

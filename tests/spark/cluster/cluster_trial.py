@@ -1,4 +1,4 @@
-"""One trial of a cluster: messages in a topic, the user's program run on it, and what it saw and wrote."""
+"""One trial of a cluster: sends messages, runs the user's program, and checks what it read and wrote."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Trial(Struct, frozen=True, kw_only=True):
     """Where a program runs, and with which Python."""
 
     kind: str
-    """How it gets there: master or remote."""
+    """How to reach the cluster: master or remote."""
     address: str
     python: Path
-    """Of the workers, and of the processes that plan."""
+    """The Python of workers and planning processes."""
     ship: bool
     namesrv: str
     topic: str
     directory: Path
 
     def run(self) -> None:
-        """Run it; raises AssertionError where something is not as it should be."""
+        """Run it; raises AssertionError if a result is wrong."""
         with blocking.Producer(group="cluster-trial", namesrv=self.namesrv) as producer:
             for number in range(MESSAGES):
                 producer.send(Message(topic=self.topic, body=b"%d" % number, keys=[str(number % 7)]))

@@ -30,7 +30,7 @@ PATIENCE = 300.0
 
 
 def environment_without_pyromq(directory: Path, *missing: str) -> Path:
-    """Make an environment that shares this one's packages, but PyroMQ and the missing ones; return its python."""
+    """Create an environment with this one's packages except PyroMQ and the missing ones; return its python."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(directory)
     packages = directory / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     for path in SPARK_HOME.parent.iterdir():
@@ -63,7 +63,7 @@ class SparkServers:
         prepare_environment()
         try:
             self._start_cluster(free_port())
-        except BaseException:  # an end from outside too: nobody else knows of these processes
+        except BaseException:  # also an interrupt: nothing else would stop these processes
             self._stack.close()
             raise
         return self
@@ -82,7 +82,7 @@ class SparkServers:
         self._stack.close()
 
     def connect_server(self, python: Path, master: str | None = None, more: Mapping[str, str] | None = None) -> str:
-        """Start a Connect server whose Python is that one, for this cluster or another master; return its address."""
+        """Start a Connect server with the given Python, for this cluster or another master; return its address."""
         port = free_port()
         conf = {
             "spark.connect.grpc.binding.address": HOST,

@@ -18,7 +18,7 @@ spark = local_session("no java here", "local[1]")
 version = spark._jvm.java.lang.System.getProperty("java.version")
 rows = spark.range(10, numPartitions=1).mapInArrow(lambda batches: batches, "id long").collect()
 print("RESULT", version, sum(row.id for row in rows), os.environ["JAVA_HOME"], flush=True)
-os._exit(0)  # the JVM goes with this process, and nobody waits for it
+os._exit(0)  # the JVM ends with this process; do not wait for it
 """
 
 

@@ -1,4 +1,4 @@
-"""The package that travels: what is in it, and that it comes to life where nothing of it is installed."""
+"""The shipped package: its contents, and that it works where PyroMQ is not installed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_function_for_batches_brings_the_package_to_the_server_where_it_was_sh
 
 
 class FakeSession:
-    """Takes what is added for executors."""
+    """A session that accepts artifacts for executors."""
 
     def addArtifacts(self, path: str, *, pyfile: bool) -> None:
         assert pyfile

@@ -1,4 +1,4 @@
-"""A broker that tells what a test wants to hear: real sockets, name server and one broker in one, scripted answers."""
+"""A fake name server and broker in one, with real sockets and scripted answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUEUE = MessageQueue(TOPIC, "fake", 0)
 
 
 class FakeBroker:
-    """Serves one queue from `first` to `end`; `answers` are given first, None for a connection that breaks."""
+    """Serves one queue from `first` to `end`, after the scripted `answers`; None breaks the connection."""
 
     def __init__(self, first: int = 0, end: int = 0, tags: dict[int, str] | None = None) -> None:
         self.first = first

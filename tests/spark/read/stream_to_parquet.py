@@ -1,4 +1,4 @@
-"""A driver of its own, for tests that kill it: streams a topic into Parquet files until it is stopped.
+"""A separate driver, for tests that kill it: streams a topic into Parquet files until it is stopped.
 
 stream_to_parquet.py NAMESRV TOPIC DIRECTORY STARTING_OFFSETS MAX_OFFSETS_PER_TRIGGER
 """

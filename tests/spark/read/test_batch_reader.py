@@ -1,4 +1,4 @@
-"""Batch reads of a real broker: through Spark where Spark matters, through the reader alone where it does not."""
+"""Batch reads from a real broker: through Spark where it matters, else with the reader alone."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_wrong_read_is_one_line_in_sparks_error(
 
 
 def test_speculation_is_refused() -> None:
-    session = SimpleNamespace(conf={"spark.speculation": "TRUE"})  # a live session does not let it be switched on
+    session = SimpleNamespace(conf={"spark.speculation": "TRUE"})  # it cannot be switched on in a live session
     with pytest.raises(ConfigError, match="speculation=true runs tasks twice"):
         register(cast("SparkSession", session))
 

@@ -1,4 +1,4 @@
-"""Reads of store files without Spark: what is planned, and that every row is what a plain reader says."""
+"""Reads of store files without Spark: every row must be what a plain reader returns."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_committed_offsets_are_those_that_the_broker_saved(root: Path) -> None:
     )
 
 
-# --- what is wrong
+# --- errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The offsets a stream tells Spark, call by call, without a JVM."""
+"""The offsets that a stream reports to Spark, call by call, without a JVM."""
 
 from __future__ import annotations
 

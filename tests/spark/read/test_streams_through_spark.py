@@ -1,4 +1,4 @@
-"""Streams through Spark from a real broker, into Parquet, with the driver killed on the way."""
+"""Streams through Spark from a real broker into Parquet, with the driver killed in between."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_stream_killed_in_batch_0_and_inside_a_batch_delivers_everything_once(
     with _driver(cluster, "killed", tmp_path):
         wait_until(lambda: 0 in _begun(tmp_path), "batch 0 began", seconds=PATIENCE)
     for trace in (tmp_path / "checkpoint" / "commits").glob("*0*"):
-        trace.unlink()  # if the kill came too late: this is all that ending batch 0 leaves
+        trace.unlink()  # in case the kill came too late: this is all that the end of batch 0 leaves
     assert (_begun(tmp_path), _done(tmp_path)) == ({0}, set())
     send(producer, _numbered("killed", range(100, 200)))
 

@@ -193,7 +193,7 @@ def test_a_batch_that_is_sent_again_has_the_same_ids_and_dedupe_drops_it(
         query = (
             source.option("startingOffsets", "earliest")
             .load()
-            .drop("message_id")  # which would be kept, and tell copies by itself
+            .drop("message_id")  # it would be kept and identify copies by itself
             .writeStream.format("pyromq")
             .option("namesrv", cluster.namesrv)
             .option("topic", "copies")
@@ -205,7 +205,7 @@ def test_a_batch_that_is_sent_again_has_the_same_ids_and_dedupe_drops_it(
 
     copy()
     (last,) = [path for path in (tmp_path / "commits").iterdir() if path.name == "1"]
-    last.unlink()  # as if the driver had died before it could note that all was sent
+    last.unlink()  # as if the driver had died before recording that all was sent
     copy()
     copies = _topic(spark, cluster, "copies")
     rows = copies.collect()

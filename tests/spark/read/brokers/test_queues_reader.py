@@ -1,4 +1,4 @@
-"""Queues read together give the rows that each gives alone, whatever happens to the connection."""
+"""Queues read together give the same rows as queues read alone, whatever happens to the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The column decoder against the plain one: every column of every record must say what `decode_messages` says."""
+"""The column decoder against the plain one: every column of every record must agree with `decode_messages`."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_tags_are_compared_as_text() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damage_is_found_or_harmless(data: st.DataObject) -> None:
-    """Whatever the bytes: a batch or CorruptRecord, and never a read outside the buffer."""
+    """Any bytes give a batch or CorruptRecord, and never a read outside the buffer."""
     damaged = bytearray(b"".join(data.draw(st.lists(stored_records(), min_size=1, max_size=3))))
     for _ in range(data.draw(st.integers(1, 4))):
         position = data.draw(st.integers(0, len(damaged) - 1))

@@ -39,7 +39,7 @@ def test_whole_queues_are_shared_out_to_tasks_that_are_worth_it(monkeypatch: pyt
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert _plan_sizes([SMALL // 8] * 8) == [[0, 1, 2, 3, 4, 5, 6, 7]]  # a task costs more than reading these
     assert _plan_sizes([SMALL, SMALL + 1, SMALL - 1, SMALL]) == [[0, 1], [2, 3]]  # one for each core
-    assert _plan_sizes([500_000] * 4) == [[0], [1], [2], [3]]  # those that read may have more cores
+    assert _plan_sizes([500_000] * 4) == [[0], [1], [2], [3]]  # executors may have more cores
     assert _plan_sizes([500_000] * 4, min_partitions=2) == [[0, 1], [2, 3]]
 
 

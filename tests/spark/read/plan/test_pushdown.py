@@ -108,7 +108,7 @@ def _filter(chooser: random.Random) -> Any:
 
 
 class _Queues:
-    """Queues in memory, from offset 3 on; each clock goes back now and then, by less than a minute."""
+    """Queues in memory, from offset 3 on; each clock sometimes goes back by less than a minute."""
 
     def __init__(self, times: Sequence[int]) -> None:
         names = [MessageQueue(topic, "broker-a", number) for topic in ("pushed", "pushed-too") for number in range(2)]
