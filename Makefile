@@ -44,22 +44,9 @@ bench: $(STAMP)
 bench-peers: $(STAMP)
 	$(BIN)/python -m bench.peers
 
+# `make torture PART=kill_loop` runs one part, `SHORT=1` a short form; the table is tests/faults/__main__.py.
 torture: $(STAMP)
-	$(BIN)/python -m tests.faults.crash_images --images 20000
-	$(BIN)/python -m tests.faults.bit_flips --flips 5000
-	$(BIN)/python -m tests.faults.power_cut --cuts 50
-	$(BIN)/python -m tests.faults.power_cut --cuts 5 --lying
-	$(BIN)/python -m tests.faults.kill_loop --kills 100
-	$(BIN)/python -m tests.faults.delay_images --images 1000
-	$(BIN)/python -m tests.faults.transfer --transfers 10000
-	$(BIN)/python -m tests.faults.group_chaos
-	$(BIN)/python -m tests.faults.pipelines archive --messages 1000000 --kills 3
-	$(BIN)/python -m tests.faults.pipelines widen --messages 1000000 --kills 2 --worker-kills 2
-	$(BIN)/python -m tests.faults.pipelines archive --messages 300000 --kills 0 --executor-kills 3
-	$(BIN)/python -m tests.faults.pipelines widen --messages 300000 --kills 0 --executor-kills 3
-	$(BIN)/python -m tests.faults.spark_clusters
-	$(BIN)/python -m tests.faults.spark_kills --kills 20
-	$(BIN)/python -m tests.faults.spark_stream --minutes 30
+	$(BIN)/python -m tests.faults $(PART) $(if $(SHORT),--short)
 
 interop: $(STAMP)
 	$(BIN)/python -m pytest --timeout 400 interop

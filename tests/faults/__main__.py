@@ -1,0 +1,141 @@
+"""The parts of `make torture`: long runs that break things at random and compare what is left with what was promised.
+
+    make torture                     # all of them, hours
+    make torture SHORT=1             # a short form of each, minutes
+    make torture PART=kill_loop      # one of them
+
+or, the same, `python -m tests.faults [PART]… [--short]`. Every part prints its figures and ends with 1 if something is
+wrong; the others run nevertheless.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """One row: a module of this folder with its options, and the options of its short form."""
+
+    name: str
+    shows: str
+    long: str
+    short: str
+
+    def command(self, *, short: bool) -> list[str]:
+        """Return its command line."""
+        module, *options = shlex.split(self.short if short else self.long)
+        return [sys.executable, "-m", f"tests.faults.{module}", *options]
+
+
+PARTS = [
+    Part(
+        "crash_images", "whatever a crash leaves of a store, recovery keeps what was acknowledged",
+        "crash_images --images 20000", "crash_images --images 3000",
+    ),
+    Part(
+        "bit_flips", "a flipped bit harms at most the message that it lies in",
+        "bit_flips --flips 5000", "bit_flips --flips 500",
+    ),
+    Part(
+        "power_cut", "a power cut loses nothing acknowledged after SYNC_FLUSH; needs root",
+        "power_cut --cuts 50", "power_cut --cuts 2",
+    ),
+    Part(
+        "power_cut_lying", "the same campaign sees the losses of a broker without fsync",
+        "power_cut --cuts 5 --lying", "power_cut --cuts 4 --lying",
+    ),
+    Part(
+        "kill_loop", "kill -9 loses nothing acknowledged, in either flush mode",
+        "kill_loop --kills 100", "kill_loop --kills 6",
+    ),
+    Part(
+        "delay_images", "whatever a crash leaves, each delayed message is delivered once",
+        "delay_images --images 1000", "delay_images --images 100",
+    ),
+    Part(
+        "transfer", "transactions agree with their local ones although producers and broker are killed",
+        "transfer --transfers 10000", "transfer --transfers 100",
+    ),
+    Part(
+        "group_chaos", "members that stop lose and repeat nothing; killed ones repeat what they had in hand",
+        "group_chaos", "group_chaos --messages 12000 --changes 4 --rate 4000",
+    ),
+    Part(
+        "archive", "an archived and replayed topic is the same although drivers are killed",
+        "pipelines archive --messages 1000000 --kills 3", "pipelines archive --messages 5000 --size 100 --kills 0",
+    ),
+    Part(
+        "archive_executors", "the same with executors killed",
+        "pipelines archive --messages 300000 --kills 0 --executor-kills 3",
+        "pipelines archive --messages 5000 --size 100 --kills 0 --executor-kills 1",
+    ),
+    Part(
+        "widen", "a widened topic keeps every key in order although drivers and workers are killed",
+        "pipelines widen --messages 1000000 --kills 2 --worker-kills 2",
+        "pipelines widen --messages 5000 --size 100 --kills 1",
+    ),
+    Part(
+        "widen_executors", "the same with executors killed",
+        "pipelines widen --messages 300000 --kills 0 --executor-kills 3",
+        "pipelines widen --messages 5000 --size 100 --kills 0 --executor-kills 1",
+    ),
+    Part(
+        "spark_clusters", "every way to a Spark cluster works, shipped or installed",
+        "spark_clusters", "spark_clusters --ways 0",
+    ),
+    Part(
+        "spark_kills", "a stream whose drivers and executors are killed loses nothing",
+        "spark_kills --kills 20", "spark_kills --kills 1",
+    ),
+    Part(
+        "spark_stream", "a long stream has every message once through restarts, a kill and a new queue",
+        "spark_stream --minutes 30", "spark_stream --minutes 0",
+    ),
+]  # fmt: skip
+
+
+def main() -> int:
+    options = _options()
+    chosen = [part for part in PARTS if part.name in options.part] or PARTS
+    failed = [part.name for part in chosen if not _run(part, short=options.short)]
+    print(f"torture: {len(chosen) - len(failed)} of {len(chosen)} parts are good", *failed and ["FAILED:", *failed])
+    return 1 if failed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make torture",
+        description="Long runs that break things at random.",
+        epilog="parts:\n" + "\n".join(f"  {part.name:<18} {part.shows}" for part in PARTS),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("part", nargs="*", metavar="PART", help="only these parts")
+    parser.add_argument("--short", action="store_true", help="a short form of each")
+    options = parser.parse_args()
+    if unknown := set(options.part) - {part.name for part in PARTS}:
+        parser.error(f"no part is called {', '.join(sorted(unknown))}; {parser.epilog}")
+    return options
+
+
+def _run(part: Part, *, short: bool) -> bool:
+    """Run one part; return True if all was good."""
+    command = part.command(short=short)
+    print(f"--- {part.name}: {part.shows}\n    {shlex.join(['python', *command[1:]])}", flush=True)
+    began = time.monotonic()
+    code = subprocess.run(command, check=False).returncode
+    print(
+        f"--- {part.name}: {'good' if code == 0 else f'FAILED ({code})'}, {time.monotonic() - began:.0f} s", flush=True
+    )
+    return code == 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
