@@ -38,4 +38,4 @@ class SharedCluster:
 
 def _parts(cluster: LocalCluster) -> list[object]:
     """Return what a test may exchange: the brokers' servers and their handlers."""
-    return [(broker.server, dict(broker.server._handlers) if broker.server else {}) for broker in cluster.brokers]
+    return [(broker.server, dict(broker.server.handlers) if broker.server else {}) for broker in cluster.brokers]

@@ -168,9 +168,7 @@ PACKAGES = {module_name(path) for path in FILES if path.name == "__init__.py"} -
 
 # Rooms that need each other: a module that imports against the order of rooms, and the room that it looks into.
 AGAINST_THE_ORDER = {
-    ("pyromq.broker.clients.client_requests", "pyromq.broker.pulls"),  # a heartbeat compiles the filters of its group
     ("pyromq.broker.tables.all_tables", "pyromq.broker.pulls"),
-    ("pyromq.broker.tables.consumer_filters", "pyromq.broker.clients"),
     ("pyromq.broker.tables.consumer_filters", "pyromq.broker.pulls"),
     ("pyromq.broker.tables.topic_table", "pyromq.broker.stats"),  # every topic has its counters at hand
     ("pyromq.client.net.broker_requests", "pyromq.client.reply"),  # a reply arrives as a request of the broker

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from pyromq.broker.clients.client_registry import ClientRegistry
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.config.live_settings import LiveSettings
+from pyromq.broker.parts import OffsetMoved, Parts
+from pyromq.broker.signals import StoreSignals
+from pyromq.broker.stats.broker_stats import BrokerStats
+from pyromq.broker.tables.all_tables import Tables
 from pyromq.clock import Clock
+from pyromq.figures import Figures
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData, encode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
@@ -17,6 +26,9 @@ from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.tag_filter import parse_tags
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.round import Round
+from pyromq.store.message_store import MessageStore
+from tests.store.helpers import HOST, QuickFiles
 
 PATIENCE = 30.0
 
@@ -133,3 +145,29 @@ class Peer:
     async def beat(self, *args: Any, expect: int = 0, **fields: Any) -> RemotingCommand:
         """Send a heartbeat."""
         return await self.ask(RequestCode.HEART_BEAT, None, heartbeat(*args, **fields), expect=expect)
+
+
+def parts_over(store: MessageStore, clock: Clock, signals: StoreSignals) -> Parts:
+    """Return the parts of a broker that has a store and tables, and no ports."""
+    loop = asyncio.get_running_loop()
+    tables = Tables(BrokerConfig(store=store.config), clock.now_ms, QuickFiles())
+    tables.load()
+    return Parts(
+        settings=LiveSettings(BrokerConfig(store=store.config)),
+        clock=clock,
+        round=Round(loop),
+        store=store,
+        tables=tables,
+        clients=ClientRegistry(),
+        stats=BrokerStats(tables.topics, clock.now(), loop.call_soon),
+        signals=signals,
+        offset_moved=OffsetMoved(),
+        address="127.0.0.1:10911",
+        store_host=HOST,
+        figures=Figures,
+        register=_registers_nowhere,
+    )
+
+
+async def _registers_nowhere() -> None:
+    pass

@@ -176,6 +176,6 @@ async def test_facts_for_people_with_curl(peer: Peer, broker: Broker) -> None:
 
 async def test_a_stopping_broker_takes_no_more_messages_but_answers(broker: Broker, peer: Peer) -> None:
     await peer.send()
-    await broker._stop_sends()
+    await broker._stop_answering()
     await peer.send(expect=ResponseCode.SERVICE_NOT_AVAILABLE)
     assert len(await peer.read()) == 1

@@ -173,9 +173,9 @@ class SendBacks:
         self.takes_copies = takes_copies
         server = cluster.brokers[0].server
         assert server is not None
-        self._send = server._handlers[RequestCode.SEND_MESSAGE_V2]
-        server._handlers[RequestCode.CONSUMER_SEND_MSG_BACK] = self._answer
-        server._handlers[RequestCode.SEND_MESSAGE_V2] = self._answer_copy
+        self._send = server.handlers[RequestCode.SEND_MESSAGE_V2]
+        server.handlers[RequestCode.CONSUMER_SEND_MSG_BACK] = self._answer
+        server.handlers[RequestCode.SEND_MESSAGE_V2] = self._answer_copy
 
     def _answer(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
         self.headers.append(command.header(ConsumerSendMsgBackRequestHeader))

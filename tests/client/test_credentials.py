@@ -176,7 +176,7 @@ def refuse(cluster: LocalCluster, reason: str, *codes: int) -> None:
     server = cluster.brokers[0].server
     assert server is not None
     for code in codes:
-        server._handlers[code] = answer
+        server.handlers[code] = answer
 
 
 async def test_a_send_that_is_refused_is_not_tried_again_and_says_which_account(topic: str) -> None:
@@ -209,7 +209,7 @@ async def test_who_polls_hears_that_a_queue_may_not_be_read_and_goes_on_once_it_
             await producer.send(Message(topic=topic, body=b"x"))
         server = cluster.brokers[0].server
         assert server is not None
-        pulls = server._handlers[RequestCode.PULL_MESSAGE]
+        pulls = server.handlers[RequestCode.PULL_MESSAGE]
         refuse(cluster, f"No default permission for topic:{topic}", RequestCode.PULL_MESSAGE)
         subscriptions = {topic: "*"}
         async with LitePullConsumer(
@@ -217,7 +217,7 @@ async def test_who_polls_hears_that_a_queue_may_not_be_read_and_goes_on_once_it_
         ) as consumer:
             with pytest.raises(AccessDenied, match=f"account 'shop-app': No default permission for topic:{topic}"):
                 await consumer.poll(timeout=30.0)
-            server._handlers[RequestCode.PULL_MESSAGE] = pulls
+            server.handlers[RequestCode.PULL_MESSAGE] = pulls
             found: list[MessageExt] = []
             while not found:
                 try:

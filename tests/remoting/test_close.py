@@ -92,7 +92,7 @@ async def test_closing_ends_the_round_so_that_grouped_answers_leave(clock: FakeC
         peer = await RawPeer.connect(server.port)
         peer.send(numbered(ECHO, 4))
         await eventually(lambda: bool(parked))
-        round.hooks.append(release)
+        round.at_end(release)
     assert (await peer.receive()).opaque == 4
 
 

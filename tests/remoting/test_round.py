@@ -32,7 +32,8 @@ async def new_round() -> Round:
 
 async def test_hooks_run_before_the_members_are_flushed(round: Round) -> None:
     notes: list[str] = []
-    round.hooks += [lambda: notes.append("hook 1"), lambda: notes.append("hook 2")]
+    round.at_end(lambda: notes.append("hook 1"))
+    round.at_end(lambda: notes.append("hook 2"))
     round.add(Member("a", notes))
     round.add(Member("b", notes))
     assert notes == []
@@ -42,7 +43,7 @@ async def test_hooks_run_before_the_members_are_flushed(round: Round) -> None:
 
 async def test_no_round_ends_that_nobody_asked_for(round: Round) -> None:
     notes: list[str] = []
-    round.hooks.append(lambda: notes.append("hook"))
+    round.at_end(lambda: notes.append("hook"))
     await let_loop_run()
     assert notes == []
     round.schedule()
@@ -53,7 +54,7 @@ async def test_no_round_ends_that_nobody_asked_for(round: Round) -> None:
 
 async def test_what_a_hook_adds_leaves_in_the_same_round(round: Round) -> None:
     notes: list[str] = []
-    round.hooks.append(lambda: round.add(Member("woken", notes)))
+    round.at_end(lambda: round.add(Member("woken", notes)))
     round.schedule()
     await asyncio.sleep(0)
     assert notes == ["woken"]
@@ -69,7 +70,7 @@ async def test_a_hook_can_ask_for_another_round(round: Round) -> None:
         if len(calls) < 3:
             round.schedule()
 
-    round.hooks.append(again)
+    round.at_end(again)
     round.schedule()
     await eventually(lambda: len(calls) == 3)
 
@@ -86,7 +87,8 @@ async def test_a_hook_or_member_that_raises_is_logged_and_stops_nobody(
     def broken() -> None:
         raise RuntimeError("broken hook")
 
-    round.hooks += [broken, lambda: notes.append("hook")]
+    round.at_end(broken)
+    round.at_end(lambda: notes.append("hook"))
     round.add(Broken("x", notes))
     round.add(Member("a", notes))
     await asyncio.sleep(0)
@@ -115,7 +117,7 @@ async def test_requests_of_200_connections_share_one_end_of_round(clock: FakeClo
         parked.clear()
 
     shared = Round(asyncio.get_running_loop())
-    shared.hooks.append(commit)
+    shared.at_end(commit)
     async with serve(clock, {ECHO: park}, round=shared) as server:
         sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
         await eventually(lambda: len(server.connections) == 200)
@@ -151,7 +153,7 @@ async def test_a_waiting_request_that_a_hook_wakes_is_answered_in_that_round(clo
         consumer, producer = await RawPeer.connect(server.port), await RawPeer.connect(server.port)
         consumer.send(numbered(NEVER, 1))
         await eventually(lambda: bool(waiting))
-        shared.hooks.append(wake)
+        shared.at_end(wake)
         assert (await producer.ask(numbered(ECHO, 1))).opaque == 1
         assert (await consumer.receive()).body == b"woken"
         assert rounds == 1

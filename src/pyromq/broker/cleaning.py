@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.parts import Parts
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand, response
@@ -59,13 +59,11 @@ logger = logging.getLogger(__name__)
 class StoreHandlers:
     """Removes what an administrator wants removed; the log keeps its records until they expire."""
 
-    def __init__(
-        self, cleaner: Cleaner, cleaning: Cleaning, topics: TopicTable, register: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, parts: Parts, cleaner: Cleaner, cleaning: Cleaning) -> None:
         self._cleaner = cleaner
         self._cleaning = cleaning
-        self._topics = topics
-        self._register = register
+        self._topics = parts.topics
+        self._register = parts.register
 
     async def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Delete a topic and its queues; answer when that is durable and the name servers know."""

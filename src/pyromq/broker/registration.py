@@ -65,14 +65,14 @@ class Registration:
 
     async def start(self) -> None:
         """Register everywhere, then keep doing so; a name server that does not answer is tried again."""
-        self._topics.on_change = self.announce
+        self._unsubscribe = self._topics.changed.subscribe(self.announce)
         await self.register_everywhere()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_registered(server)) for server in self._config.namesrv]
 
     async def stop(self) -> None:
         """Stop announcing, and tell the name servers that this broker goes."""
-        self._topics.on_change = lambda: None
+        self._unsubscribe()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Broker: the reading side, and what it takes to send: it builds the parts in order and holds no logic of its own."""
+"""Broker: opens store and tables, serves them, and has a writing side while it is master. It holds no other logic."""
 
 from __future__ import annotations
 
@@ -6,234 +6,233 @@ import asyncio
 import gc
 import logging
 from contextlib import AsyncExitStack
-from typing import Any
+from enum import Enum
+from types import TracebackType
+from typing import Any, Self
 
-from pyromq.broker.cleaning import Cleaning, StoreHandlers
+from pyromq.broker.cleaning import Cleaning
+from pyromq.broker.clients.client_registry import ClientRegistry
+from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.delay.levels.delay_offsets import DelayOffsets
-from pyromq.broker.delay.levels.schedule import Schedule
-from pyromq.broker.delay.timer.timer_service import TimerService
-from pyromq.broker.durability import Durability, loss_window
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
-from pyromq.broker.messages.deferred_messages import DeferredMessages
-from pyromq.broker.messages.flow_control import SendFlowControl
-from pyromq.broker.messages.reply import ReplyHandler
-from pyromq.broker.messages.send import SendHandler
-from pyromq.broker.messages.send_back import SendBackHandler
-from pyromq.broker.pulls.message_query import QueryHandler
-from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
+from pyromq.broker.durability import loss_window
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
-from pyromq.broker.read_side import ReadSide
-from pyromq.broker.requests import REQUESTS
+from pyromq.broker.sides.ports import Ports
+from pyromq.broker.sides.service import Service
+from pyromq.broker.sides.write_side import WriteSide
 from pyromq.broker.signals import StoreSignals
+from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.stats.store_figures import writing_figures
-from pyromq.broker.tables.all_tables import restore_tables
-from pyromq.broker.transactions.transaction_service import TransactionService
+from pyromq.broker.tables.all_tables import Tables, restore_tables
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.clock import Clock
 from pyromq.errors import ServiceNotAvailable
-from pyromq.figures import BoundFigures
+from pyromq.figures import BoundFigures, Figures
 from pyromq.protocol.command import RemotingCommand
-from pyromq.protocol.messages.hosts import encode_host
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 
 
-class Broker(ReadSide):
-    """A broker on two ports; an async context manager that serves while it is open."""
+class Role(Enum):
+    """What a broker is at the moment; `promote` and `demote` change it."""
 
-    store: MessageStore
+    MASTER = "master"
+    SLAVE = "slave"
 
-    def problem(self) -> str:
-        """Return why this broker is not well; empty if it is."""
-        return super().problem() if self.store.writable else f"the store takes no messages: {self.store.refusal()}"
 
-    def _figure_parts(self) -> list[BoundFigures[Any]]:
-        return [
-            *super()._figure_parts(),
-            writing_figures(self.store),
-            self._transactions.figures(),
-            self._timer.figures(),
-            self._flow.figures(),
-            self._schedule.figures(),
-        ]
+class Broker:
+    """A broker on two ports; an async context manager that serves while it is open.
 
-    def _load_settings(self) -> None:
-        path = self.config.store.root / "config" / "changedSettings.json"
-        self.settings = LiveSettings(self.config, JsonFile(path, self._files))
-        self.settings.load()
-        self.config = self.settings.current
+    It always has a reading side (`service`), and a writing side while it is master. A master starts with both.
+    """
 
-    def _open_store(self, stack: AsyncExitStack) -> None:
-        loop = asyncio.get_running_loop()
-        self._signals = StoreSignals()
-        self.store = MessageStore(
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, files: OsFiles | None = None, role: Role = Role.MASTER
+    ) -> None:
+        self.name = config.name
+        self._given = config
+        self._clock = clock
+        self._files = files
+        self._first_role = role
+        self._write: WriteSide | None = None
+
+    # --- start and stop
+
+    async def __aenter__(self) -> Self:
+        """Open the store, listen, register; raise ConfigError, StoreError or RemotingError where that fails."""
+        async with AsyncExitStack() as stack:
+            self.settings = self._load_settings()
+            self._ports = await stack.enter_async_context(Ports(self.config, self._clock))
+            signals = StoreSignals()
+            self.store = stack.enter_context(self._new_store(signals))
+            logger.info(loss_window(self.config.store))
+            self._tables = self._open_tables(stack)
+            self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
+            self.service = self._new_service(signals)
+            stack.push_async_callback(self._ports.close)
+            stack.push_async_callback(self._stop_answering)
+            await self._begin_role()
+            await stack.enter_async_context(self.service)
+            self._clean(stack)
+            self._exit = stack.pop_all()
+        logger.info("broker ready name=%s address=%s fast port=%d", self.name, self.address, self.fast_port)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._exit.aclose()
+        logger.info("broker stopped name=%s", self.name)
+
+    def _load_settings(self) -> LiveSettings:
+        path = self._given.store.root / "config" / "changedSettings.json"
+        settings = LiveSettings(self._given, JsonFile(path, self._files))
+        settings.load()
+        return settings
+
+    def _new_store(self, signals: StoreSignals) -> MessageStore:
+        return MessageStore(
             self.config.store,
             self._clock.now_ms,
             self._files,
-            call_threadsafe=loop.call_soon_threadsafe,
-            on_arrival=self._signals.arrived,
-            on_durable=self._signals.durable,
-            on_failure=self._signals.failed,
+            call_threadsafe=asyncio.get_running_loop().call_soon_threadsafe,
+            on_arrival=signals.arrived,
+            on_durable=signals.durable,
+            on_failure=signals.failed,
         )
-        stack.enter_context(self.store)
-        logger.info(loss_window(self.config.store))
 
-    def _open_tables(self, stack: AsyncExitStack) -> None:
-        super()._open_tables(stack)
-        restore_tables(self._tables, self.store)
+    def _open_tables(self, stack: AsyncExitStack) -> Tables:
+        tables = Tables(self.config, self._clock.now_ms, self._files)
+        tables.load()
+        stack.push_async_callback(tables.close)
+        restore_tables(tables, self.store)
+        return tables
 
-    def _answering(self) -> list[object]:
-        self._build_storing()
-        self._build_delays()
-        self._build_sends()
-        self._build_transactions()
-        self._follow_settings()
-        return [
-            self._sends,
-            self._send_backs,
-            self._replies,
-            self._transactions.requests,
-            self._timer.requests,
-            QueryHandler(self.store),
-            PullQueuesHandler(self.store, self._pulls, self.stats),
-            self._cleaning_handlers(),
-            *super()._answering(),
-        ]
-
-    def _build_storing(self) -> None:
-        self._signals.arrived.subscribe(self._pulls.waiting.on_arrival)
-        self._durability = Durability(self.store, self._signals)
-        self._acknowledgements = Acknowledgements(
-            self.store, self._durability, self._round, self.topics.saver, self._clock, self.config.sync_flush_timeout
-        )
-        self._flow = SendFlowControl(
-            self._round,
-            self.store,
-            wait_limit=self.config.send_wait_limit if self.config.fast_failure else None,
-            write_limit=self.config.slow_write_limit,
-        )
-        self._offset_events = OffsetMovedEvents(
-            self.name,
+    def _new_service(self, signals: StoreSignals) -> Service:
+        service = Service(
+            self.settings,
             self._clock,
+            ports=self._ports,
             store=self.store,
-            topics=self.topics,
-            acknowledgements=self._acknowledgements,
+            tables=self._tables,
+            signals=signals,
+            more_figures=self._more_figures,
+            files=self._files,
         )
-        self._pulls.on_offset_moved = self._offset_events.moved
+        self._ports.answer([PullQueuesHandler(service.parts, self.store, service.reading.pulls)])
+        return service
 
-    def _build_delays(self) -> None:
-        self._placing = DeferredMessages()
-        self._schedule = Schedule(
-            self.store,
-            self.topics,
-            DelayOffsets(JsonFile(self.config.store.root / "config" / "delayOffset.json", self._files)),
-            self._durability,
-            self._acknowledgements,
-            self._clock,
-        )
-        self._schedule.load()
-        self._placing.delay = self._schedule.place
-        self._timer = TimerService(
-            self._clock,
-            self._files,
-            store=self.store,
-            topics=self.topics,
-            durability=self._durability,
-            acknowledgements=self._acknowledgements,
-            placing=self._placing,
-        )
-
-    def _build_sends(self) -> None:
-        self._sends = SendHandler(
-            self.config,
-            store=self.store,
-            topics=self.topics,
-            groups=self.groups,
-            durability=self._durability,
-            acknowledgements=self._acknowledgements,
-            placing=self._placing,
-            flow=self._flow,
-        )
-        self._send_backs = SendBackHandler(
-            self.config,
-            store=self.store,
-            topics=self.topics,
-            groups=self.groups,
-            acknowledgements=self._acknowledgements,
-            placing=self._placing,
-            stats=self.stats,
-        )
-        self._replies = ReplyHandler(
-            self.config,
-            self._clock,
-            store=self.store,
-            clients=self.clients,
-            sends=self._sends,
-            acknowledgements=self._acknowledgements,
-            stats=self.stats,
-        )
-
-    def _build_transactions(self) -> None:
-        self._transactions = TransactionService(
-            self.config,
-            self._clock,
-            store=self.store,
-            topics=self.topics,
-            offsets=self.offsets,
-            clients=self.clients,
-            durability=self._durability,
-            acknowledgements=self._acknowledgements,
-            placing=self._placing,
-        )
-
-    def _follow_settings(self) -> None:
-        self.settings.listeners += [
-            self._sends.configure,
-            self._send_backs.configure,
-            self._replies.configure,
-            self._transactions.configure,
-            lambda config: self.store.cleaner.configure(config.store),
-        ]
-
-    def _cleaning_handlers(self) -> StoreHandlers:
-        self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
-        return StoreHandlers(
-            self.store.cleaner, self._cleaning, self.topics, lambda: self._registration.register_everywhere()
-        )
-
-    def _start_housekeeping(self, stack: AsyncExitStack) -> None:
-        super()._start_housekeeping(stack)
+    def _clean(self, stack: AsyncExitStack) -> None:
+        stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
         self._cleaning.start()
         stack.callback(self._cleaning.stop)
-        watch = DeadLetterWatch(
-            self.store, self.topics, self._clock, lambda: self.settings.current.store.file_reserved_hours
-        )
-        watch.start()
-        stack.callback(watch.stop)
-        self._schedule.start()
-        stack.callback(self._schedule.stop)
-        self._timer.start()
-        stack.push_async_callback(self._timer.stop)
-        self._transactions.start()
-        stack.push_async_callback(self._transactions.stop)
 
-    async def _listen(self, stack: AsyncExitStack) -> None:
-        await super()._listen(stack)
-        self._sends.store_host = self._offset_events.store_host = encode_host(self._ip, self.port)
-        self._transactions.transactions.store_host = self._sends.store_host
-        stack.push_async_callback(self._stop_sends)
+    # --- the role
 
-    async def _stop_sends(self) -> None:
-        """Take no more messages, and let the answers leave that still wait for the disk."""
-        refused = dict.fromkeys(REQUESTS.codes(lambda row: row.writes), _refuse)
-        for handlers in (self._handlers, self._fast_handlers):
-            handlers.update(refused)
-        self._pulls.waiting.close()
-        await self._acknowledgements.drained()
-        await self._schedule.close()
+    @property
+    def role(self) -> Role:
+        """Whether it is master, with a writing side, or slave, without one."""
+        return Role.SLAVE if self._write is None else Role.MASTER
+
+    async def _begin_role(self) -> None:
+        if self._first_role is Role.MASTER:
+            await self.promote()
+        else:
+            self._ports.refuse_writes(_refuse_as_slave)
+
+    async def promote(self) -> None:
+        """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master."""
+        if self._write is None:
+            write = WriteSide(self.service.parts, self.store, self._cleaning)
+            self._write = await write.__aenter__()
+            self._ports.answer(write.handlers)
+
+    async def demote(self) -> None:
+        """Become slave: take no more messages, and let the answers leave that wait. Nothing happens to a slave."""
+        await self._end_writing(_refuse_as_slave)
+
+    async def _end_writing(self, refuse: Handler) -> None:
+        self._ports.refuse_writes(refuse)
+        write, self._write = self._write, None
+        if write is not None:
+            await write.__aexit__(None, None, None)
+
+    async def _stop_answering(self) -> None:
+        """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""
+        self.service.reading.pulls.waiting.close()
+        await self._end_writing(_refuse_while_stopping)
+
+    # --- what it shows
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force now."""
+        return self.settings.current
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """What answers requests, by code."""
+        return self._ports.handlers
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also where any free one was asked for."""
+        return self._ports.port
+
+    @property
+    def fast_port(self) -> int:
+        """The port that serves everything but pulls."""
+        return self._ports.fast_port
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it: `host:port`."""
+        return self._ports.address
+
+    @property
+    def topics(self) -> TopicTable:
+        """The table of topics."""
+        return self._tables.topics
+
+    @property
+    def groups(self) -> SubscriptionGroups:
+        """The table of consumer groups."""
+        return self._tables.groups
+
+    @property
+    def offsets(self) -> ConsumerOffsets:
+        """The committed offsets."""
+        return self._tables.offsets
+
+    @property
+    def clients(self) -> ClientRegistry:
+        """The producers and consumers that are connected."""
+        return self.service.parts.clients
+
+    @property
+    def stats(self) -> BrokerStats:
+        """What is counted by topic and group."""
+        return self.service.parts.stats
+
+    def problem(self) -> str:
+        """Return why this broker is not well; empty if it is."""
+        return self.service.problem() if self.store.writable else f"the store takes no messages: {self.store.refusal()}"
+
+    def http_info(self) -> dict[str, Any]:
+        """Return what /varz shows of this broker."""
+        return self.figures().varz()
+
+    def figures(self) -> Figures:
+        """Return all figures of this broker."""
+        return self.service.figures()
+
+    def _more_figures(self) -> list[BoundFigures[Any]]:
+        return [writing_figures(self.store), *(self._write.figures() if self._write else ())]
 
 
 def settle_memory() -> None:
@@ -245,5 +244,9 @@ def settle_memory() -> None:
     gc.freeze()
 
 
-def _refuse(request: RemotingCommand, connection: Connection) -> None:
+def _refuse_as_slave(request: RemotingCommand, connection: Connection) -> None:
+    raise ServiceNotAvailable("this broker is a slave and takes no messages: ask its master")
+
+
+def _refuse_while_stopping(request: RemotingCommand, connection: Connection) -> None:
     raise ServiceNotAvailable("this broker is stopping")

@@ -26,7 +26,7 @@ class Round:
     """Run the hooks once at the end of each pass of the loop, then flush all members."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.hooks: list[Callable[[], None]] = []
+        self._hooks: list[Callable[[], None]] = []
         self.began = 0.0
         """When the round that is ending began, by perf_counter(); for hooks."""
         self._scheduled_at = 0.0
@@ -34,6 +34,11 @@ class Round:
         self._members: list[Flushable] = []
         self._scheduled = False
         self._in_hooks = False
+
+    def at_end(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Run `hook` at the end of each pass from now on; call what is returned to end that."""
+        self._hooks.append(hook)
+        return lambda: self._hooks.remove(hook)
 
     def schedule(self) -> None:
         """Request an end of round; within a hook, another one."""
@@ -62,7 +67,7 @@ class Round:
 
     def _run_hooks(self) -> None:
         self._in_hooks = True
-        for hook in self.hooks:
+        for hook in tuple(self._hooks):
             try:
                 hook()
             except Exception:

@@ -66,20 +66,39 @@ class RemotingServer:
 
     async def __aenter__(self) -> Self:
         """Listen; raise RemotingError if the port is in use."""
+        await self.bind()
+        await self.start()
+        return self
+
+    async def bind(self) -> None:
+        """Take the port without accepting connections yet; raise RemotingError if it is in use."""
         self._endpoint = self._new_endpoint()
         try:
             self._listener = await asyncio.get_running_loop().create_server(
-                self._endpoint.new_connection, self.host, self.port, backlog=BACKLOG
+                self._endpoint.new_connection, self.host, self.port, backlog=BACKLOG, start_serving=False
             )
         except OSError as error:
-            reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
-            raise RemotingError(f"cannot listen on {self.host}:{self.port}: {reason}") from error
+            raise self._cannot_listen(error) from error
         self.port = self._listener.sockets[0].getsockname()[1]
-        return self
+
+    async def start(self) -> None:
+        """Accept connections from now on, at the port that `bind` took."""
+        try:
+            await self._listener.start_serving()
+        except OSError as error:  # another process bound the port at the same time
+            raise self._cannot_listen(error) from error
+
+    def _cannot_listen(self, error: OSError) -> RemotingError:
+        reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+        return RemotingError(f"cannot listen on {self.host}:{self.port}: {reason}")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release the port and close all connections, as described above."""
         self._listener.close()
         await self._endpoint.close(self._close_timeout)
         await self._listener.wait_closed()

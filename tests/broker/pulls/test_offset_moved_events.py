@@ -56,7 +56,7 @@ async def test_a_held_pull_that_has_to_go_elsewhere_is_noted_too(broker: Broker,
     await peer.send()
     header = pull_header(sys_flag=4 | 2, queue_offset=2)
     pulling = asyncio.create_task(peer.ask(RequestCode.PULL_MESSAGE, header, expect=MOVED))
-    await eventually(lambda: len(broker._pulls.waiting) == 1)
+    await eventually(lambda: len(broker.service.reading.pulls.waiting) == 1)
     await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
     await peer.send()  # the topic is made anew, and its queue ends at 1
     await clock.advance_async(seconds=20)

@@ -112,7 +112,7 @@ async def test_use_cannot_bring_the_table_beyond_its_limit_but_administrators_ca
 async def test_a_change_is_saved_in_rocketmqs_form_and_read_again(tmp_path: Path) -> None:
     table = make(tmp_path)
     changes: list[int] = []
-    table.on_change = lambda: changes.append(table.version.counter)
+    table.changed.subscribe(lambda: changes.append(table.version.counter))
     table.update(topic_config("orders", 3, perm=4))
     await table.saver.finish()
     assert changes == [1]

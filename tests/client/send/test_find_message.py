@@ -44,14 +44,14 @@ async def test_after_a_time_out_the_exception_has_the_id_to_look_for(topic: str)
         await producer.send(Message(topic=topic, body=b"first"))
         server = cluster.brokers[0].server
         assert server is not None
-        real = server._handlers[310]
+        real = server.handlers[310]
 
         def store_and_say_nothing(command: RemotingCommand, connection: Connection) -> None:
             send, connection.send = connection.send, lambda frame: None  # type: ignore[method-assign]
             real(command, connection)
             asyncio.get_running_loop().call_later(0.05, setattr, connection, "send", send)
 
-        server._handlers[310] = store_and_say_nothing
+        server.handlers[310] = store_and_say_nothing
         with pytest.raises(RequestTimeout, match="no answer from") as failure:
             await producer.send(Message(topic=topic, body=b"second"))
         assert f"{cluster.brokers[0].address} answers" in str(failure.value), "the way there is fine"
@@ -67,7 +67,7 @@ async def test_a_broker_that_cannot_be_asked_is_an_error_unless_another_has_it(t
         on_a = next(result for result in results if result.queue.broker_name == "broker-a")
         server = cluster.brokers[0].server
         assert server is not None
-        server._handlers[12] = refuse
+        server.handlers[12] = refuse
         assert await producer.find(topic, on_b.message_id) is not None
         with pytest.raises(BrokerError, match="not today"):
             await producer.find(topic, on_a.message_id)

@@ -87,7 +87,7 @@ async def test_all_that_travelled_together_fail_together(topic: str) -> None:
         await producer.send(Message(topic=topic, body=b"x"))
         server = cluster.brokers[0].server
         assert server is not None
-        server._handlers[320] = refuse
+        server.handlers[320] = refuse
         sends = [producer.send(Message(topic=topic, body=b"x")) for _ in range(10)]
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
         assert all(isinstance(outcome, BrokerError) for outcome in outcomes)

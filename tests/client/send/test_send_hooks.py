@@ -56,7 +56,7 @@ async def test_hooks_see_what_failed_and_every_attempt(topic: str) -> None:
         await producer.send(Message(topic=topic, body=b"x"))
         server = cluster.brokers[0].server
         assert server is not None
-        server._handlers[310] = refuse
+        server.handlers[310] = refuse
         with pytest.raises(BrokerError):
             await producer.send(Message(topic=topic, body=b"x"))
     assert [type(context.error) for context in recorder.finished] == [type(None)] + [BrokerError] * 3

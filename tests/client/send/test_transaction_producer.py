@@ -150,13 +150,13 @@ def heard_ends(cluster: LocalCluster) -> list[RemotingCommand]:
     heard: list[RemotingCommand] = []
     server = cluster.brokers[0].server
     assert server is not None
-    handler = server._handlers[RequestCode.END_TRANSACTION]
+    handler = server.handlers[RequestCode.END_TRANSACTION]
 
     def listen(command: RemotingCommand, connection: Any) -> Any:
         heard.append(command)
         return handler(command, connection)
 
-    server._handlers[RequestCode.END_TRANSACTION] = listen
+    server.handlers[RequestCode.END_TRANSACTION] = listen
     return heard
 
 

@@ -216,7 +216,7 @@ async def test_one_span_covers_all_attempts(spans: InMemorySpanExporter, topic: 
         await producer.send(Message(topic=topic, body=b"x"))
         server = cluster.brokers[0].server
         assert server is not None
-        take = server._handlers[RequestCode.SEND_MESSAGE_V2]
+        take = server.handlers[RequestCode.SEND_MESSAGE_V2]
         refusals = iter([True, True])
 
         def fail_twice(command: object, connection: object) -> object:
@@ -224,7 +224,7 @@ async def test_one_span_covers_all_attempts(spans: InMemorySpanExporter, topic: 
                 raise BrokerError("not today")
             return take(command, connection)  # type: ignore[arg-type]
 
-        server._handlers[RequestCode.SEND_MESSAGE_V2] = fail_twice  # type: ignore[assignment]
+        server.handlers[RequestCode.SEND_MESSAGE_V2] = fail_twice  # type: ignore[assignment]
         await producer.send(Message(topic=topic, body=b"x"))
     assert [span.status.status_code for span in spans.get_finished_spans()] == [StatusCode.UNSET] * 2
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import logging
 
 from pyromq.broker.clients.agreement import SubscriptionAgreement
-from pyromq.broker.clients.client_registry import TAG_TYPES, Client, ClientRegistry, QueueLockTable
+from pyromq.broker.clients.client_registry import TAG_TYPES, Client, QueueLockTable
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.pulls.property_filters import PropertyFilters
-from pyromq.broker.tables.consumer_filters import ConsumerFilters
-from pyromq.broker.tables.subscription_groups import SubscriptionGroups
-from pyromq.broker.tables.topic_table import TopicTable
-from pyromq.clock import Clock
+from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, ConnectionLost
 from pyromq.protocol.bodies import (
     CheckClientRequestBody,
@@ -43,28 +39,16 @@ SILENCE_LIMIT = 120.0  # a client without a heartbeat for that long is gone
 class ClientHandlers:
     """Keeps the register of clients up to date, and tells a group's members when it changes."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        version: str,
-        *,
-        clients: ClientRegistry,
-        groups: SubscriptionGroups,
-        topics: TopicTable,
-        locks: QueueLockTable,
-        registered: ConsumerFilters,
-        filters: PropertyFilters,
-        notify_changes: bool = True,
-    ) -> None:
-        self._clock = clock
+    def __init__(self, parts: Parts, version: str) -> None:
+        self._clock = parts.clock
         self._version = version
-        self._clients = clients
-        self._groups = groups
-        self._topics = topics
-        self._locks = locks
-        self._registered = registered
-        self._filters = filters
-        self._notify_changes = notify_changes
+        self._clients = parts.clients
+        self._groups = parts.groups
+        self._topics = parts.topics
+        self._locks = QueueLockTable()
+        self._registered = parts.tables.filters
+        self._filters = parts.tables.expressions
+        self.configure(parts.config)
         self.agreement = SubscriptionAgreement()
 
     def configure(self, config: BrokerConfig) -> None:

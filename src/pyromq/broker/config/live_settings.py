@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import field
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig, parse_properties, settings_of
 from pyromq.broker.config.keys import BROKER_KEYS, STORE_KEYS
+from pyromq.broker.signals import Signal
 from pyromq.errors import BrokerError, ConfigError, NoPermission, ServiceNotAvailable
 from pyromq.protocol.bodies.codec import Body, decode, encode
 from pyromq.store.small_files.json_file import JsonFile
@@ -60,11 +61,11 @@ class SettingChanges(Body):
 
 
 class LiveSettings:
-    """The configuration in force; `listeners` hear of every change."""
+    """The configuration in force; `changed` tells every change."""
 
     def __init__(self, given: BrokerConfig, file: JsonFile | None = None) -> None:
         self.current = given
-        self.listeners: list[Callable[[BrokerConfig], None]] = []
+        self.changed: Signal[[BrokerConfig]] = Signal()
         self._given = given
         self._file = file
         self._changes: dict[str, SettingChange] = {}
@@ -99,8 +100,7 @@ class LiveSettings:
                 raise BrokerError(str(error)) from None
             await self._save(changes)
             self._changes, self.current = changes, current
-            for listener in self.listeners:
-                listener(current)
+            self.changed(current)
         logger.info("settings changed %s by=%s", values, who)
         return list(values)
 

@@ -69,9 +69,11 @@ class Acknowledgements:
         self._saving = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        durability.confirmed.subscribe(self._confirmed)
-        durability.failed.subscribe(self._failed)
-        round.hooks.append(self.finish_group)
+        self._unsubscribe = (
+            durability.confirmed.subscribe(self._confirmed),
+            durability.failed.subscribe(self._failed),
+            round.at_end(self.finish_group),
+        )
 
     def add(self, connection: Connection, request: RemotingCommand, answer: bytes, waits: bool = True) -> None:
         """Keep the answer to a message that joined the open group; one that does not wait for the flush may say so."""
@@ -118,6 +120,11 @@ class Acknowledgements:
         self.finish_group()
         await self._idle.wait()
         self._ticker.stop()
+
+    def close(self) -> None:
+        """Hear of nothing any more; called when no answer is kept."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
 
     def _confirmed(self, end: int) -> None:
         while self._flushing and self._flushing[0].end <= end:

@@ -72,7 +72,8 @@ class SendFlowControl:
         self._slow_since = self._slow_until = float("-inf")
         self._waited = 0.0
         self._refusal: _Refusal | None = None
-        round.hooks.append(self.end_round)
+        self.close = round.at_end(self.end_round)
+        """Measures no more."""
 
     def check(self) -> None:
         """Raise SystemBusy, with what was measured, if a send is to be refused now."""

@@ -6,13 +6,10 @@ otherwise, so that somebody can look for one that never arrived.
 
 from __future__ import annotations
 
-from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.send import SendHandler
-from pyromq.broker.stats.broker_stats import BrokerStats
+from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.tables.topic_table import Topic
-from pyromq.clock import Clock
 from pyromq.errors import BrokerError, LocalProtocolError, RemotingError, StoreError
 from pyromq.protocol.codes import ONEWAY_FLAG, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
@@ -36,7 +33,6 @@ from pyromq.protocol.messages.properties import (
 from pyromq.protocol.messages.record import TRANSACTION_MASK
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.remoting.connection import Connection
-from pyromq.store.message_store import MessageStore
 from pyromq.store.results import PutResult
 
 PUSH_TIMEOUT = 10.0
@@ -46,26 +42,17 @@ _NO_ID = "0"  # what a client reads that needs an id, where nothing is stored
 class ReplyHandler:
     """Hands replies to those who wait for them."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        *,
-        store: MessageStore,
-        clients: ClientRegistry,
-        sends: SendHandler,
-        acknowledgements: Acknowledgements,
-        stats: BrokerStats,
-    ) -> None:
-        self._clock = clock
-        self._store = store
-        self._clients = clients
+    def __init__(self, parts: Parts, writing: Writing, sends: SendHandler) -> None:
+        self._clock = parts.clock
+        self._store = writing.store
+        self._store_host = parts.store_host
+        self._clients = parts.clients
         self._sends = sends
-        self._acknowledgements = acknowledgements
-        self._stats = stats
-        self._region = config.region
-        self._trace_on = config.trace_on
-        self.configure(config)
+        self._acknowledgements = writing.acknowledgements
+        self._stats = parts.stats
+        self._region = parts.config.region
+        self._trace_on = parts.config.trace_on
+        self.configure(parts.config)
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
@@ -127,7 +114,7 @@ class ReplyHandler:
             reconsume_times=header.reconsume_times,
             unit_mode=header.unit_mode,
             born_host=connection.peer,
-            store_host=decode_host(self._sends.store_host),
+            store_host=decode_host(self._store_host),
             store_timestamp=self._clock.now_ms(),
         )
 
@@ -155,7 +142,7 @@ class ReplyHandler:
         self, request: RemotingCommand, problem: str, queue_id: int, stored: PutResult | None
     ) -> RemotingCommand:
         header = SendMessageResponseHeader(
-            msg_id=encode_offset_id(self._sends.store_host, stored.physical_offset) if stored else _NO_ID,
+            msg_id=encode_offset_id(self._store_host, stored.physical_offset) if stored else _NO_ID,
             queue_id=queue_id,
             queue_offset=stored.queue_offset if stored else 0,
             msg_region=self._region,

@@ -10,14 +10,13 @@ import random
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.durability import Durability
-from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
+from pyromq.broker.messages.acknowledgements import public_reason
 from pyromq.broker.messages.deferred_messages import DeferredMessages
 from pyromq.broker.messages.flow_control import SendFlowControl
 from pyromq.broker.messages.retries import is_exhausted
 from pyromq.broker.messages.sent_properties import PropertyWriter, stored_in_batch, waits_for_flush
-from pyromq.broker.tables.subscription_groups import SubscriptionGroups
-from pyromq.broker.tables.topic_table import Topic, TopicTable
+from pyromq.broker.parts import Parts, Writing
+from pyromq.broker.tables.topic_table import Topic
 from pyromq.errors import (
     BrokerError,
     LocalProtocolError,
@@ -37,11 +36,9 @@ from pyromq.protocol.headers.send import (
     SendMessageResponseHeader,
 )
 from pyromq.protocol.messages.batch import decode_batch
-from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED, Record
 from pyromq.protocol.names import DEFAULT_REGION, NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
 from pyromq.remoting.connection import Connection
-from pyromq.store.message_store import MessageStore
 
 BORN_HOST = "born_host"
 """The attribute of a connection that holds the peer's address as a record does."""
@@ -54,30 +51,21 @@ STOCK_REGION = (DEFAULT_REGION, True)  # what the quick form of the answer says
 class SendHandler:
     """Stores what producers send; answers leave when the store's group is written."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        *,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        durability: Durability,
-        acknowledgements: Acknowledgements,
-        placing: DeferredMessages,
-        flow: SendFlowControl,
-    ) -> None:
-        self._put = store.put
+    def __init__(self, parts: Parts, writing: Writing, deferred: DeferredMessages, flow: SendFlowControl) -> None:
+        config = parts.config
+        self._put = writing.store.put
         self._flow = flow
-        self._put_batch = store.put_batch
-        self.store_host = bytes(IPV4_HOST_LENGTH)
-        self._topics = topics
-        self._find_topic = topics.by_name.get
-        self._groups = groups
-        self._acknowledge = acknowledgements.add
-        self._expect_group = acknowledgements.expect_group
+        self._put_batch = writing.store.put_batch
+        self._store_host = parts.store_host
+        self._id_prefix = parts.store_host.hex().upper()
+        self._topics = parts.topics
+        self._find_topic = parts.topics.by_name.get
+        self._groups = parts.groups
+        self._acknowledge = writing.acknowledgements.add
+        self._expect_group = writing.acknowledgements.expect_group
         self._properties = PropertyWriter(config.cluster)
-        self._place = placing.place
-        self._answers_wait = durability.waits
+        self._place = deferred.place
+        self._answers_wait = writing.durability.waits
         self._max_message_size = config.store.max_message_size
         self.configure(config)
         self._accept_from_ms = config.accept_sends_from_ms
@@ -88,16 +76,6 @@ class SendHandler:
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
         self._broker_writable = bool(config.permission & PERM_WRITE)
-
-    @property
-    def store_host(self) -> bytes:
-        """Where clients reach this broker, as a record holds it; known once it listens."""
-        return self._store_host
-
-    @store_host.setter
-    def store_host(self, host: bytes) -> None:
-        self._store_host = host
-        self._id_prefix = host.hex().upper()
 
     def send(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Store one message or a batch of them."""

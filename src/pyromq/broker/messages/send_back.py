@@ -10,12 +10,11 @@ from __future__ import annotations
 import random
 
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
-from pyromq.broker.messages.deferred_messages import DeferredMessages
+from pyromq.broker.messages.acknowledgements import public_reason
+from pyromq.broker.messages.deferred_messages import DelayedMessages
 from pyromq.broker.messages.retries import FailedMessage, is_exhausted
-from pyromq.broker.stats.broker_stats import BrokerStats
-from pyromq.broker.tables.subscription_groups import SubscriptionGroups
-from pyromq.broker.tables.topic_table import Topic, TopicTable
+from pyromq.broker.parts import Parts, Writing
+from pyromq.broker.tables.topic_table import Topic
 from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE, TOPIC_UNIT_SUBSCRIPTION_FLAG
@@ -26,30 +25,19 @@ from pyromq.protocol.messages.properties import DELAY, TIMER_DELAY_MS
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import dlq_topic, retry_topic
 from pyromq.remoting.connection import Connection
-from pyromq.store.message_store import MessageStore
 
 
 class SendBackHandler:
     """Keeps what consumers send back."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        *,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        acknowledgements: Acknowledgements,
-        placing: DeferredMessages,
-        stats: BrokerStats,
-    ) -> None:
-        self.configure(config)
-        self._stats = stats
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._acknowledgements = acknowledgements
-        self._placing = placing
+    def __init__(self, parts: Parts, writing: Writing, delayed: DelayedMessages) -> None:
+        self.configure(parts.config)
+        self._stats = parts.stats
+        self._store = writing.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._acknowledgements = writing.acknowledgements
+        self._delays = delayed
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
@@ -100,14 +88,14 @@ class SendBackHandler:
         if delay_ms is not None:
             try:
                 record, properties = message.record(topic.name, queue_id, {TIMER_DELAY_MS: str(delay_ms)})
-                self._placing.time(record, properties)
+                self._delays.by_time(record, properties)
             except BrokerError:
                 pass  # no timer here, or too long for it: the level that came along has to do
             else:
                 return record
         level = header.delay_level or FIRST_RETRY_LEVEL + message.times
         record, properties = message.record(topic.name, queue_id, {DELAY: str(level)})
-        self._placing.delay(record, properties)
+        self._delays.by_level(record, properties)
         return record
 
     def _put(self, record: Record, topic: Topic) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
 from pyromq.remoting.connection import Connection
-from pyromq.store.read.readable import SearchableStore
 from pyromq.store.results import QueryResult
 
 
 class QueryHandler:
     """Finds messages in the index. It may return other keys with the same hash; clients compare keys themselves."""
 
-    def __init__(self, store: SearchableStore) -> None:
-        self._store = store
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
 
     async def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the newest messages with a key, or a unique key, that were stored within a time range."""

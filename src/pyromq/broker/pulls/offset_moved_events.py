@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import logging
 
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.tables.topic_table import TopicTable
-from pyromq.clock import Clock
+from pyromq.broker.parts import Parts, Writing
 from pyromq.errors import StoreError
 from pyromq.protocol.bodies import OffsetMovedEvent, encode
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import KEYS, TAGS, encode_properties
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import OFFSET_MOVED_TOPIC
 from pyromq.protocol.tag_filter import tag_code
-from pyromq.store.message_store import MessageStore
 from pyromq.store.results import GetResult
 
 logger = logging.getLogger(__name__)
@@ -32,22 +28,13 @@ MOST_EVENTS = 100  # within QUIET_TIME
 class OffsetMovedEvents:
     """Records in a system topic which groups asked for a wrong offset."""
 
-    def __init__(
-        self,
-        broker_name: str,
-        clock: Clock,
-        *,
-        store: MessageStore,
-        topics: TopicTable,
-        acknowledgements: Acknowledgements,
-    ) -> None:
-        self.store_host = bytes(IPV4_HOST_LENGTH)
-        """Where clients reach this broker, as a record holds it; known once it listens."""
-        self._broker_name = broker_name
-        self._clock = clock
-        self._store = store
-        self._topics = topics
-        self._acknowledgements = acknowledgements
+    def __init__(self, parts: Parts, writing: Writing) -> None:
+        self._store_host = parts.store_host
+        self._broker_name = parts.name
+        self._clock = parts.clock
+        self._store = writing.store
+        self._topics = parts.topics
+        self._acknowledgements = writing.acknowledgements
         self._noted: set[tuple[str, str, int]] = set()
         self._noted_since = 0.0
 
@@ -86,8 +73,8 @@ class OffsetMovedEvents:
             properties=encode_properties({KEYS: group, TAGS: group}).encode(),
             tags_code=tag_code(group),
             born_timestamp_ms=self._clock.now_ms(),
-            born_host=self.store_host,
-            store_host=self.store_host,
+            born_host=self._store_host,
+            store_host=self._store_host,
         )
         try:
             stored = self._store.put(record)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, encode
 from pyromq.protocol.command import RemotingCommand, response
@@ -22,16 +21,15 @@ from pyromq.protocol.headers.offsets import (
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
 from pyromq.remoting.connection import Connection
-from pyromq.store.read.readable import ReadableStore
 
 
 class OffsetHandlers:
     """Answers requests about offsets, and accepts commits."""
 
-    def __init__(self, *, store: ReadableStore, topics: TopicTable, offsets: ConsumerOffsets) -> None:
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
 
     def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the committed offset of a group; 0 for a young queue that it has never read."""

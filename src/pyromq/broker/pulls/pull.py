@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.long_polling import HeldPull, LongPolling
 from pyromq.broker.pulls.selection import MessageFilter, Selection
-from pyromq.broker.stats.broker_stats import BrokerStats
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.subscription_groups import SubscriptionGroups
-from pyromq.broker.tables.topic_table import TopicTable
-from pyromq.clock import Clock
 from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.codes import MASTER_ID, PERM_READ, PULL_COMMIT_OFFSET_FLAG, PULL_SUSPEND_FLAG, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
 from pyromq.remoting.connection import Connection
-from pyromq.store.read.readable import ReadableStore
 from pyromq.store.results import GetResult, GetStatus
 
 logger = logging.getLogger(__name__)
@@ -46,29 +40,17 @@ _CODES = {
 class PullHandler:
     """Sends consumers the messages of a queue, now or when they arrive."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        *,
-        store: ReadableStore,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        selection: Selection,
-        offsets: ConsumerOffsets,
-        stats: BrokerStats,
-    ) -> None:
-        self.waiting = LongPolling(clock, config.max_held_pulls, self.resume)
-        self._clock = clock
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._selection = selection
-        self._offsets = offsets
-        self._stats = stats
-        self.configure(config)
-        self.on_offset_moved: Callable[[PullMessageRequestHeader, GetResult], None] = _ignore
-        """Hears of every pull that asked for an offset that is not there."""
+    def __init__(self, parts: Parts) -> None:
+        self.waiting = LongPolling(parts.clock, parts.config.max_held_pulls, self.resume)
+        self._clock = parts.clock
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._selection = Selection(parts)
+        self._offsets = parts.offsets
+        self._stats = parts.stats
+        self._offset_moved = parts.offset_moved
+        self.configure(parts.config)
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply settings, at the start and when they change."""
@@ -177,7 +159,7 @@ class PullHandler:
         self, header: PullMessageRequestHeader, request: RemotingCommand, result: GetResult, code: int
     ) -> bytes:
         if code == ResponseCode.PULL_OFFSET_MOVED:
-            self.on_offset_moved(header, result)
+            self._offset_moved(header, result)
         head = pull_answer_head(
             request,
             code,

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Protocol
 
+from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.pull import MAX_COUNT, PullHandler
 from pyromq.broker.pulls.selection import MessageFilter
-from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.errors import BrokerError, MalformedHeader, StoreError
 from pyromq.protocol.codes import PULL_SUBSCRIPTION_FLAG, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
@@ -43,10 +43,10 @@ class MergedStore(Protocol):
 class PullQueuesHandler:
     """Sends messages of several queues, in the order of the log. It never waits for one."""
 
-    def __init__(self, store: MergedStore, pulls: PullHandler, stats: BrokerStats) -> None:
+    def __init__(self, parts: Parts, store: MergedStore, pulls: PullHandler) -> None:
         self._store = store
         self._pulls = pulls
-        self._stats = stats
+        self._stats = parts.stats
 
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
         """Send the messages; raise BrokerError with REQUEST_CODE_NOT_SUPPORTED if single pulls are needed."""

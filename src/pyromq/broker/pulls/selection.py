@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from pyromq.broker.clients.client_registry import TAG_TYPES, ClientRegistry, GroupSubscription
-from pyromq.broker.pulls.property_filters import PropertyFilters, accepts_record
+from pyromq.broker.clients.client_registry import TAG_TYPES, GroupSubscription
+from pyromq.broker.parts import Parts
+from pyromq.broker.pulls.property_filters import accepts_record
 from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.errors import BrokerError, LocalProtocolError, NoPermission
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
@@ -29,13 +30,11 @@ class MessageFilter(NamedTuple):
 class Selection:
     """Works out which messages a pull wants, with RocketMQ's checks in its order."""
 
-    def __init__(
-        self, clients: ClientRegistry, registered: ConsumerFilters, filters: PropertyFilters, *, filter_retries: bool
-    ) -> None:
-        self._clients = clients
-        self._registered_filters = registered
-        self._filters = filters
-        self._filter_retries = filter_retries
+    def __init__(self, parts: Parts) -> None:
+        self._clients = parts.clients
+        self._registered_filters = parts.tables.filters
+        self._filters = parts.tables.expressions
+        self._filter_retries = parts.config.filter_retries
 
     def wanted(self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> MessageFilter:
         """Return the filter of a pull; raise BrokerError if it is unknown, out of date or not supported."""

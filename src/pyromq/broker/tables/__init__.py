@@ -1,0 +1,9 @@
+"""The tables in the store's `config` directory: topics, groups, committed offsets, registered filters.
+
+    all_tables            opens, saves and closes them together; adds what a crash took from them
+    topic_table           topics.json            subscription_groups   subscriptionGroup.json
+    consumer_offsets      consumerOffset.json    consumer_filters      consumerFilter.json (with bloom filters)
+    saver                 writes a table in a thread, the newest state only; tells who waits for it
+
+A table is changed on the loop and read anywhere on it. The files have RocketMQ's format.
+"""

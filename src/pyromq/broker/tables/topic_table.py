@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.signals import Signal
 from pyromq.broker.stats.time_series import CountSeries
 from pyromq.broker.tables.saver import Saver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
@@ -76,7 +77,7 @@ class Topic:
 
 
 class TopicTable:
-    """All topics by name, kept in topics.json; `on_change` hears of every change."""
+    """All topics by name, kept in topics.json; `changed` tells every change."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class TopicTable:
         self.removed_puts = self.removed_put_bytes = 0
         """What topics that are gone had counted: totals never fall."""
         self.version = DataVersion(timestamp=now_ms(), counter=0)
-        self.on_change: Callable[[], None] = lambda: None
+        self.changed: Signal[[]] = Signal()
         self.saver = Saver(file, self.snapshot, encode_topics)
         self._built_in = frozenset(self.by_name)
         self._file = file
@@ -224,7 +225,7 @@ class TopicTable:
     def _changed(self) -> None:
         self.version = self.version.next(self._now_ms())
         self.saver.request()
-        self.on_change()
+        self.changed()
 
 
 _FIGURES: Final[tuple[Figure[TopicTable], ...]] = (

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from pyromq.broker.config.broker_config import settings_of
-from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.stats.broker_stats import BrokerStats
+from pyromq.broker.parts import Parts
 from pyromq.broker.stats.runtime_info import runtime_table
-from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.errors import BrokerError
-from pyromq.figures import Figures
 from pyromq.protocol.bodies import KVTable, encode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader, ViewBrokerStatsDataRequestHeader
@@ -20,18 +15,11 @@ from pyromq.remoting.connection import Connection
 class BrokerHandlers:
     """Describes this broker to tools."""
 
-    def __init__(
-        self,
-        settings: LiveSettings,
-        *,
-        topics: TopicTable,
-        figures: Callable[[], Figures],
-        register: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._figures = figures
-        self._register = register
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._topics = parts.topics
+        self._figures = parts.figures
+        self._register = parts.register
 
     def settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the settings as lines of a broker.conf."""
@@ -53,9 +41,9 @@ class BrokerHandlers:
 class StatsHandlers:
     """Shows figures under RocketMQ's names."""
 
-    def __init__(self, cluster: str, stats: BrokerStats) -> None:
-        self._cluster = cluster
-        self._stats = stats
+    def __init__(self, parts: Parts) -> None:
+        self._cluster = parts.config.cluster
+        self._stats = parts.stats
 
     def view(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return one figure, such as TOPIC_PUT_NUMS of a topic."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pyromq.broker.clients.client_registry import ClientRegistry
-from pyromq.broker.stats.broker_stats import BrokerStats
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.subscription_groups import SubscriptionGroups
-from pyromq.broker.tables.topic_table import Topic, TopicTable
-from pyromq.clock import Clock
+from pyromq.broker.parts import Parts
+from pyromq.broker.tables.topic_table import Topic
 from pyromq.protocol.bodies import (
     ConsumeStats,
     ConsumeStatsList,
@@ -44,28 +40,16 @@ def stored_at(store: ReadableStore, topic: str, queue_id: int, offset: int) -> i
 class ProgressHandlers:
     """Compares what groups have committed with what their queues hold."""
 
-    def __init__(
-        self,
-        broker_name: str,
-        address: Callable[[], str],
-        clock: Clock,
-        *,
-        store: ReadableStore,
-        topics: TopicTable,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
-        clients: ClientRegistry,
-        stats: BrokerStats,
-    ) -> None:
-        self._broker_name = broker_name
-        self._address = address
-        self._clock = clock
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._clients = clients
-        self._stats = stats
+    def __init__(self, parts: Parts) -> None:
+        self._broker_name = parts.name
+        self._address = parts.address
+        self._clock = parts.clock
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._clients = parts.clients
+        self._stats = parts.stats
 
     def of_group(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return how far a group is in every queue of its topics, or of one of them."""
@@ -92,7 +76,7 @@ class ProgressHandlers:
             for queue in topic.offset_table.values()
         )
         rows = [{name: stats} for name, stats in found.items()]
-        return response(request, body=encode(ConsumeStatsList(rows, self._address(), left)))
+        return response(request, body=encode(ConsumeStatsList(rows, self._address, left)))
 
     def time_spans(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return what time a group has reached in each queue of a topic, and how late that is."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyromq.broker.clients.client_registry import Client, ClientRegistry
+from pyromq.broker.clients.client_registry import Client
+from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, MalformedHeader, RemotingError, RequestTimeout, StoreError
 from pyromq.protocol.codes import LanguageCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
@@ -15,7 +16,6 @@ from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.clients import ConsumeMessageDirectlyRequestHeader, GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.remoting.connection import Connection
-from pyromq.store.read.readable import ReadableStore
 
 RELAY_TIMEOUT = 10.0
 _OLDEST_CLIENT = 62  # version 3.1.8
@@ -24,10 +24,10 @@ _OLDEST_CLIENT = 62  # version 3.1.8
 class RelayHandlers:
     """Passes requests on to consumers, and their answers back."""
 
-    def __init__(self, broker_name: str, *, store: ReadableStore, clients: ClientRegistry) -> None:
-        self._broker_name = broker_name
-        self._store = store
-        self._clients = clients
+    def __init__(self, parts: Parts) -> None:
+        self._broker_name = parts.name
+        self._store = parts.store
+        self._clients = parts.clients
 
     async def running_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Ask a consumer what goes on inside it."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyromq.broker.clients.client_registry import Client, ClientRegistry
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.broker.clients.client_registry import Client
+from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
     ClientConnection,
@@ -31,16 +30,10 @@ from pyromq.remoting.connection import Connection
 class GroupHandlers:
     """Changes and describes groups: their rights and their members."""
 
-    def __init__(
-        self,
-        *,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
-        clients: ClientRegistry,
-    ) -> None:
-        self._groups = groups
-        self._offsets = offsets
-        self._clients = clients
+    def __init__(self, parts: Parts) -> None:
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._clients = parts.clients
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Create a group or change it; answer when that is saved."""

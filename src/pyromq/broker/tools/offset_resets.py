@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from pyromq.broker.clients.client_registry import Client, ClientRegistry
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.clients.client_registry import Client
+from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, ConnectionLost, ProtocolError, RemotingError
 from pyromq.protocol.bodies import (
     GetConsumerStatusBody,
@@ -34,7 +33,6 @@ from pyromq.protocol.headers.clients import (
 )
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.connection import Connection
-from pyromq.store.read.readable import ReadableStore
 
 logger = logging.getLogger(__name__)
 
@@ -48,20 +46,12 @@ Targets = dict[MessageQueue, int]
 class ResetHandlers:
     """Moves groups, on behalf of an administrator, to other offsets."""
 
-    def __init__(
-        self,
-        broker_name: str,
-        *,
-        store: ReadableStore,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        clients: ClientRegistry,
-    ) -> None:
-        self._broker_name = broker_name
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._clients = clients
+    def __init__(self, parts: Parts) -> None:
+        self._broker_name = parts.name
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._clients = parts.clients
 
     # --- what members carry out
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.broker.clients.client_registry import ClientRegistry, GroupSubscription
+from pyromq.broker.clients.client_registry import GroupSubscription
+from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.property_filters import accepts_record
-from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.errors import BrokerError, OffsetOutOfRange
 from pyromq.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, encode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
@@ -14,7 +14,6 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from pyromq.remoting.connection import Connection
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
-from pyromq.store.read.readable import ReadableStore
 
 MOST_ENTRIES: Final = 10_000
 
@@ -22,10 +21,10 @@ MOST_ENTRIES: Final = 10_000
 class QueueHandlers:
     """Shows queues to whoever wants to know why a message does not arrive."""
 
-    def __init__(self, *, store: ReadableStore, clients: ClientRegistry, filters: ConsumerFilters) -> None:
-        self._store = store
-        self._clients = clients
-        self._filters = filters
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._clients = parts.clients
+        self._filters = parts.tables.filters
 
     def entries(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return entries of a queue; an index outside it is answered with a remark and no body, as RocketMQ does."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from pyromq.broker.clients.client_registry import ClientRegistry
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.parts import Parts
 from pyromq.broker.tools.consume_progress import stored_at
 from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
@@ -27,7 +23,6 @@ from pyromq.protocol.headers.admin import (
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_topic
 from pyromq.remoting.connection import Connection
-from pyromq.store.read.readable import ReadableStore
 
 MAX_QUEUES = 65_535
 MAX_PERMISSION = 7
@@ -36,22 +31,13 @@ MAX_PERMISSION = 7
 class TopicHandlers:
     """Creates and describes topics."""
 
-    def __init__(
-        self,
-        broker_name: str,
-        *,
-        store: ReadableStore,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        clients: ClientRegistry,
-        register: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._broker_name = broker_name
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._clients = clients
-        self._register = register
+    def __init__(self, parts: Parts) -> None:
+        self._broker_name = parts.name
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._clients = parts.clients
+        self._register = parts.register
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Create a topic or change it; answer when it is saved and the name servers know."""

@@ -8,12 +8,10 @@ needs a search of the store first (late_ends.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.messages.deferred_messages import DeferredMessages, has_level, is_timed
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.messages.deferred_messages import DelayedMessages, has_level, is_timed
+from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.transactions.half_messages import (
     QUEUE,
     Identity,
@@ -26,11 +24,9 @@ from pyromq.broker.transactions.half_messages import (
 from pyromq.broker.transactions.transaction_ledger import TransactionLedger
 from pyromq.errors import BrokerError, MessageIllegal, NoPermission, StoreError, TopicNotFound
 from pyromq.protocol.headers.transactions import EndTransactionRequestHeader, TransactionState
-from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH
 from pyromq.protocol.messages.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
 from pyromq.protocol.messages.record import Record, read_head
 from pyromq.protocol.names import TRANSACTION_HALF_TOPIC
-from pyromq.store.message_store import MessageStore
 from pyromq.store.results import GetStatus
 
 logger = logging.getLogger(__name__)
@@ -41,33 +37,22 @@ _COMMIT: Final = TransactionState.COMMIT
 class OpenTransactions:
     """Accepts half messages and ends them."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        topics: TopicTable,
-        ledger: TransactionLedger,
-        acknowledgements: Acknowledgements,
-        placing: DeferredMessages,
-        now_ms: Callable[[], int],
-        *,
-        rejects: bool = False,
-    ) -> None:
+    def __init__(self, parts: Parts, writing: Writing, ledger: TransactionLedger, delayed: DelayedMessages) -> None:
         self.ledger = ledger
-        self.store_host = bytes(IPV4_HOST_LENGTH)
-        """Where clients reach this broker, as a record holds it."""
-        self.rejects = rejects
+        self.rejects = parts.config.reject_transactions
         """Whether transactional messages are refused."""
         self.commits = self.rollbacks = 0
         self.unstored: set[Identity] = set()
         """What was committed a moment ago and is not in the index yet."""
         self.committed_since: set[Identity] | None = None
         """What was committed since the current search of the store began; None if there is no search."""
-        self._store = store
-        self._topics = topics
-        self._acknowledgements = acknowledgements
-        self._placing = placing
-        self._now_ms = now_ms
-        self._first_own = store.next_offset(TRANSACTION_HALF_TOPIC, QUEUE)
+        self._store = writing.store
+        self._topics = parts.topics
+        self._acknowledgements = writing.acknowledgements
+        self._delayed = delayed
+        self._store_host = parts.store_host
+        self._now_ms = parts.clock.now_ms
+        self._first_own = writing.store.next_offset(TRANSACTION_HALF_TOPIC, QUEUE)
 
     def prepare(self, record: Record, properties: dict[str, str]) -> None:
         """Turn a transactional message into a half message, which no consumer sees."""
@@ -143,7 +128,7 @@ class OpenTransactions:
         record = committed_record(half, self._real_queue(half))
         if has_level(half.properties) or is_timed(half.properties):
             properties = {name: value for name, value in half.properties.items() if name != TRANSACTION_PREPARED}
-            self._placing.place(record, properties)
+            self._delayed.place(record, properties)
         place = self._store.put(record)
         self._count(record.topic, place.size)
         identity = half.identity
@@ -164,7 +149,7 @@ class OpenTransactions:
 
     def settle_offset(self, offset: int) -> None:
         """Write the op record of a half message that may be unreadable."""
-        place = self._store.put(op_record(offset, self.store_host, self._now_ms()))
+        place = self._store.put(op_record(offset, self._store_host, self._now_ms()))
         self.ledger.note_op(place.queue_offset, offset)
         self.ledger.settle(offset)
 

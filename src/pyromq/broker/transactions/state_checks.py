@@ -17,10 +17,8 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.transactions.half_messages import (
     QUEUE,
     StoredHalf,
@@ -30,7 +28,6 @@ from pyromq.broker.transactions.half_messages import (
     question,
 )
 from pyromq.broker.transactions.open_transactions import OpenTransactions
-from pyromq.clock import Clock
 from pyromq.errors import ConnectionLost, StoreError
 from pyromq.protocol.codes import LanguageCode, RequestCode
 from pyromq.protocol.command import request
@@ -40,7 +37,6 @@ from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.ticker import Ticker
-from pyromq.store.message_store import MessageStore
 from pyromq.store.results import PutResult
 
 logger = logging.getLogger(__name__)
@@ -54,28 +50,18 @@ _MOST_TRIES: Final = 3  # to find a producer whose connection is writable
 class TransactionChecks:
     """Asks, counts and gives up, in one round at a time."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        *,
-        store: MessageStore,
-        topics: TopicTable,
-        clients: ClientRegistry,
-        transactions: OpenTransactions,
-        acknowledgements: Acknowledgements,
-    ) -> None:
+    def __init__(self, parts: Parts, writing: Writing, transactions: OpenTransactions) -> None:
         self.checks = self.given_up = 0
-        self._clock = clock
-        self._store = store
-        self._topics = topics
-        self._clients = clients
+        self._clock = parts.clock
+        self._store = writing.store
+        self._topics = parts.topics
+        self._clients = parts.clients
         self._transactions = transactions
-        self._acknowledgements = acknowledgements
-        self._ticker = Ticker(clock, config.transaction_check_interval, self._begin)
+        self._acknowledgements = writing.acknowledgements
+        self._ticker = Ticker(parts.clock, parts.config.transaction_check_interval, self._begin)
         self._task: asyncio.Task[None] | None = None
         self._turn = 0
-        self.configure(config)
+        self.configure(parts.config)
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply changed settings."""

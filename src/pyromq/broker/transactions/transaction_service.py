@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.durability import Durability
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.messages.deferred_messages import DeferredMessages
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.topic_table import TopicTable
+from pyromq.broker.messages.deferred_messages import DelayedMessages
+from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.transactions.late_ends import LateEnds
 from pyromq.broker.transactions.open_transactions import OpenTransactions
 from pyromq.broker.transactions.state_checks import TransactionChecks
@@ -18,44 +14,22 @@ from pyromq.broker.transactions.transaction_history import TransactionHistory
 from pyromq.broker.transactions.transaction_ledger import load_ledger
 from pyromq.broker.transactions.transaction_progress import TransactionProgress
 from pyromq.broker.transactions.transaction_requests import TransactionHandlers
-from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.store.message_store import MessageStore
 
 
 class TransactionService:
     """Half messages, their ends, the checks, and the saved progress."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        *,
-        store: MessageStore,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        clients: ClientRegistry,
-        durability: Durability,
-        acknowledgements: Acknowledgements,
-        placing: DeferredMessages,
-    ) -> None:
-        ledger = load_ledger(store, offsets)
-        self.transactions = OpenTransactions(
-            store, topics, ledger, acknowledgements, placing, clock.now_ms, rejects=config.reject_transactions
-        )
-        placing.prepare = self.transactions.prepare
+    def __init__(self, parts: Parts, writing: Writing, delayed: DelayedMessages) -> None:
+        store, acknowledgements = writing.store, writing.acknowledgements
+        ledger = load_ledger(store, parts.offsets)
+        self.transactions = OpenTransactions(parts, writing, ledger, delayed)
         history = TransactionHistory(store)
         self.late_ends = LateEnds(self.transactions, history)
-        self.checks = TransactionChecks(
-            config,
-            clock,
-            store=store,
-            topics=topics,
-            clients=clients,
-            transactions=self.transactions,
-            acknowledgements=acknowledgements,
+        self.checks = TransactionChecks(parts, writing, self.transactions)
+        self._progress = TransactionProgress(
+            store, parts.offsets, ledger, writing.durability, acknowledgements, parts.clock
         )
-        self._progress = TransactionProgress(store, offsets, ledger, durability, acknowledgements, clock)
         self.requests = TransactionHandlers(store, self.transactions, self.late_ends, history, acknowledgements)
 
     def configure(self, config: BrokerConfig) -> None:

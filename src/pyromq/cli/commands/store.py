@@ -16,7 +16,7 @@ from rich.table import Table
 from pyromq.admin.views.iso_times import iso_time, with_iso_times
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.config.keys import addresses
-from pyromq.broker.read_only import ReadOnlyBroker
+from pyromq.broker.sides.read_only import ReadOnlyBroker
 from pyromq.cli.arguments import AsJson, DryRun, Yes
 from pyromq.cli.server_settings import read_settings, start_logging, stop_signals
 from pyromq.clock import SystemClock

@@ -105,8 +105,8 @@ class ReadableStore(Protocol):
         """Return when a queue's first message was stored; -1 if it has none."""
 
 
-class SearchableStore(Protocol):
-    """Messages by key; MessageStore and StoreReader are such."""
+class SearchableStore(ReadableStore, Protocol):
+    """Messages by key too; MessageStore and StoreReader are such."""
 
     @property
     def config(self) -> StoreConfig:

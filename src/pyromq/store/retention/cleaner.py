@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 _QUEUES_AT_A_TIME: Final = 50  # about 2 ms
 
 
+FreeTo = Callable[[int], int]
+"""Returns up to where, at most the given place, nothing in the log is needed any more.
+
+Whoever answers with less is asked again in the next pass.
+"""
+
+
 class Cleaner:
     """Keeps a store within its limits; called on the thread that writes."""
 
@@ -45,11 +52,7 @@ class Cleaner:
         self.retention = Retention(config, files, now_ms)
         self.refuses_messages = False
         """Whether the disk is too full to take another message."""
-        self.free_to: Callable[[int], int] = lambda start: start
-        """Asked before files of the log go, up to a place: up to where, at most, nothing in them is needed any more.
-
-        Whoever answers with less has it asked again in the next pass.
-        """
+        self._free_to: list[FreeTo] = []
         self._config = config
         self._log = log
         self._queues = queues
@@ -63,6 +66,11 @@ class Cleaner:
         """Take over other limits; they count from the next pass on."""
         self._config = config
         self.retention.configure(config)
+
+    def ask_before_deleting(self, free_to: FreeTo) -> Callable[[], None]:
+        """Ask from now on, before files of the log go; call what is returned to end that."""
+        self._free_to.append(free_to)
+        return lambda: self._free_to.remove(free_to)
 
     def open(self) -> None:
         """Begin with a loaded store: look at the disk, and go on with what was left over."""
@@ -91,7 +99,7 @@ class Cleaner:
         self.check_disk()
         start = self.retention.log_start(self._log, self._durable_end())
         if start > self._log.start:
-            start = self._log.segments.file_start(min(start, self.free_to(start)))
+            start = self._log.segments.file_start(min([start, *(free_to(start) for free_to in self._free_to)]))
         if start > self._log.start:
             self._drop_log(start)
         self._remover.start()

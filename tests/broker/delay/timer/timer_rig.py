@@ -13,16 +13,15 @@ from typing import Any
 from pyromq.broker.delay.timer.timer_service import TimerService
 from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.messages.deferred_messages import DeferredMessages
+from pyromq.broker.messages.deferred_messages import is_timed
+from pyromq.broker.parts import Writing
 from pyromq.broker.signals import StoreSignals
-from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.remoting.round import Round
 from pyromq.store.message_store import MessageStore
-from pyromq.store.small_files.json_file import JsonFile
+from tests.broker.helpers import parts_over
 from tests.store.helpers import HOST, QuickFiles, small_config
 
 BEAT_MS = 5
@@ -121,21 +120,14 @@ class TimerRig:
             on_failure=signals.failed,
         )
         self.store.open()
-        topics = TopicTable([], JsonFile(self.root / "config" / "topics.json", QuickFiles()), now_ms=self.clock.now_ms)
-        topics.load()
-        self._topics = topics
+        parts = parts_over(self.store, self.clock, signals)
+        self._topics = parts.topics
         durability = Durability(self.store, signals)
-        self.acknowledgements = Acknowledgements(self.store, durability, Round(loop), topics.saver, self.clock, 5.0)
-        self.placing = DeferredMessages()
-        self.service = TimerService(
-            self.clock,
-            None,
-            store=self.store,
-            topics=topics,
-            durability=durability,
-            acknowledgements=self.acknowledgements,
-            placing=self.placing,
+        self.acknowledgements = Acknowledgements(
+            self.store, durability, parts.round, parts.topics.saver, self.clock, 5.0
         )
+        writing = Writing(store=self.store, durability=durability, acknowledgements=self.acknowledgements)
+        self.service = TimerService(parts, writing)
         self.timer = self.service.timer
         self._seen = self.store.max_offset("orders", 0)
         self.service.start()
@@ -201,7 +193,8 @@ class TimerRig:
             born_timestamp_ms=self.clock.now_ms(),
             store_host=HOST,
         )
-        self.placing.place(record, properties)
+        if is_timed(properties):
+            self.timer.place(record, properties)
         place = self.store.put(record)
         self.acknowledgements.expect_group()
         await self.settle()

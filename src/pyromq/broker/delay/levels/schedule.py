@@ -12,17 +12,14 @@ from pyromq.broker.delay.deliveries import Deliveries
 from pyromq.broker.delay.levels.delay_level import DelayLevel
 from pyromq.broker.delay.levels.delay_offsets import DelayOffsets, DelayProgress
 from pyromq.broker.delay.levels.schedule_recovery import find_delivered
-from pyromq.broker.durability import Durability
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.tables.topic_table import TopicTable
-from pyromq.clock import Clock
+from pyromq.broker.parts import Parts, Writing
 from pyromq.errors import BrokerError, StoreError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.messages.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, encode_properties
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.remoting.ticker import Ticker
-from pyromq.store.message_store import MessageStore
+from pyromq.store.small_files.json_file import JsonFile
 
 SAVE_PERIOD: Final = 1.0
 _FAR: Final = 64 << 20  # bytes of the log after which progress is saved even if nothing was delivered
@@ -38,25 +35,17 @@ class _NotedDelays(NamedTuple):
 class Schedule:
     """All delay levels of a broker."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        topics: TopicTable,
-        offsets: DelayOffsets,
-        durability: Durability,
-        acknowledgements: Acknowledgements,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._offsets = offsets
-        self._durability = durability
-        self._acknowledgements = acknowledgements
-        self._clock = clock
-        self._deliveries = Deliveries(store, topics)
-        self._delays_ms = store.config.delay_levels_ms
+    def __init__(self, parts: Parts, writing: Writing) -> None:
+        self._store = writing.store
+        self._offsets = DelayOffsets(JsonFile(self._store.config.root / "config" / "delayOffset.json", parts.files))
+        self._durability = writing.durability
+        self._acknowledgements = writing.acknowledgements
+        self._clock = parts.clock
+        self._deliveries = Deliveries(self._store, parts.topics)
+        self._delays_ms = self._store.config.delay_levels_ms
         self._levels = {level: self._level(level) for level in range(1, len(self._delays_ms) + 1)}
         self._noted = _NotedDelays(0, DelayProgress({}))
-        self._ticker = Ticker(clock, SAVE_PERIOD, self._save)
+        self._ticker = Ticker(parts.clock, SAVE_PERIOD, self._save)
 
     def _level(self, level: int) -> DelayLevel:
         return DelayLevel(

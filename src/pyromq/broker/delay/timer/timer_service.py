@@ -7,36 +7,20 @@ from typing import Final
 from pyromq.broker.delay.timer.message_mover import MessageMover
 from pyromq.broker.delay.timer.message_timer import MessageTimer
 from pyromq.broker.delay.timer.timer_requests import TimerHandlers
-from pyromq.broker.durability import Durability
-from pyromq.broker.messages.acknowledgements import Acknowledgements
-from pyromq.broker.messages.deferred_messages import DeferredMessages
-from pyromq.broker.tables.topic_table import TopicTable
-from pyromq.clock import Clock
+from pyromq.broker.parts import Parts, Writing
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.store.files import OsFiles
 from pyromq.store.index.pending_table import PendingTable
-from pyromq.store.message_store import MessageStore
 
 
 class TimerService:
     """The timer, the mover that works ahead of the cleaner, and the requests about timed messages."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        files: OsFiles | None,
-        *,
-        store: MessageStore,
-        topics: TopicTable,
-        durability: Durability,
-        acknowledgements: Acknowledgements,
-        placing: DeferredMessages,
-    ) -> None:
-        table = PendingTable(store.config.root, files)
-        self.timer = MessageTimer(store, topics, durability, acknowledgements, clock, table)
-        self._moving = MessageMover(self.timer, store, acknowledgements, clock)
-        placing.time = self.timer.place
-        store.cleaner.free_to = self._moving.free_to
+    def __init__(self, parts: Parts, writing: Writing) -> None:
+        store, acknowledgements = writing.store, writing.acknowledgements
+        table = PendingTable(store.config.root, parts.files)
+        self.timer = MessageTimer(store, parts.topics, writing.durability, acknowledgements, parts.clock, table)
+        self._moving = MessageMover(self.timer, store, acknowledgements, parts.clock)
+        self._forget_place = store.cleaner.ask_before_deleting(self._moving.free_to)
         self.requests = TimerHandlers(self.timer, store, acknowledgements)
 
     def start(self) -> None:
@@ -45,6 +29,7 @@ class TimerService:
 
     async def stop(self) -> None:
         """Stop delivering; what waits stays."""
+        self._forget_place()
         await self._moving.stop()
         await self.timer.stop()
 

@@ -11,11 +11,14 @@ import asyncio
 import logging
 import time
 from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
 
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.pulls.message_query import QueryHandler
-from pyromq.broker.read_side import ReadSide
-from pyromq.broker.requests import REQUESTS
+from pyromq.broker.config.live_settings import LiveSettings
+from pyromq.broker.sides.ports import Ports
+from pyromq.broker.sides.service import Service
+from pyromq.broker.signals import StoreSignals
 from pyromq.broker.tables.all_tables import Tables
 from pyromq.clock import Clock
 from pyromq.errors import NoPermission, StoreError
@@ -34,36 +37,54 @@ MOST_ARRIVALS = 10_000  # of a queue at a time; a held pull needs one that it wa
 SHARE_OF_TIME = 10  # looking may take a tenth of the time: a large directory is looked at less often
 
 
-class ReadOnlyBroker(ReadSide):
+class ReadOnlyBroker:
     """Serves a directory to any client that reads; `config.store.root` says where its tables are."""
 
-    store: StoreReader
-
     def __init__(self, config: BrokerConfig, clock: Clock, store: StoreReader) -> None:
-        super().__init__(config, clock)
+        self.config = config
         self.store = store
+        self._clock = clock
         self._looking: asyncio.Task[None] | None = None
         self._rest = 0
 
-    def _open_store(self, stack: AsyncExitStack) -> None:
-        stack.callback(self.store.close)
+    @property
+    def address(self) -> str:
+        """Where clients reach it: `host:port`."""
+        return self._service.address
 
-    def _open_tables(self, stack: AsyncExitStack) -> None:
-        super()._open_tables(stack)
+    async def __aenter__(self) -> Self:
+        """Serve the directory; raise ConfigError, StoreError or RemotingError where that fails."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self.store.close)
+            ports = await stack.enter_async_context(Ports(self.config, self._clock))
+            self._service = await stack.enter_async_context(self._new_service(ports))
+            self._follow_the_directory(stack)
+            self._exit = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._exit.aclose()
+
+    def _new_service(self, ports: Ports) -> Service:
+        tables = Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
+        tables.load()
+        self._topics = tables.topics
         self._add_topics()
+        service = Service(
+            LiveSettings(self.config),
+            self._clock,
+            ports=ports,
+            store=self.store,
+            tables=tables,
+            signals=StoreSignals(),
+        )
+        ports.refuse_writes(_refuse)
+        self._pulls = service.reading.pulls
+        return service
 
-    def _make_tables(self) -> Tables:
-        return Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
-
-    def _build_handlers(self) -> None:
-        super()._build_handlers()
-        self._handlers |= dict.fromkeys(REQUESTS.codes(lambda row: row.writes), _refuse)
-
-    def _answering(self) -> list[object]:
-        return [*super()._answering(), QueryHandler(self.store)]
-
-    def _start_housekeeping(self, stack: AsyncExitStack) -> None:
-        super()._start_housekeeping(stack)
+    def _follow_the_directory(self, stack: AsyncExitStack) -> None:
         ticker = Ticker(self._clock, LOOK_PERIOD, self._look)
         ticker.start()
         stack.push_async_callback(self._stop_looking)
@@ -72,7 +93,7 @@ class ReadOnlyBroker(ReadSide):
     def _add_topics(self) -> None:
         """Add what the table of topics lacks and the queues show: a copy may hold more than its table knew."""
         for topic in self.store.topics:
-            self.topics.ensure(topic, max(self.store.queue_ids(topic), default=0) + 1, "found in its consume queues")
+            self._topics.ensure(topic, max(self.store.queue_ids(topic), default=0) + 1, "found in its consume queues")
 
     def _look(self) -> bool:
         self._rest -= 1

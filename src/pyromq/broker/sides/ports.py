@@ -1,0 +1,139 @@
+"""Ports: where a broker listens. Both ports share one table of handlers; the fast one leaves out pulls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.config.public_address import (
+    join_address,
+    machine_host,
+    refuse_hidden_loopback,
+    resolve,
+    split_address,
+)
+from pyromq.broker.messages.send import BORN_HOST
+from pyromq.broker.requests import REQUESTS
+from pyromq.broker.signals import Signal
+from pyromq.clock import Clock
+from pyromq.errors import LocalProtocolError
+from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.requests import Cost
+from pyromq.remoting.round import Round
+from pyromq.remoting.server import RemotingServer
+
+HA_PORT_ABOVE = 1
+
+_PULLS = frozenset(REQUESTS.codes(lambda row: row.cost is Cost.PULL))
+
+
+class Ports:
+    """Two ports with one table of handlers; an async context manager that holds them while it is open.
+
+    They are bound at once, so that everything that is built knows the address under which clients reach it, and accept
+    connections from `listen` on.
+    """
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self.handlers: dict[int, Handler] = {}
+        """What answers, by code; what changes here counts from the next request on."""
+        self.round = Round(asyncio.get_running_loop())
+        """Both ports answer together, once in a pass of the loop."""
+        self.disconnected: Signal[[Connection]] = Signal()
+        """A connection has ended."""
+        self._config = config
+        self._fast_handlers: dict[int, Handler] = {}
+        self._main = self._server(self.handlers, config.port, clock)
+        self._fast = self._server(self._fast_handlers, config.fast_port, clock)
+
+    def _server(self, handlers: dict[int, Handler], port: int, clock: Clock) -> RemotingServer:
+        return RemotingServer(
+            handlers,
+            host=self._config.host,
+            port=port,
+            clock=clock,
+            round=self.round,
+            idle_timeout=self._config.idle_timeout,
+            on_connect=_connected,
+            on_disconnect=self.disconnected,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Find the public address and take both ports; raise ConfigError or RemotingError."""
+        self.host = self._config.public_host or machine_host()
+        ip = await resolve(self.host, "brokerIP1")
+        await refuse_hidden_loopback(self.host, self._config.namesrv)
+        async with AsyncExitStack() as stack:
+            for server in (self._main, self._fast):
+                await server.bind()
+                stack.push_async_callback(server.close)
+            self.store_host = encode_host(ip, self.port)
+            self._exit = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release both ports and close their connections; a second call does nothing."""
+        await self._exit.aclose()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also where any free one was asked for."""
+        return self._main.port
+
+    @property
+    def fast_port(self) -> int:
+        """The port that serves everything but pulls."""
+        return self._fast.port
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it: `host:port`."""
+        return join_address(self.host, self.port)
+
+    @property
+    def ha_address(self) -> str:
+        """Where slaves reach it: `host:port`."""
+        return join_address(self._config.ha_host or self.host, self.port + HA_PORT_ABOVE)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, at both ports."""
+        return len(self._main.connections) + len(self._fast.connections)
+
+    async def listen(self) -> None:
+        """Accept connections from now on."""
+        await self._main.start()
+        await self._fast.start()
+
+    def answer(self, owners: Iterable[object]) -> None:
+        """Have requests answered by those methods of these objects that the table of requests names."""
+        self._set(REQUESTS.handlers(*owners))
+
+    def refuse_writes(self, refuse: Handler) -> None:
+        """Have every request that writes refused."""
+        self._set(dict.fromkeys(REQUESTS.codes(lambda row: row.writes), refuse))
+
+    def _set(self, handlers: Mapping[int, Handler]) -> None:
+        self.handlers.update(handlers)
+        self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
+
+
+def _connected(connection: Connection) -> None:
+    connection.attributes[BORN_HOST] = _born_host(connection.peer)
+
+
+def _born_host(peer: str) -> bytes:
+    try:
+        return encode_host(*split_address(peer))
+    except (ValueError, LocalProtocolError):
+        return bytes(IPV4_HOST_LENGTH)  # it went before its address could be asked

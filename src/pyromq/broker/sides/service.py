@@ -1,0 +1,130 @@
+"""Service: a broker at work. It joins ports, parts, the reading side and the registration, over an open store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pyromq.broker.clients.client_registry import ClientRegistry
+from pyromq.broker.config.live_settings import LiveSettings
+from pyromq.broker.parts import OffsetMoved, Parts
+from pyromq.broker.registration import Registration
+from pyromq.broker.sides.ports import Ports
+from pyromq.broker.sides.read_side import ReadSide
+from pyromq.broker.signals import StoreSignals
+from pyromq.broker.stats.broker_stats import BrokerStats
+from pyromq.broker.tables.all_tables import Tables
+from pyromq.clock import Clock
+from pyromq.figures import BoundFigures, Figure, Figures, Kind
+from pyromq.remoting.client import RemotingClient
+from pyromq.store.files import OsFiles
+from pyromq.store.read.readable import SearchableStore
+
+
+class Service:
+    """Serves what is in a store; an async context manager: it accepts connections and is registered while it is open.
+
+    Its ports are closed by whoever bound them: a broker ends its writing side in between.
+    """
+
+    def __init__(
+        self,
+        settings: LiveSettings,
+        clock: Clock,
+        *,
+        ports: Ports,
+        store: SearchableStore,
+        tables: Tables,
+        signals: StoreSignals,
+        more_figures: Callable[[], list[BoundFigures[Any]]] = list,
+        files: OsFiles | None = None,
+    ) -> None:
+        self._ports = ports
+        self._more_figures = more_figures
+        self._remoting = RemotingClient(clock)
+        self._registration = Registration(
+            settings.current, clock, self._remoting, tables.topics, address=ports.address, ha_address=ports.ha_address
+        )
+        self.parts = Parts(
+            settings=settings,
+            clock=clock,
+            round=ports.round,
+            store=store,
+            tables=tables,
+            clients=ClientRegistry(),
+            stats=BrokerStats(tables.topics, clock.now(), asyncio.get_running_loop().call_soon),
+            signals=signals,
+            offset_moved=OffsetMoved(),
+            address=ports.address,
+            store_host=ports.store_host,
+            figures=self.figures,
+            register=self._registration.register_everywhere,
+            files=files,
+        )
+        self.reading = ReadSide(self.parts, ports)
+        ports.answer(self.reading.handlers)
+
+    async def __aenter__(self) -> Self:
+        """Accept connections and register; raise RemotingError if a port was taken by another process meanwhile."""
+        async with AsyncExitStack() as stack:
+            await self._ports.listen()
+            await stack.enter_async_context(self._remoting)
+            stack.callback(self.parts.settings.changed.subscribe(self._registration.configure))
+            await self._registration.start()
+            stack.push_async_callback(self._registration.stop)
+            await stack.enter_async_context(self.reading)
+            self._exit = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._exit.aclose()
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.parts.name
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that it belongs to."""
+        return self.parts.config.cluster
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it: `host:port`."""
+        return self._ports.address
+
+    @property
+    def registered_at(self) -> list[str]:
+        """The name servers that know it."""
+        return sorted(self._registration.registered)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, at both ports."""
+        return self._ports.connections
+
+    def problem(self) -> str:
+        """Return why it is not well; empty if it is."""
+        config = self.parts.config
+        if config.namesrv and not self._registration.registered:
+            return f"not registered at any name server of {config.namesrv_addr}"
+        return ""
+
+    def figures(self) -> Figures:
+        """Return all figures of the broker."""
+        return Figures(BoundFigures(_FIGURES, lambda: self), *self.reading.figures(), *self._more_figures())
+
+
+_FIGURES: Final[tuple[Figure[Service], ...]] = (
+    Figure("name", "The broker's name.", Kind.TEXT, lambda service: service.name),
+    Figure("cluster", "The cluster that it belongs to.", Kind.TEXT, lambda service: service.cluster),
+    Figure("address", "Where clients reach it.", Kind.TEXT, lambda service: service.address),
+    Figure("registered_at", "The name servers that know it.", Kind.TEXT, lambda service: service.registered_at),
+    Figure("connections", "Open connections, at both ports.", Kind.GAUGE, lambda service: service.connections),
+)
