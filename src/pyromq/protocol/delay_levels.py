@@ -23,7 +23,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     """Read `messageDelayLevel`, such as `1s 5s 1m`, as milliseconds for level 1, 2, 3 …; raise ValueError."""
     levels = text.split()
     if not levels or not all(map(_DELAY_LEVEL.fullmatch, levels)):
-        raise ValueError(f"wants durations in d, h, m or s such as '1s 5s 1m 2h', not {text!r}")
+        raise ValueError(f"must be durations in d, h, m or s such as '1s 5s 1m 2h', not {text!r}")
     return tuple(int(level[:-1]) * _UNITS_MS[level[-1]] for level in levels)
 
 

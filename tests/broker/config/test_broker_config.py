@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.broker.config.broker_config import KNOWN_KEYS, broker_config, parse_properties, settings_of
-from pyromq.broker.config.keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT
+from pyromq.broker.config.broker_config import broker_config, settings_of
+from pyromq.broker.config.keys import BROKER_KEYS, BROKER_TABLE, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT
 from pyromq.errors import ConfigError
 from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS
+from pyromq.settings.properties_file import parse_properties
+from tests.settings.apache_keys import BROKER_CONF
 
 
 def test_defaults_are_rocketmqs() -> None:
@@ -89,7 +91,7 @@ def test_delay_levels_reach_the_store_and_are_shown_as_they_were_given() -> None
     assert config.without_effect == ()
     assert settings_of(config)["messageDelayLevel"] == "1s 90s 2m 3h 1d"
     assert settings_of(broker_config({}))["messageDelayLevel"] == DEFAULT_DELAY_LEVELS
-    with pytest.raises(ConfigError, match=r"messageDelayLevel wants durations .* not '1s 5 minutes'"):
+    with pytest.raises(ConfigError, match=r"messageDelayLevel must be durations .* not '1s 5 minutes'"):
         broker_config({"messageDelayLevel": "1s 5 minutes"})
 
 
@@ -145,7 +147,61 @@ def test_trailing_blanks_are_not_part_of_a_value() -> None:
 
 
 def test_no_key_is_in_two_lists() -> None:
-    assert len(KNOWN_KEYS) == len(BROKER_KEYS) + len(STORE_KEYS) + len(FIXED_KEYS) + len(WITHOUT_EFFECT)
+    assert len(BROKER_TABLE.known) == len(BROKER_KEYS) + len(STORE_KEYS) + len(FIXED_KEYS) + len(WITHOUT_EFFECT)
+    assert not BROKER_TABLE.known & BROKER_TABLE.old_spellings.keys()
+
+
+def test_every_key_of_apaches_broker_conf_is_known() -> None:
+    current = BROKER_TABLE.renamed(dict.fromkeys(BROKER_CONF, ""))
+    assert sorted(current.keys() - BROKER_TABLE.known - BROKER_TABLE.old_spellings.keys()) == []
+
+
+def test_a_broker_conf_as_it_is_found_everywhere_starts_a_broker() -> None:
+    config = broker_config(parse_properties(COPIED_EVERYWHERE))
+    assert config.store.commit_log_file_size == 1 << 30
+    assert config.store.consume_queue_file_size == 300_000
+    assert config.without_effect == (
+        "abortFile", "checkTransactionMessageEnable", "clientWorkerThreads", "connectTimeoutMillis",
+        "destroyMapedFileIntervalForcibly", "flushCommitLogLeastPages", "redeleteHangedFileInterval",
+        "sendMessageThreadPoolNums", "serverPooledByteBufAllocatorEnable", "storeCheckpoint",
+        "storePathConsumeQueue", "storePathIndex", "useEpollNativeSelector", "writeBufferHighWaterMark",
+    )  # fmt: skip
+
+
+COPIED_EVERYWHERE = """
+# 所属集群名字
+brokerClusterName=rocketmq-cluster
+brokerName=broker-a
+brokerId=0
+namesrvAddr=rocketmq-nameserver1:9876;rocketmq-nameserver2:9876
+defaultTopicQueueNums=4
+autoCreateTopicEnable=true
+listenPort=10911
+deleteWhen=04
+fileReservedTime=120
+mapedFileSizeCommitLog=1073741824
+mapedFileSizeConsumeQueue=300000
+destroyMapedFileIntervalForcibly=120000
+redeleteHangedFileInterval=120000
+diskMaxUsedSpaceRatio=88
+storePathRootDir=/usr/local/rocketmq/store
+storePathCommitLog=/usr/local/rocketmq/store/commitlog
+storePathConsumeQueue=/usr/local/rocketmq/store/consumequeue
+storePathIndex=/usr/local/rocketmq/store/index
+storeCheckpoint=/usr/local/rocketmq/store/checkpoint
+abortFile=/usr/local/rocketmq/store/abort
+maxMessageSize=65536
+flushCommitLogLeastPages=4
+brokerRole=ASYNC_MASTER
+flushDiskType=ASYNC_FLUSH
+checkTransactionMessageEnable=false
+sendMessageThreadPoolNums=128
+useEpollNativeSelector=true
+serverPooledByteBufAllocatorEnable=true
+writeBufferHighWaterMark=65536
+clientWorkerThreads=8
+connectTimeoutMillis=3000
+"""
 
 
 def test_settings_read_back_give_the_same_configuration() -> None:

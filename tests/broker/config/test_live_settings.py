@@ -50,8 +50,8 @@ async def test_every_setting_that_can_be_changed_is_taken(peer: Peer) -> None:
         (b"storePathRootDir=/elsewhere", ResponseCode.NO_PERMISSION, "storePathRootDir"),
         (b"sendMessageThreadPoolNums=9", ResponseCode.NO_PERMISSION, "sendMessageThreadPoolNums"),
         (b"noSuchKey=1", ResponseCode.NO_PERMISSION, "noSuchKey"),
-        (b"brokerPermission=99", ResponseCode.SYSTEM_ERROR, "must lie between 0 and 7"),
-        (b"slaveReadEnable=perhaps", ResponseCode.SYSTEM_ERROR, "slaveReadEnable wants true or false"),
+        (b"brokerPermission=99", ResponseCode.SYSTEM_ERROR, "must be between 0 and 7"),
+        (b"slaveReadEnable=perhaps", ResponseCode.SYSTEM_ERROR, "slaveReadEnable must be true or false"),
         (b"slaveReadEnable=\xff", ResponseCode.SYSTEM_ERROR, "UTF-8"),
     ],
 )

@@ -204,7 +204,7 @@ def test_the_setting_names_each_function_once() -> None:
     assert config.filter_functions == (("a", "shop_filters:is_large"), ("b", "x.y:Z.f"))
     assert settings_of(config)["pyromqFilterFunctions"] == "a=shop_filters:is_large;b=x.y:Z.f"
     for wrong in ("a", "a=b", "=m:f", "a=m:f;a=m:g", "a=m:f()", "a=m:f,b=m:g"):
-        with pytest.raises(ConfigError, match="pyromqFilterFunctions wants name=module:function"):
+        with pytest.raises(ConfigError, match="pyromqFilterFunctions must be name=module:function"):
             broker_config({"pyromqFilterFunctions": wrong})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,17 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from pyromq.broker.config.keys import BROKER_KEYS, FIXED_KEYS, STORE_KEYS, WITHOUT_EFFECT, Key
-from pyromq.broker.config.properties_file import parse_properties
+from pyromq.broker.config.keys import BROKER_KEYS, BROKER_TABLE, FIXED_KEYS, STORE_KEYS
 from pyromq.errors import ConfigError, LocalProtocolError
 from pyromq.protocol.names import DEFAULT_REGION, TRACE_TOPIC, check_broker
+from pyromq.settings.key_table import Key, raise_errors, show_settings
 from pyromq.store.config import StoreConfig
-
-__all__ = ["BrokerConfig", "broker_config", "parse_properties", "settings_of"]
 
 DEFAULT_ROOT = "pyromq-data/store"
 FAST_PORT_BELOW = 2
-KNOWN_KEYS = {*BROKER_KEYS, *STORE_KEYS, *FIXED_KEYS, *WITHOUT_EFFECT}
 
 
 class BrokerConfig(Struct, frozen=True, kw_only=True):
@@ -154,54 +150,23 @@ def broker_config(
 ) -> BrokerConfig:
     """Read settings by RocketMQ's keys; raise ConfigError that names every key or value that is wrong.
 
-    `lenient` lets unknown keys pass, but not those of `always_strict`: what a user typed on the command line.
+    `lenient` accepts unknown keys, but not those of `always_strict`: what a user typed on the command line.
     """
-    problems: list[str] = []
-    ignored = sorted(key for key in values if key in WITHOUT_EFFECT)
-    for key in sorted(values.keys() - KNOWN_KEYS):
-        if lenient and key not in always_strict:
-            ignored.append(key)
-        else:
-            problems.append(_unknown(key))
-    problems += [text for key in FIXED_KEYS.keys() & values.keys() if (text := _refusal(key, values[key]))]
-    broker_fields = _read(BROKER_KEYS, values, problems)
-    store_fields = {"root": Path(DEFAULT_ROOT), **_read(STORE_KEYS, values, problems)}
-    if problems:
-        raise ConfigError("; ".join(problems))
-    return BrokerConfig(store=StoreConfig(**store_fields), host=host, without_effect=tuple(ignored), **broker_fields)
+    read, findings = BROKER_TABLE.read(values, lenient=lenient, always_strict=always_strict)
+    ignored = raise_errors(findings)
+    store = StoreConfig(**{"root": Path(DEFAULT_ROOT), **_fields(STORE_KEYS, read)})
+    return BrokerConfig(store=store, host=host, without_effect=ignored, **_fields(BROKER_KEYS, read))
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
     """Return the settings that have an effect, by RocketMQ's keys."""
-    shown = {key: fixed for key, (fixed, _) in FIXED_KEYS.items() if fixed}
-    for keys, values in ((BROKER_KEYS, config), (STORE_KEYS, config.store)):
-        for key, (field, _, show) in keys.items():
-            value = getattr(values, field)
-            shown[key] = "" if value is None else show(value)
+    shown = {key: fixed.value for key, fixed in FIXED_KEYS.items() if fixed.value}
+    shown |= show_settings(BROKER_KEYS, config) | show_settings(STORE_KEYS, config.store)
     return dict(sorted(shown.items()))
 
 
-def _read(keys: Mapping[str, Key], values: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for key in keys.keys() & values.keys():
-        try:
-            fields[keys[key].field] = keys[key].read(values[key].strip())
-        except ValueError as error:
-            problems.append(f"{key} {error}")
-    return fields
-
-
-def _refusal(key: str, value: str) -> str:
-    allowed, reason = FIXED_KEYS[key]
-    same = value.strip().lower() == allowed.lower()
-    return "" if same else f"{key}={value.strip()} is not supported: {reason}"
-
-
-def _unknown(key: str) -> str:
-    by_lower_case = {known.lower(): known for known in KNOWN_KEYS}
-    near = difflib.get_close_matches(key.lower(), by_lower_case, n=1)
-    hint = f"; the nearest is {by_lower_case[near[0]]}" if near else ""
-    return f"unknown configuration key {key}{hint}"
+def _fields(keys: Mapping[str, Key], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {keys[key].field: value for key, value in values.items() if key in keys}
 
 
 def _is_unspecified(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""RocketMQ's configuration keys: which have an effect here, which have none, and which would break a promise.
+"""RocketMQ's configuration keys of a broker: which have an effect here, which have none, and which are refused.
 
 A key with an effect names the field it sets and how its text is read; `BrokerConfig` and the store's `StoreConfig`
 say what the fields are for. Values come as text and go back as text (GET_BROKER_CONFIG).
@@ -7,89 +7,29 @@ say what the fields are for. Values come as text and go back as text (GET_BROKER
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from pyromq.protocol.delay_levels import parse_delay_levels, show_delay_levels
+from pyromq.settings.key_table import FixedKey, Key, KeyTable
+from pyromq.settings.netty_keys import CLIENT_KEYS_WITHOUT_EFFECT, SERVER_KEYS_WITHOUT_EFFECT, TLS_KEYS
+from pyromq.settings.values import (
+    addresses,
+    at_most,
+    boolean,
+    choice,
+    hours,
+    integer,
+    ratio,
+    seconds,
+    show_boolean,
+    show_hours,
+    show_milliseconds,
+    single_path,
+    word,
+)
 from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS
 
 _INT_MAX = 2**31 - 1
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
-
-
-class Key(NamedTuple):
-    """One configuration key: the field it sets, how its text is read, and how the field is shown again."""
-
-    field: str
-    read: Callable[[str], Any]
-    show: Callable[[Any], str] = str
-
-
-def integer(low: int, high: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from `low` to `high`."""
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise ValueError(f"wants a whole number, not {text!r}") from None
-        if not low <= number <= high:
-            raise ValueError(f"must lie between {low} and {high}, and is {number}")
-        return number
-
-    return read
-
-
-def boolean(text: str) -> bool:
-    """Read `true` or `false`; Apache takes every other word for false, we say so."""
-    word = text.lower()
-    if word not in ("true", "false"):
-        raise ValueError(f"wants true or false, not {text!r}")
-    return word == "true"
-
-
-def choice(*words: str) -> Callable[[str], str]:
-    """Return a reader that takes one of `words`."""
-
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"wants {' or '.join(words)}, not {text!r}")
-        return text
-
-    return read
-
-
-def text(value: str) -> str:
-    """Read a word that may not be empty."""
-    if not value:
-        raise ValueError("may not be empty")
-    return value
-
-
-def addresses(value: str) -> tuple[str, ...]:
-    """Read `host:port;host:port`."""
-    found = tuple(part.strip() for part in value.split(";") if part.strip())
-    for address in found:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"wants host:port;host:port, and {address!r} is not host:port")
-    return found
-
-
-def hours(value: str) -> tuple[int, ...]:
-    """Read hours of the day, such as `04` or `04;16`."""
-    try:
-        found = tuple(int(part) for part in value.split(";") if part.strip())
-    except ValueError:
-        found = ()
-    if not found or not all(0 <= hour < 24 for hour in found):
-        raise ValueError(f"wants hours such as 04 or 04;16, not {value!r}")
-    return found
-
-
-def _show_hours(value: tuple[int, ...]) -> str:
-    return ";".join(f"{hour:02d}" for hour in value)
 
 
 def functions(value: str) -> tuple[tuple[str, str], ...]:
@@ -98,7 +38,7 @@ def functions(value: str) -> tuple[tuple[str, str], ...]:
     for part in filter(None, map(str.strip, value.split(";"))):
         name, _, place = (piece.strip() for piece in part.partition("="))
         if not name or name in found or not _FUNCTION.fullmatch(place):
-            raise ValueError(f"wants name=module:function;… with each name once, and {part!r} is not that")
+            raise ValueError(f"must be name=module:function;… with each name once, and {part!r} is not that")
         found[name] = place
     return tuple(found.items())
 
@@ -107,70 +47,32 @@ def _show_functions(value: tuple[tuple[str, str], ...]) -> str:
     return ";".join(f"{name}={place}" for name, place in value)
 
 
-def ratio(value: str) -> float:
-    """Read a part of the whole, such as `0.85`."""
-    try:
-        number = float(value)
-    except ValueError:
-        raise ValueError(f"wants a ratio such as 0.85, not {value!r}") from None
-    if not 0.1 <= number <= 1:
-        raise ValueError(f"must lie between 0.1 and 1, and is {value}")
-    return number
-
-
-def at_most(high: int) -> Callable[[str], int]:
-    """Return a reader of positive numbers that takes a larger one for the highest: what it bounds is promised."""
-    read_integer = integer(1, _INT_MAX)
-    return lambda value: min(read_integer(value), high)
-
-
-def single_path(value: str) -> Path:
-    """Read one directory."""
-    if "," in value:
-        raise ValueError("several commit log directories are not supported")
-    return Path(text(value))
-
-
-def seconds(low: int, high: int) -> Callable[[str], float]:
-    """Return a reader of milliseconds that gives seconds, as the rest of the code counts time."""
-    read_integer = integer(low, high)
-    return lambda value: read_integer(value) / 1000
-
-
-def _show_boolean(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _show_milliseconds(value: float) -> str:
-    return str(round(value * 1000))
-
-
 def _flag(field: str) -> Key:
-    return Key(field, boolean, _show_boolean)
+    return Key(field, boolean, show_boolean)
 
 
 def _period(field: str, low: int, high: int) -> Key:
-    return Key(field, seconds(low, high), _show_milliseconds)
+    return Key(field, seconds(low, high), show_milliseconds)
 
 
 _DAY_MS = 86_400_000
 
 BROKER_KEYS: dict[str, Key] = {
     "namesrvAddr": Key("namesrv", addresses, ";".join),
-    "brokerClusterName": Key("cluster", text),
-    "brokerName": Key("name", text),
-    "brokerIP1": Key("advertised_host", text),
-    "brokerIP2": Key("ha_host", text),
+    "brokerClusterName": Key("cluster", word),
+    "brokerName": Key("name", word),
+    "brokerIP1": Key("advertised_host", word),
+    "brokerIP2": Key("ha_host", word),
     "listenPort": Key("port", integer(0, 65535)),
     "brokerPermission": Key("permission", integer(0, 7)),
     "serverChannelMaxIdleTimeSeconds": Key("idle_timeout", integer(1, 86_400)),
     "registerNameServerPeriod": _period("registration_period", 1, _DAY_MS),
     "registerBrokerTimeoutMills": _period("registration_timeout", 1, 600_000),
     "compressedRegister": _flag("compressed_registration"),
-    "regionId": Key("region", text),
+    "regionId": Key("region", word),
     "traceOn": _flag("trace_on"),
     "traceTopicEnable": _flag("trace_topic_enabled"),
-    "msgTraceTopicName": Key("trace_topic", text),
+    "msgTraceTopicName": Key("trace_topic", word),
     "flushConsumerOffsetInterval": _period("offset_save_period", 1, _DAY_MS),
     "syncFlushTimeout": _period("sync_flush_timeout", 1, _DAY_MS),
     "cleanResourceInterval": _period("cleaning_period", 100, 600_000),
@@ -215,7 +117,7 @@ STORE_KEYS: dict[str, Key] = {
     "flushDiskType": Key("flush_disk_type", choice("ASYNC_FLUSH", "SYNC_FLUSH")),
     "flushIntervalCommitLog": Key("flush_interval_ms", at_most(LONGEST_FLUSH_INTERVAL_MS)),
     "fileReservedTime": Key("file_reserved_hours", integer(0, 1_000_000)),
-    "deleteWhen": Key("delete_when", hours, _show_hours),
+    "deleteWhen": Key("delete_when", hours, show_hours),
     "diskMaxUsedSpaceRatio": Key("disk_max_used_space_ratio", integer(10, 95)),
     "diskSpaceCleanForciblyRatio": Key("disk_space_clean_forcibly_ratio", ratio),
     "diskSpaceWarningLevelRatio": Key("disk_space_warning_level_ratio", ratio),
@@ -229,44 +131,68 @@ STORE_KEYS: dict[str, Key] = {
     "messageDelayLevel": Key("delay_levels_ms", parse_delay_levels, show_delay_levels),
 }
 
-# Keys whose value may only be the one that this version keeps; anything else would change what an answer promises.
-FIXED_KEYS: dict[str, tuple[str, str]] = {
-    "brokerRole": ("ASYNC_MASTER", "replication comes later"),
-    "brokerId": ("0", "a master has id 0, and slaves come later"),
-    "aclEnable": ("false", "access control comes later"),
-    "enableDLegerCommitLog": ("false", "DLedger is not part of PyroMQ"),
-    "enableMultiDispatch": ("false", "light message queues are not supported"),
-    "enableLmq": ("false", "light message queues are not supported"),
-    "filterServerNums": ("0", "filter servers are not part of PyroMQ; SQL92 expressions filter"),
-    "useTLS": ("false", "TLS comes later"),
-    "readOnlyCommitLogStorePaths": ("", "several commit log directories are not supported"),
+FIXED_KEYS: dict[str, FixedKey] = {
+    "brokerRole": FixedKey("ASYNC_MASTER", "replication comes later"),
+    "brokerId": FixedKey("0", "a master has id 0, and slaves come later"),
+    "aclEnable": FixedKey("false", "access control comes later"),
+    "enableDLegerCommitLog": FixedKey("false", "DLedger is not part of PyroMQ"),
+    "enableMultiDispatch": FixedKey("false", "light message queues are not supported"),
+    "enableLmq": FixedKey("false", "light message queues are not supported"),
+    "filterServerNums": FixedKey("0", "filter servers are not part of PyroMQ; SQL92 expressions filter"),
+    "readOnlyCommitLogStorePaths": FixedKey("", "several commit log directories are not supported"),
+    "failover": FixedKey("", "failover comes later"),
+    **TLS_KEYS,
 }
 
+# Every other key of RocketMQ 4.0 to 4.9. The last paragraph is of 3.x: 4.x no longer reads them, but many files have
+# them.
 _WITHOUT_EFFECT = """
-rocketmqHome serverWorkerThreads serverSelectorThreads serverCallbackExecutorThreads serverOnewaySemaphoreValue
-serverAsyncSemaphoreValue serverSocketSndBufSize serverSocketRcvBufSize serverSocketBacklog forceRegister
-fetchNamesrvAddrByAddressServer isolateLogEnable enableConsumeQueueExt mappedFileSizeConsumeQueueExt
-bitMapLengthConsumeQueueExt messageIndexSafe transientStorePoolEnable transientStorePoolSize
-fastFailIfNoBufferInStorePool warmMapedFileEnable flushLeastPagesWhenWarmMapedFile useReentrantLockWhenPutMessage
-checkCRCOnRecover maxLmqConsumeQueueNum duplicationEnable putMsgIndexHightWater debugLockEnable diskFallRecorded
+rocketmqHome configBlackList forceRegister fetchNamesrvAddrByAddressServer rmqAddressServerDomain
+rmqAddressServerSubGroup isolateLogEnable messageStorePlugIn
+
+enableConsumeQueueExt mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt messageIndexSafe
+transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool warmMapedFileEnable
+flushLeastPagesWhenWarmMapedFile useReentrantLockWhenPutMessage checkCRCOnRecover maxLmqConsumeQueueNum
+duplicationEnable putMsgIndexHightWater debugLockEnable diskFallRecorded
+
 flushCommitLogTimed flushCommitLogLeastPages flushCommitLogThoroughInterval commitIntervalCommitLog
 commitCommitLogLeastPages commitCommitLogThoroughInterval flushIntervalConsumeQueue flushConsumeQueueLeastPages
 flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval flushDelayOffsetInterval
-deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
-destroyMapedFileIntervalForcibly redeleteHangedFileInterval haListenPort haMasterAddress haSendHeartbeatInterval
-haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout offsetCheckInSlave
-transferMsgByHeap disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
-enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
-enableScheduleMessageStats
-enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
-enableDetailStat autoDeleteUnusedStats messageStorePlugIn highSpeedMode maxDelayTime commercialEnable
-commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount sendMessageThreadPoolNums
-putMessageFutureThreadPoolNums pullMessageThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
-adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums heartbeatThreadPoolNums
-endTransactionThreadPoolNums sendThreadPoolQueueCapacity putThreadPoolQueueCapacity pullThreadPoolQueueCapacity
-replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
-consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity
-waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue
-waitTimeMillsInTransactionQueue
+deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+redeleteHangedFileInterval
+
+haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax
+slaveTimeout offsetCheckInSlave dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush
+storePathDLedgerCommitLog
+
+transferMsgByHeap disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold enableScheduleAsyncDeliver
+scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked enableScheduleMessageStats
+enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter enableDetailStat autoDeleteUnusedStats
+highSpeedMode maxDelayTime commercialEnable commercialTimerCount commercialTransCount commercialBigCount
+commercialBaseCount
+
+sendMessageThreadPoolNums putMessageFutureThreadPoolNums pullMessageThreadPoolNums processReplyMessageThreadPoolNums
+queryMessageThreadPoolNums adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
+heartbeatThreadPoolNums endTransactionThreadPoolNums sendThreadPoolQueueCapacity putThreadPoolQueueCapacity
+pullThreadPoolQueueCapacity replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity
+endTransactionPoolQueueCapacity waitTimeMillsInPullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+
+storePathConsumeQueue storePathIndex storeCheckpoint storePathCheckpoint abortFile storePathAbort
+checkTransactionMessageEnable
 """
-WITHOUT_EFFECT: frozenset[str] = frozenset(_WITHOUT_EFFECT.split())
+WITHOUT_EFFECT = SERVER_KEYS_WITHOUT_EFFECT | CLIENT_KEYS_WITHOUT_EFFECT | frozenset(_WITHOUT_EFFECT.split())
+
+# `maped` was RocketMQ's own spelling until 4.5.1, and is still that of some keys; others write these correctly.
+OLD_SPELLINGS: dict[str, str] = {
+    "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+    "mapedFileSizeConsumeQueueExt": "mappedFileSizeConsumeQueueExt",
+    "warmMappedFileEnable": "warmMapedFileEnable",
+    "flushLeastPagesWhenWarmMappedFile": "flushLeastPagesWhenWarmMapedFile",
+    "destroyMappedFileIntervalForcibly": "destroyMapedFileIntervalForcibly",
+}
+
+BROKER_TABLE = KeyTable(
+    keys=BROKER_KEYS | STORE_KEYS, fixed=FIXED_KEYS, without_effect=WITHOUT_EFFECT, old_spellings=OLD_SPELLINGS
+)

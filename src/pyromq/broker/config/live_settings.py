@@ -14,11 +14,12 @@ from typing import Any, Final
 from msgspec import field
 from msgspec.structs import replace
 
-from pyromq.broker.config.broker_config import BrokerConfig, parse_properties, settings_of
+from pyromq.broker.config.broker_config import BrokerConfig, settings_of
 from pyromq.broker.config.keys import BROKER_KEYS, STORE_KEYS
 from pyromq.broker.signals import Signal
 from pyromq.errors import BrokerError, ConfigError, NoPermission, ServiceNotAvailable
 from pyromq.protocol.bodies.codec import Body, decode, encode
+from pyromq.settings.properties_file import parse_properties
 from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)

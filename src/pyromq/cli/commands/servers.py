@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
+from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.server import Broker, settle_memory
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.server_settings import read_settings, start_logging, stop_signals, store_root
@@ -57,7 +58,7 @@ def up(
     if slaves:
         raise ConfigError("--slaves: this release has no replication yet")
     start_logging()
-    settings, by_set = read_settings(config, assignments or ())
+    settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     settings.setdefault(
         "enablePropertyFilter", "true"
     )  # for trying things out; `pyromq broker` keeps RocketMQ's default
@@ -133,7 +134,7 @@ def broker(
 ) -> None:
     """Start a broker."""
     start_logging()
-    settings, by_set = read_settings(config, assignments or ())
+    settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     if namesrv is not None or "namesrvAddr" not in settings:
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
     if name is not None:

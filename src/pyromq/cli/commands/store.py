@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pyromq.admin.views.iso_times import iso_time, with_iso_times
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
-from pyromq.broker.config.keys import addresses
+from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.sides.read_only import ReadOnlyBroker
 from pyromq.cli.arguments import AsJson, DryRun, Yes
 from pyromq.cli.server_settings import read_settings, start_logging, stop_signals
@@ -24,6 +24,7 @@ from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.codes import PERM_READ
 from pyromq.remoting.loop import run
+from pyromq.settings.values import addresses
 from pyromq.store.check.findings import Finding, Severity
 from pyromq.store.check.inspect import Inspection
 from pyromq.store.check.repair import Repair
@@ -60,7 +61,7 @@ def repair(
     dry_run: DryRun = False,
 ) -> None:
     """Repair what `verify` finds. Everything readable is kept, and replaced files go to quarantine/."""
-    settings, _ = read_settings(config, ())
+    settings, _ = read_settings(BROKER_TABLE, config, ())
     check, findings = _checked(directory, None, as_json=False)
     plan = Repair(check, findings, broker_config(settings, lenient=True).store, SystemClock().now_ms)
     if not plan.steps:
