@@ -26,7 +26,7 @@ class SharedCluster:
             self._running = LocalCluster(self._brokers).__enter__()
         before = _parts(self._running)
         yield self._running
-        if self._running.clock._advanced or _parts(self._running) != before:
+        if self._running.clock.moved or _parts(self._running) != before:
             self.close()
 
     def close(self) -> None:

@@ -1,9 +1,13 @@
-"""The clock rule: servers, clients and stores take time from an injected Clock, so that tests can move it."""
+"""The clock rule: servers, clients and stores take time from an injected Clock, so that tests can move it.
+
+Durations, deadlines and expiries use `Clock.monotonic`: setting the machine's date must not stop or hurry anything. A
+module that reads the date is listed here, with the point in time that it stores, shows or compares with a stored one.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,6 +35,39 @@ FORBIDDEN = {
 }  # time.perf_counter is free: it measures, and decides nothing
 TIMERS = {"call_later", "call_at"}
 CLOCKS = {"clock", "_clock"}
+DATES = {"now", "now_ms"}
+
+READS_THE_DATE = {
+    "admin/dead_letters.py": "how long until a dead letter expires, for people",
+    "admin/groups/groups.py": "how old the first unread message is, for people",
+    "broker/delay/levels/delay_level.py": "when a stored message is due",
+    "broker/delay/timer/message_timer.py": "when a stored message is due",
+    "broker/delay/timer/timer_delivery.py": "when a stored message is due",
+    "broker/messages/dead_letter_watch.py": "the age of a stored message",
+    "broker/messages/reply.py": "properties of a reply",
+    "broker/pulls/offset_moved_events.py": "a message's time of birth",
+    "broker/server.py": "the times of stored messages, and versions of tables",
+    "broker/sides/read_only.py": "versions of tables",
+    "broker/sides/read_side.py": "the day of a count",
+    "broker/sides/service.py": "the day of a count",
+    "broker/stats/runtime_info.py": "when the broker started, for people",
+    "broker/tools/consume_progress.py": "the age of a stored message, for people",
+    "broker/transactions/open_transactions.py": "the time of a stored message",
+    "broker/transactions/state_checks.py": "the age of a stored half message",
+    "client/group/ownership.py": "when a queue was last consumed, for people",
+    "client/net/broker_requests.py": "when a reply arrived",
+    "client/poll/lite_pull_consumer.py": "when the caller last polled, for people",
+    "client/poll/poll_session.py": "when the consumer started, and versions of subscriptions",
+    "client/push/consumption.py": "when a queue was last consumed or blocked, for people",
+    "client/push/push_consumer.py": "the version of a subscription",
+    "client/push/push_session.py": "when the consumer started, and versions of subscriptions",
+    "client/send/fast_send.py": "a message's time of birth",
+    "client/send/prepare.py": "a message's time of birth",
+    "client/send/producer.py": "the month of a message id",
+    "client/trace/trace_hooks.py": "the times of trace records",
+    "remoting/connection.py": "compared with startAcceptSendRequestTimeStamp, which an operator sets",
+    "spark/write/batch_sender.py": "a message's time of birth",
+}
 
 
 def imported_names(tree: ast.AST) -> dict[str, str]:
@@ -65,13 +102,42 @@ def violations(text: str) -> Iterator[str]:
             yield f"line {node.lineno}: {full}"
 
 
-def modules() -> list[Path]:
-    return sorted(path for package in PACKAGES for path in (SOURCE / package).rglob("*.py"))
+def reads_the_date(text: str) -> bool:
+    """Return True if a module asks a clock for the date, or passes on the function that does."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr in DATES and dotted(node).split(".")[-2] in CLOCKS:
+            return True
+    return False
+
+
+def modules(packages: Sequence[str] = PACKAGES) -> list[Path]:
+    return sorted(path for package in packages for path in (SOURCE / package).rglob("*.py"))
 
 
 def test_time_comes_from_the_clock() -> None:
     found = [f"{path.relative_to(SOURCE)} {item}" for path in modules() for item in violations(path.read_text())]
     assert found == []
+
+
+def test_only_points_in_time_come_from_the_date() -> None:
+    found = [path for path in modules((*PACKAGES, "admin", "spark")) if reads_the_date(path.read_text())]
+    assert [str(path.relative_to(SOURCE)) for path in found] == sorted(READS_THE_DATE), (
+        "use clock.monotonic() for durations; list a module that needs the date, with the reason"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("deadline = self._clock.now() + 3", True),
+        ("born_ms = clock.now_ms()", True),
+        ("table = Tables(self._clock.now_ms)", True),
+        ("deadline = self._clock.monotonic() + 3", False),
+        ("now_ms = self._now_ms()", False),
+    ],
+)
+def test_the_rule_knows_what_reads_the_date(text: str, expected: bool) -> None:
+    assert reads_the_date(text) is expected
 
 
 def test_the_rule_looks_at_all_packages() -> None:

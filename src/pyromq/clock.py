@@ -17,13 +17,20 @@ class TimerHandle(Protocol):
 
 
 class Clock(Protocol):
-    """Reads the time and waits: `SystemClock` in production, a clock that the test moves in tests."""
+    """Reads the time and waits: `SystemClock` in production, a clock that the test moves in tests.
+
+    `now` and `now_ms` are points in time, to store or to show. Administrators and NTP set them forward and back.
+    Durations, deadlines and expiries within one process use `monotonic`, which nobody sets.
+    """
 
     def now(self) -> float:
         """Return seconds since the epoch."""
 
     def now_ms(self) -> int:
         """Return whole milliseconds since the epoch, as RocketMQ stores them."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some unknown point, which never jump; only differences have a meaning."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait for this time."""
@@ -35,8 +42,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock and the timers of the running event loop."""
 
-    def now(self) -> float:
-        return time.time()
+    now = staticmethod(time.time)  # no function of ours around it: every send and pull reads the time
+    monotonic = staticmethod(time.monotonic)
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -46,6 +53,11 @@ class SystemClock:
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         return asyncio.get_running_loop().call_later(seconds, callback, *args)
+
+
+def wall_ms(clock: Clock, at: float) -> int:
+    """Return when `clock.monotonic()` was `at`, in milliseconds since the epoch, for people and tools."""
+    return clock.now_ms() - round((clock.monotonic() - at) * 1000)
 
 
 async def wait_for(clock: Clock, awaitable: Awaitable[T], seconds: float) -> T:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyromq.client.rate_limit import RateLimit
 
 
@@ -10,18 +8,16 @@ class SteppedClock:
 
     def __init__(self) -> None:
         self.time = 1000.0
+        self.wall = 1_600_000_000.0
 
     def now(self) -> float:
-        return self.time
+        return self.wall + self.time
 
-    def now_ms(self) -> int:
-        return int(self.time * 1000)
+    def monotonic(self) -> float:
+        return self.time
 
     async def sleep(self, seconds: float) -> None:
         self.time += seconds
-
-    def call_later(self, seconds: float, callback: Callable[..., object], *args: object) -> object:
-        raise NotImplementedError
 
 
 async def pass_messages(limit: RateLimit, count: int) -> None:
@@ -44,3 +40,23 @@ async def test_a_late_caller_catches_up_no_more_than_a_moment() -> None:
     started = clock.time
     await pass_messages(limit, 103)
     assert round(clock.time - started, 6) == 1.0, "two messages at once, then one every 10 ms"
+
+
+async def test_a_clock_that_was_set_back_holds_up_nothing() -> None:
+    clock = SteppedClock()
+    limit = RateLimit(100, clock)  # type: ignore[arg-type]
+    await pass_messages(limit, 10)
+    clock.wall -= 600
+    started = clock.time
+    await pass_messages(limit, 10)
+    assert round(clock.time - started, 6) == 0.1
+
+
+async def test_a_clock_that_was_set_forward_lets_no_burst_pass() -> None:
+    clock = SteppedClock()
+    limit = RateLimit(100, clock)  # type: ignore[arg-type]
+    await pass_messages(limit, 10)
+    clock.wall += 600
+    started = clock.time
+    await pass_messages(limit, 10)
+    assert round(clock.time - started, 6) == 0.1

@@ -185,7 +185,7 @@ class TestLeaving:
         self, peer: Peer, broker: Peer, clock: TestClock
     ) -> None:
         await broker.register()
-        clock._epoch += 86_400
+        clock.set_wall_clock(days=1)
         await clock.advance_async(seconds=30)
         assert await peer.route() is not None
 

@@ -43,6 +43,9 @@ class FakeClock:
     def now_ms(self) -> int:
         return int(self.now() * 1000)
 
+    def monotonic(self) -> float:
+        return self.time
+
     async def sleep(self, seconds: float) -> None:
         slept = asyncio.Event()
         self.call_later(seconds, slept.set)

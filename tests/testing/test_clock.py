@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from pyromq.blocking import Portal
-from pyromq.clock import wait_for
+from pyromq.clock import wait_for, wall_ms
 from pyromq.testing import TestClock, wait_until
 from pyromq.testing import clock as clock_module
 
@@ -310,3 +310,32 @@ def test_loops_that_are_closed_are_forgotten(clock: TestClock) -> None:
         asyncio.run(set_timers(clock, [], 1.0))
     clock.advance(seconds=2)
     assert len(clock._loops) == 1
+
+
+def test_advancing_moves_both_clocks_and_setting_the_date_only_one(clock: TestClock) -> None:
+    date, time_passed = clock.now(), clock.monotonic()
+    clock.advance(hours=1)
+    assert 3600 <= clock.now() - date < 3660
+    assert 3600 <= clock.monotonic() - time_passed < 3660
+    clock.set_wall_clock(hours=-3)
+    assert -7200 <= clock.now() - date < -7140
+    assert 3600 <= clock.monotonic() - time_passed < 3660
+
+
+async def test_setting_the_date_fires_no_timer_and_delays_none(clock: TestClock) -> None:
+    fired: list[str] = []
+    clock.call_later(60, fired.append, "in a minute")
+    clock.set_wall_clock(hours=1)
+    await clock.advance_async(seconds=30)
+    assert fired == []
+    clock.set_wall_clock(hours=-2)
+    await clock.advance_async(seconds=31)
+    assert fired == ["in a minute"]
+
+
+@pytest.mark.parametrize("step", [0.0, -600.0, 600.0])
+def test_a_monotonic_time_is_shown_by_the_date_as_it_is_now(clock: TestClock, step: float) -> None:
+    at = clock.monotonic()
+    clock.advance(seconds=100)
+    clock.set_wall_clock(seconds=step)
+    assert 99_000 < clock.now_ms() - wall_ms(clock, at) < 160_000

@@ -13,11 +13,11 @@ class RateLimit:
     def __init__(self, rate: float, clock: Clock) -> None:
         self._interval = 1 / rate
         self._clock = clock
-        self._due = clock.now()
+        self._due = clock.monotonic()
 
     async def wait(self) -> None:
         """Wait until the next message may be processed; one caller at a time."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         self._due = max(self._due, now - _CREDIT)
         if self._due > now:
             await self._clock.sleep(self._due - now)

@@ -65,9 +65,9 @@ class RemotingClient:
         """
         connection = self._connections.get(address)
         if connection is None or connection.closed:
-            started = self._clock.now()
+            started = self._clock.monotonic()
             connection = await self._connect_within(address, timeout)
-            timeout -= min(max(self._clock.now() - started, 0.0), timeout)
+            timeout -= min(max(self._clock.monotonic() - started, 0.0), timeout)
         if connection.writable:
             return await connection.request_future(command, timeout)  # saves a coroutine for each message
         return await connection.request(command, timeout)

@@ -222,13 +222,13 @@ class Connection(asyncio.Protocol):
 
     async def _wait_for_room(self, timeout: float) -> float:
         """Wait until `writable`, even after all others that waited; return the rest of `timeout`."""
-        deadline = self._clock.now() + timeout
+        deadline = self._clock.monotonic() + timeout
         while not self.writable:
             try:
-                await wait_for(self._clock, self.drain(), deadline - self._clock.now())
+                await wait_for(self._clock, self.drain(), deadline - self._clock.monotonic())
             except TimeoutError:
                 raise RequestTimeout(f"{self.address} took no request within {timeout:g} s") from None
-        return min(deadline - self._clock.now(), timeout)
+        return min(deadline - self._clock.monotonic(), timeout)
 
     # --- closing ---------------------------------------------------------------------------------------------------
 

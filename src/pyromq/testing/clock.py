@@ -68,7 +68,7 @@ class _LoopTimers:
 
     def add(self, seconds: float, callback: Callable[..., object], args: tuple[Any, ...]) -> _Timer:
         """Add a callback that fires after `seconds`."""
-        timer = _Timer(self, self._clock.now() + seconds, callback, args)
+        timer = _Timer(self, self._clock.monotonic() + seconds, callback, args)
         heapq.heappush(self._heap, timer)
         if timer.due < self._alarm_due:
             self._set_alarm()
@@ -91,7 +91,7 @@ class _LoopTimers:
                 self._cancelled -= 1
             else:
                 timer.handle = self.loop.call_soon(timer.callback, *timer.args, context=timer.context)
-                self._clock.now()  # a fired timer is work, whether or not it asks the time
+                self._clock.monotonic()  # a fired timer is work, whether or not it asks the time
         self._set_alarm()
         return self._heap[0].due if self._heap else math.inf
 
@@ -128,15 +128,18 @@ class _LoopTimers:
 class TestClock:
     """A `Clock` that runs in real time and that a test moves forward: `clock.advance(hours=2)`.
 
-    Any number of event loops may share one. The functions in `busy` return True while threads beside those loops have
-    work that time should wait for.
+    `set_wall_clock(minutes=-10)` changes only the date, as an administrator or NTP does. Any number of event loops may
+    share one clock. The functions in `busy` return True while threads beside those loops have work that time should
+    wait for.
     """
 
     __test__: ClassVar = False  # not a test, despite its name
 
     def __init__(self) -> None:
         self.busy: list[Callable[[], bool]] = []
-        self._epoch = time.time() - time.monotonic()  # a step of the machine's clock must not fire timers
+        self.moved = False
+        """True once a test has moved it."""
+        self._epoch = time.time() - time.monotonic()  # added to the monotonic time, it is the wall clock
         self._advanced = 0.0
         self._looks = 0  # how often the time was read: a sign of work
         self._loops: dict[asyncio.AbstractEventLoop, _LoopTimers] = {}
@@ -145,19 +148,28 @@ class TestClock:
 
     def now(self) -> float:
         """Return seconds since the epoch: real time plus the time that the test added."""
+        return self._epoch + self.monotonic()
+
+    def now_ms(self) -> int:
+        """Return whole milliseconds since the epoch."""
+        return int(self.now() * 1000)
+
+    def monotonic(self) -> float:
+        """Return seconds that `advance` moves and `set_wall_clock` does not."""
         self._looks += 1
         loop = _running_loop()
         if loop is not None and loop not in self._loops:
             self._meet(loop)
         return self.peek()
 
-    def now_ms(self) -> int:
-        """Return whole milliseconds since the epoch."""
-        return int(self.now() * 1000)
-
     def peek(self) -> float:
-        """Return the same as `now`, but do not count as work."""
-        return self._epoch + time.monotonic() + self._advanced
+        """Return the same as `monotonic`, but do not count as work."""
+        return time.monotonic() + self._advanced
+
+    def set_wall_clock(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """Set the date forward or back at once; no time passes, and no timer fires."""
+        self.moved = True
+        self._epoch += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
 
     async def sleep(self, seconds: float) -> None:
         """Wait until `seconds` have passed, in real time or by advancing."""
@@ -195,6 +207,7 @@ class TestClock:
         if own in self._loops and self._loops[own].has_waiting():
             raise RuntimeError("this event loop itself waits for the clock: use `await clock.advance_async(...)` here")
         with self._advancing:
+            self.moved = True
             self._move(distance, own, step)
 
     async def advance_async(

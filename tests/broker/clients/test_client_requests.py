@@ -155,3 +155,17 @@ async def test_queues_are_locked_for_one_client_and_free_again_after_a_while(pee
     assert await lock(peer, "c1", QUEUES) == QUEUES
     await clock.advance_async(seconds=65)
     assert await lock(peer, "c2", QUEUES) == QUEUES
+
+
+async def test_setting_the_machines_clock_frees_no_lock_and_drops_no_client(
+    peer: Peer, broker: Broker, connect: Connect, clock: TestClock
+) -> None:
+    await peer.beat("c1")
+    assert await lock(peer, "c1", QUEUES) == QUEUES
+    clock.set_wall_clock(minutes=10)
+    await clock.advance_async(seconds=15)  # long enough for a look at silent clients and at locks
+    assert await lock(peer, "c2", QUEUES) == []
+    assert await members(peer) == b'{"consumerIdList":["c1"]}'
+    clock.set_wall_clock(minutes=-20)
+    await clock.advance_async(seconds=65)
+    assert await lock(peer, "c2", QUEUES) == QUEUES

@@ -31,7 +31,7 @@ class Waiting:
         look: Callable[[int], tuple[bool, int]] | None = None,
     ) -> HeldPull:
         connection = connection or cast(Connection, object())
-        deadline = self.clock.now() + seconds
+        deadline = self.clock.monotonic() + seconds
         pull = HeldPull(request(11), connection, ("orders", queue_id), offset, codes, deadline, look)
         self.table.hold(pull)
         return pull
@@ -90,6 +90,19 @@ async def test_a_pull_is_resumed_when_its_time_is_up() -> None:
     early, late = waiting.hold(seconds=3.0), waiting.hold(seconds=60.0)
     await waiting.clock.advance_async(seconds=2)
     assert waiting.resumed == []
+    await waiting.clock.advance_async(seconds=3)
+    assert waiting.resumed == [early]
+    await waiting.clock.advance_async(seconds=60)
+    assert waiting.resumed == [early, late]
+
+
+async def test_setting_the_machines_clock_resumes_no_pull_early_and_none_late() -> None:
+    waiting = Waiting()
+    early, late = waiting.hold(seconds=3.0), waiting.hold(seconds=60.0)
+    waiting.clock.set_wall_clock(minutes=10)
+    await waiting.clock.advance_async(seconds=2)
+    assert waiting.resumed == []
+    waiting.clock.set_wall_clock(minutes=-20)
     await waiting.clock.advance_async(seconds=3)
     assert waiting.resumed == [early]
     await waiting.clock.advance_async(seconds=60)

@@ -132,7 +132,7 @@ async def test_the_figures_of_many_topics_are_sampled_in_slices(clock: TestClock
     stats = BrokerStats(cast(TopicTable, table), clock.now(), rest.append)
     for topic in table.by_name.values():
         topic.puts = 3
-    stats.sample(clock.now())
+    stats.sample(clock.now(), clock.monotonic())
     sampled = sum(topic.series is not None for topic in table.by_name.values())
     assert (sampled, len(rest)) == (AT_A_TIME, 1)
     while rest:

@@ -130,6 +130,22 @@ async def test_a_topic_can_be_subscribed_to_and_left_while_it_runs(
     assert [message.topic for message in heard.messages].count(topic) == 4
 
 
+async def test_a_new_filter_reaches_the_broker_after_the_machines_clock_was_set_back(
+    cluster: LocalCluster, producer: Producer, topic: str, group: str
+) -> None:
+    await fill(producer, topic, 4, tags=["created", "paid"])
+    heard = Heard()
+    async with PushConsumer(
+        group, cluster.namesrv, {topic: "created"}, heard, start_from="earliest", clock=cluster.clock
+    ) as consumer:
+        await heard.wait_for(2)
+        cluster.clock.set_wall_clock(minutes=-10)
+        await consumer.subscribe(topic, "paid")
+        server = cluster.brokers[0].server
+        assert server is not None
+        assert server.clients.consumers[group].subscriptions[topic].data.sub_string == "paid"
+
+
 # --- where it starts --------------------------------------------------------------------------------------------------
 
 

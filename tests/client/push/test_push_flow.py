@@ -81,6 +81,20 @@ async def test_a_rate_is_held(topic: str, group: str) -> None:
             assert 48 <= len(within) <= 52
 
 
+async def test_a_rate_is_held_when_the_machines_clock_is_set_back(
+    cluster: LocalCluster, producer: Producer, topic: str, group: str
+) -> None:
+    await fill(producer, topic, 2)
+    heard = Heard()
+    async with PushConsumer(
+        group, cluster.namesrv, {topic: "*"}, heard, start_from="earliest", rate=200, clock=cluster.clock
+    ):
+        await heard.wait_for(2)
+        cluster.clock.set_wall_clock(minutes=-10)
+        await fill(producer, topic, 20)
+        await heard.wait_for(22)
+
+
 async def test_a_paused_consumer_hears_nothing_until_it_is_resumed(
     cluster: LocalCluster, producer: Producer, topic: str, group: str
 ) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from pyromq.client.group.queue_locks import RENEWAL_INTERVAL
 from pyromq.client.listener.outcomes import COMMIT, ROLLBACK, Ack, DeadLetter, RetryLater, Suspend
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.push.push_consumer import PushConsumer
@@ -305,6 +306,26 @@ async def test_a_lost_lock_stops_the_queue_and_when_regained_it_goes_on_where_ot
         while len(heard.messages) < 6:
             await clock.advance_async(seconds=1)
     assert heard.bodies == [b"0", b"1", b"2", b"3", b"6", b"7"]
+
+
+async def test_a_clock_that_is_set_forward_costs_no_lock(own_cluster: LocalCluster, topic: str, group: str) -> None:
+    await send_in_order(own_cluster, topic, 2)
+    heard = Heard()
+    clock = own_cluster.clock
+    async with PushConsumer(
+        group, own_cluster.namesrv, {topic: "*"}, heard, orderly=True, start_from="earliest", clock=clock
+    ) as consumer:
+        await heard.wait_for(2)
+        clock.set_wall_clock(minutes=10)
+        started = clock.monotonic()
+        await send_in_order(own_cluster, topic, 2)
+        await heard.wait_for(4)
+        assert clock.monotonic() - started < RENEWAL_INTERVAL * 0.75, "the queue did not wait for a renewal"
+        queues = consumer._session.running_info().mq_table
+        info = next(info for queue, info in queues.items() if queue.topic == topic and queue.queue_id == 0)
+        assert info.locked
+        assert 0 <= clock.now_ms() - info.last_lock_timestamp < 120_000, "shown by the clock as it is now"
+        assert 0 <= clock.now_ms() - info.last_pull_timestamp < 120_000
 
 
 async def test_order_holds_while_members_come_and_go(own_cluster: LocalCluster, topic: str, group: str) -> None:

@@ -14,7 +14,7 @@ from pyromq.errors import BrokerError, ConnectionLost, InvalidMessage
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.messages.message import Message
-from pyromq.testing import LocalCluster
+from pyromq.testing import LocalCluster, TestClock
 from tests.client.send.test_send_retries import TOPIC, scripted
 
 
@@ -48,7 +48,7 @@ async def test_both_ways_put_the_same_bytes_on_the_wire(
         assert connection is not None
         sent = fast_send.try_send(message)
         assert sent is not None
-        future, queue, message_id, now_ms = sent
+        future, queue, message_id, now_ms, _ = sent
         (short,) = connection._parts
         assert (await future).code == 0
 
@@ -124,6 +124,20 @@ async def test_a_failed_send_goes_to_the_next_broker_with_the_same_id() -> None:
         for broker in brokers:
             assert len(broker.message_ids) - len(set(broker.message_ids)) == 0
         assert set(brokers[0].message_ids[4:]) <= {result.message_id for result in results}
+
+
+async def test_setting_the_machines_clock_during_a_send_costs_no_retry() -> None:
+    clock = TestClock()
+    async with scripted(0, 0) as (namesrv, brokers), Producer("p", namesrv, clock=clock) as producer:
+        for _ in range(8):
+            await warm(producer, TOPIC)
+        brokers[0]._code = 1
+        for _ in range(8):
+            sending = asyncio.create_task(producer.send(Message(topic=TOPIC, body=b"x")))
+            await asyncio.sleep(0)
+            clock.set_wall_clock(minutes=10)
+            assert (await sending).queue.broker_name == "broker-1"
+        assert brokers[0].sends > 4
 
 
 async def test_a_refusal_is_raised_with_the_attempts_in_a_note() -> None:

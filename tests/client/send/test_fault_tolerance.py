@@ -21,7 +21,7 @@ class Clock(SystemClock):
     def __init__(self) -> None:
         self.time = 1000.0
 
-    def now(self) -> float:
+    def monotonic(self) -> float:
         return self.time
 
 

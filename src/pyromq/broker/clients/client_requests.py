@@ -63,7 +63,7 @@ class ClientHandlers:
             client_id=data.client_id,
             language=request.language,
             version=request.version,
-            seen=self._clock.now(),
+            seen=self._clock.monotonic(),
         )
         for producer in data.producer_data_set:
             self._clients.register_producer(producer.group_name, client)
@@ -99,7 +99,7 @@ class ClientHandlers:
     def lock(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Give a client the queues that no other client holds."""
         body = decode(LockBatchRequestBody, request.body)
-        granted = self._locks.lock(body.consumer_group, body.mq_set, body.client_id, self._clock.now())
+        granted = self._locks.lock(body.consumer_group, body.mq_set, body.client_id, self._clock.monotonic())
         return response(request, body=encode(LockBatchResponseBody(lock_ok_mq_set=granted)))
 
     def unlock(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -115,9 +115,9 @@ class ClientHandlers:
 
     def expire(self) -> None:
         """Drop the clients that went silent although their connection stands, and locks that nobody renews."""
-        for client in self._clients.silent(self._clock.now() - SILENCE_LIMIT):
+        for client in self._clients.silent(self._clock.monotonic() - SILENCE_LIMIT):
             client.connection.abort(f"no heartbeat of client {client.client_id} for {SILENCE_LIMIT:g} s")
-        self._locks.forget_expired(self._clock.now())
+        self._locks.forget_expired(self._clock.monotonic())
 
     def _register_consumer(self, data: ConsumerData, client: Client) -> None:
         try:

@@ -18,7 +18,7 @@ WARNING_SHARE = 0.25
 """The last part of the retention in which a warning is given."""
 
 _HOUR_MS = 3_600_000
-_DAY_MS = 24 * _HOUR_MS
+_DAY = 86_400.0
 
 
 class DeadLetterWatch:
@@ -31,7 +31,7 @@ class DeadLetterWatch:
         self._topics = topics
         self._clock = clock
         self._reserved_hours = reserved_hours
-        self._warned_ms: dict[str, int] = {}
+        self._warned_at: dict[str, float] = {}
         self._ticker = Ticker(clock, WATCH_PERIOD, self.look)
 
     def start(self) -> None:
@@ -44,13 +44,13 @@ class DeadLetterWatch:
 
     def look(self) -> bool:
         """Warn of the groups whose oldest dead letter may soon be removed."""
-        now_ms, reserved_ms = self._clock.now_ms(), self._reserved_hours() * _HOUR_MS
+        now, now_ms, reserved_ms = self._clock.monotonic(), self._clock.now_ms(), self._reserved_hours() * _HOUR_MS
         for name in [name for name in self._topics.by_name if name.startswith(DLQ_PREFIX)]:
             age_ms = self._age_ms(name, now_ms)
             if age_ms is None or age_ms < reserved_ms * (1 - WARNING_SHARE):
-                self._warned_ms.pop(name, None)
-            elif now_ms - self._warned_ms.get(name, 0) >= _DAY_MS:
-                self._warned_ms[name] = now_ms
+                self._warned_at.pop(name, None)
+            elif now - self._warned_at.get(name, -_DAY) >= _DAY:
+                self._warned_at[name] = now
                 self._warn(name, max(reserved_ms - age_ms, 0) / _HOUR_MS)
         return True
 

@@ -111,11 +111,11 @@ class LongPolling:
                 self._release(pull)
             else:
                 # Let its offset move on soon, else the consumer seems to lag behind messages that it does not want.
-                pull.deadline = min(pull.deadline, self._clock.now() + PASSED_OVER_LIMIT)
+                pull.deadline = min(pull.deadline, self._clock.monotonic() + PASSED_OVER_LIMIT)
 
     def _sweep(self) -> None:
         self._timer = None
-        now = self._clock.now()
+        now = self._clock.monotonic()
         due = [pull for waiting in self._by_queue.values() for pull in waiting if pull.deadline <= now]
         for pull in due:
             self._release(pull)

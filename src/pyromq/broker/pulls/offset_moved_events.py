@@ -7,6 +7,7 @@ events a second is limited.
 from __future__ import annotations
 
 import logging
+import math
 
 from pyromq.broker.parts import Parts, Writing
 from pyromq.errors import StoreError
@@ -36,7 +37,7 @@ class OffsetMovedEvents:
         self._topics = parts.topics
         self._acknowledgements = writing.acknowledgements
         self._noted: set[tuple[str, str, int]] = set()
-        self._noted_since = 0.0
+        self._noted_since = -math.inf
 
     def moved(self, header: PullMessageRequestHeader, result: GetResult) -> None:
         """Record that a group asked for one offset and was sent to another."""
@@ -55,8 +56,8 @@ class OffsetMovedEvents:
         self._put(header.consumer_group, encode(event))
 
     def _is_due(self, header: PullMessageRequestHeader) -> bool:
-        now = self._clock.now()
-        if not 0 <= now - self._noted_since < QUIET_TIME:
+        now = self._clock.monotonic()
+        if now - self._noted_since >= QUIET_TIME:
             self._noted.clear()
             self._noted_since = now
         key = header.consumer_group, header.topic, header.queue_id

@@ -139,7 +139,7 @@ class PullHandler:
                 (header.topic, header.queue_id),
                 header.queue_offset,
                 wanted.codes,
-                self._clock.now() + seconds,
+                self._clock.monotonic() + seconds,
                 None if wanted.properties is None else partial(self._look_ahead, header, wanted),
             )
         )

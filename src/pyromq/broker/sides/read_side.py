@@ -81,7 +81,7 @@ class ReadSide:
         parts = self._parts
         for period, work in (
             (CLIENT_SCAN_PERIOD, self.clients.expire),
-            (SAMPLE_PERIOD, lambda: parts.stats.sample(parts.clock.now())),
+            (SAMPLE_PERIOD, lambda: parts.stats.sample(parts.clock.now(), parts.clock.monotonic())),
             (parts.config.offset_save_period, parts.tables.save),
         ):
             ticker = Ticker(parts.clock, period, _for_ever(work))

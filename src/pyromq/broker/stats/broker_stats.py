@@ -66,7 +66,7 @@ class Totals(NamedTuple):
 class Sample(NamedTuple):
     """The totals at a time."""
 
-    now: float
+    at: float
     totals: Totals
 
 
@@ -79,12 +79,12 @@ class Rates:
         self.this_morning = Totals(0, 0, 0, 0)
         self.yesterday_morning = Totals(0, 0, 0, 0)
 
-    def sample(self, now: float, totals: Totals) -> None:
-        """Add a sample of the totals; called every SAMPLE_PERIOD."""
+    def sample(self, now: float, at: float, totals: Totals) -> None:
+        """Add a sample of the totals, every SAMPLE_PERIOD; `now` gives its day, and `at` its monotonic time."""
         if _day(now) != self._day:
             self._day = _day(now)
             self.yesterday_morning, self.this_morning = self.this_morning, totals
-        self._samples.append(Sample(now, totals))
+        self._samples.append(Sample(at, totals))
 
     def by_span(self, *fields: str) -> dict[str, float]:
         """Return the rates of totals, added up, over the last 10, 60 and 600 s."""
@@ -98,7 +98,7 @@ class Rates:
             return 0.0
         old, new = self._samples[max(0, len(self._samples) - 1 - span)], self._samples[-1]
         change: int = getattr(new.totals, field) - getattr(old.totals, field)
-        return change / max(new.now - old.now, 1e-3)
+        return change / max(new.at - old.at, 1e-3)
 
 
 class StatsReading(NamedTuple):
@@ -192,11 +192,11 @@ class BrokerStats:
             self.missed,
         )
 
-    def sample(self, now: float) -> None:
-        """Sample all counts; called every SAMPLE_PERIOD."""
+    def sample(self, now: float, at: float) -> None:
+        """Sample all counts, every SAMPLE_PERIOD; `now` is the wall clock's time, and `at` the monotonic one."""
         self._tick += 1
         totals = self.totals()
-        self.rates.sample(now, totals)
+        self.rates.sample(now, at, totals)
         self._puts_of_all.sample(self._tick, CountSample(totals.puts, totals.put_bytes, totals.puts))
         self._gets_of_all.sample(self._tick, CountSample(totals.gets, totals.get_bytes, totals.found))
         everything = self._tick % LONG_PERIOD == 0

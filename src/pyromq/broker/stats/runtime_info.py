@@ -41,12 +41,13 @@ class BrokerRun:
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self.accepts_sends_from_ms = config.accept_sends_from_ms
         self.started_ms = clock.now_ms()
+        self._started = clock.monotonic()
         self._clock = clock
 
     @property
     def duration_ms(self) -> int:
         """How long it has run."""
-        return self._clock.now_ms() - self.started_ms
+        return int((self._clock.monotonic() - self._started) * 1000)
 
     def figures(self) -> BoundFigures[BrokerRun]:
         """Return the figures of this run."""

@@ -103,7 +103,8 @@ class TransactionChecks:
         without_producer: Counter[str] = Counter()
         looks = 0
         offset = ledger.next_open(ledger.low)
-        while offset < end and self._look_at(offset, began_ms, without_producer):
+        while offset < end:
+            self._look_at(offset, began_ms, without_producer)
             looks += 1
             if looks % LOOKS_AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -113,15 +114,13 @@ class TransactionChecks:
                 "no producer is online to ask about open transactions group=%s half messages=%d", group, count
             )
 
-    def _look_at(self, offset: int, began_ms: int, without_producer: Counter[str]) -> bool:
-        """Check, move or give up an open half message; return True to continue with the next one."""
+    def _look_at(self, offset: int, began_ms: int, without_producer: Counter[str]) -> None:
+        """Check, move or give up an open half message."""
         half = self._transactions.read(offset)
         if half is None:
             logger.error("a half message is unreadable and is skipped offset=%d", offset)
             self._settle(offset)
-            return True
-        if half.head.store_timestamp_ms >= began_ms:
-            return False
+            return
         age_ms = began_ms - half.head.born_timestamp_ms
         if half.check_times >= self._most_checks or age_ms > self._longest_ms:
             self._give_up(half)
@@ -132,7 +131,6 @@ class TransactionChecks:
         else:
             without_producer[half.group] += 1
             self._make_way(half)
-        return True
 
     def _is_due(self, half: StoredHalf, age_ms: int) -> bool:
         """Return True if a producer has to be asked; at once, as in RocketMQ, if its clock is ahead of ours."""

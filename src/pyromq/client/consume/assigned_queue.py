@@ -29,6 +29,7 @@ class AssignedQueue(ABC):
         """Which broker of the group the next pull should go to, as the last answer suggested."""
         self.size = 0
         self.pulled_at = 0.0
+        """When the last pull was sent, by the clock's monotonic time."""
         self.room = asyncio.Event()
         """Set when there may be room for another pull, or when the queue is resumed; the pull loop waits for it."""
 

@@ -88,12 +88,12 @@ class PullLoop(Generic[Q]):
             await self._start_queue(self.held)
         offset = self.held.pull_offset
         assert offset is not None, "start_queue() sets it"
-        asked_at = self.held.pulled_at = self._clock.now()
+        asked_at = self.held.pulled_at = self._clock.monotonic()
         fetched = await self._fetcher.fetch(self.held, offset)
         self._failures = 0
         self._log.worked()
         self._keep(fetched, offset)
-        if fetched.next_offset == offset and self._clock.now() - asked_at < _TOO_SOON:
+        if fetched.next_offset == offset and self._clock.monotonic() - asked_at < _TOO_SOON:
             await self._clock.sleep(_IDLE_PAUSE)
         elif self._interval and fetched.messages:
             await self._clock.sleep(self._interval)

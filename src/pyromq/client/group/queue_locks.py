@@ -40,10 +40,10 @@ class QueueLocks:
 
     async def acquire(self, held: ProcessQueue, patience: float | None) -> bool:
         """Take the lock of a queue, waiting up to `patience` seconds for its holder; return True if it was granted."""
-        deadline = math.inf if patience is None else self._clock.now() + patience
+        deadline = math.inf if patience is None else self._clock.monotonic() + patience
         attempt = 0
         while not await self._try(held):
-            left = deadline - self._clock.now()
+            left = deadline - self._clock.monotonic()
             if left <= 0:
                 return False
             await self._clock.sleep(min(left, _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]))
@@ -52,7 +52,7 @@ class QueueLocks:
 
     async def _try(self, held: ProcessQueue) -> bool:
         address = await self._routes.find_master(held.queue)
-        asked_at = self._clock.now()
+        asked_at = self._clock.monotonic()
         granted = held.queue in await self._api.lock(address, self._group, self._client_id, [held.queue])
         self._note(held, granted, asked_at)
         return granted
@@ -69,7 +69,7 @@ class QueueLocks:
 
     async def _renew(self, queues: list[ProcessQueue]) -> bool:
         wanted = [held.queue for held in queues]
-        asked_at = self._clock.now()
+        asked_at = self._clock.monotonic()
         try:
             address = await self._routes.find_master(wanted[0])
             granted = set(await self._api.lock(address, self._group, self._client_id, wanted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 
 from pyromq.client.background import Periodic
 from pyromq.client.config import ClientConfig
@@ -54,7 +55,7 @@ class ClientInstance:
         self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data)
         self._diagnoses: dict[str, asyncio.Future[str]] = {}
         self._started = False
-        self._refreshed_at = 0.0
+        self._refreshed_at = -math.inf
         self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
         self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
         self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
@@ -127,11 +128,11 @@ class ClientInstance:
 
     def refresh_soon(self) -> None:
         """Refresh all routes in the background, at most once a second: a broker failed and may have moved."""
-        if self.clock.now() - self._refreshed_at >= 1.0:
+        if self.clock.monotonic() - self._refreshed_at >= 1.0:
             self._refreshing.wake()
 
     async def _refresh_routes(self) -> bool:
-        self._refreshed_at = self.clock.now()
+        self._refreshed_at = self.clock.monotonic()
         await self.routes.refresh_all()
         return True
 

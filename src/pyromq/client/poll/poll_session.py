@@ -131,7 +131,7 @@ class PollSession:
         name_servers = self.instance.api.name_servers.addresses
         properties = consumer_properties(name_servers, ConsumeType.CONSUME_ACTIVELY, self._started_ms)
         properties |= idle_caller_property(self.ready.idle_since)
-        return running_info(properties, self.subscriptions, self.assignment, None, self._clock.now())
+        return running_info(properties, self.subscriptions, self.assignment, None, self._clock)
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Ignore it: the caller decides where to read, with `seek`."""

@@ -199,7 +199,7 @@ class OrderlyConsumption(Consumption):
     async def consume(self, job: Job) -> None:
         """Consume the messages of a job, unless the lock of the queue is lost."""
         held = job.held
-        if self._settings.needs_lock and self._clock.now() >= held.lock_expires:
+        if self._settings.needs_lock and self._clock.monotonic() >= held.lock_expires:
             held.locked = False  # set again when the lock is renewed
             held.put_back(job.messages)
             return

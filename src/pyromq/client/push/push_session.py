@@ -91,7 +91,7 @@ class PushSession:
         self._clock = clock
         self.offsets = settings.offset_store or self._own_offsets()
         self.commits = Commits(self.offsets)
-        self.stats = ConsumerStats(clock.now())
+        self.stats = ConsumerStats(clock.monotonic())
         self._build_queue_parts()
         self._build_listener_parts()
         self._tasks = [
@@ -223,6 +223,10 @@ class PushSession:
     async def subscribe(self, subscription: Subscription) -> None:
         """Consume another topic, or a topic with another filter."""
         await self.support.ensure_everywhere([subscription])
+        before = self.subscriptions.get(subscription.topic)
+        if before is not None and subscription.version_ms <= before.version_ms:
+            # The machine's clock was set back, and brokers ignore a subscription that is older than the one they have.
+            subscription = replace(subscription, version_ms=before.version_ms + 1)
         self.subscriptions[subscription.topic] = subscription
         await self.membership.look_up(subscription.topic)
         await self.instance.heartbeats.beat()
@@ -279,7 +283,7 @@ class PushSession:
             threads=self.settings.concurrency,
         )
         properties |= blocked_property(self.blocked) | in_progress_property(self.workers.in_progress())
-        return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock.now())
+        return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock)
 
     @property
     def blocked(self) -> list[BlockedQueue]:
@@ -302,7 +306,7 @@ class PushSession:
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
         """Call the listener with one message, in addition to all others."""
         self.fetcher.show_as_sent(message)
-        job = Job(ProcessQueue(message.queue), [message], self._clock.now())
+        job = Job(ProcessQueue(message.queue), [message], self._clock.monotonic())
         started = perf_counter()
         outcome = await asyncio.create_task(self.consumption.listen(job), context=self.context.copy())
         return direct_result(outcome, perf_counter() - started, orderly=self.settings.orderly)
@@ -344,7 +348,7 @@ class PushSession:
         return await self._ownership.renew(self.assignment)
 
     async def _sample(self) -> bool:
-        self.stats.sample(self._clock.now())
+        self.stats.sample(self._clock.monotonic())
         return True
 
     async def _expire(self) -> bool:

@@ -15,7 +15,7 @@ from pyromq.client.consume.fair_queue import FairQueue
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.stall_report import MessageInProgress
 from pyromq.client.rate_limit import RateLimit
-from pyromq.clock import Clock, wait_for
+from pyromq.clock import Clock, wait_for, wall_ms
 from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ class Job(Struct, eq=False):
     held: ProcessQueue
     messages: list[MessageExt]
     started: float
+    """By the clock's monotonic time."""
     listening: bool = False
     """The listener has them now."""
     overdue: bool = False
@@ -38,7 +39,7 @@ class Job(Struct, eq=False):
     """It was cancelled because it was overdue."""
 
 
-def _lowest_message(job: Job) -> MessageInProgress | None:
+def _lowest_message(job: Job, clock: Clock) -> MessageInProgress | None:
     """Return the lowest unfinished message of the job's queue if the job has it."""
     held = job.held
     for message in job.messages:
@@ -47,7 +48,7 @@ def _lowest_message(job: Job) -> MessageInProgress | None:
                 **held.queue._asdict(),
                 queue_offset=message.queue_offset,
                 message_id=message.message_id,
-                since_ms=int(job.started * 1000),
+                since_ms=wall_ms(clock, job.started),
             )
     return None
 
@@ -79,7 +80,7 @@ class Workers:
 
     def in_progress(self) -> list[MessageInProgress]:
         """Return the messages with the listener that hold back the committed offset of their queue."""
-        found = [_lowest_message(job) for job in self._jobs.values() if job.listening]
+        found = [_lowest_message(job, self._clock) for job in self._jobs.values() if job.listening]
         return [message for message in found if message is not None]
 
     def offer(self, held: ProcessQueue) -> None:
@@ -115,7 +116,7 @@ class Workers:
             return None
         messages = held.take(self._batch_size)
         self._ready.join(held)
-        return Job(held, messages, self._clock.now())
+        return Job(held, messages, self._clock.monotonic())
 
     async def _take_limited(self, limit: RateLimit) -> Job | None:
         async with self._rate_lock:
@@ -142,7 +143,7 @@ class Workers:
 
     def expire(self, age: float, *, cancel: bool) -> None:
         """Cancel, or only log, the jobs whose listener has been running for more than `age` seconds."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for task, job in list(self._jobs.items()):
             if not job.listening or job.overdue or now - job.started <= age:
                 continue

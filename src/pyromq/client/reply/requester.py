@@ -35,7 +35,7 @@ class PendingReplies:
 
     async def request(self, timeout: float, send: SendRequest) -> MessageExt:
         """Send a request and return its reply; raises RequestTimeout if it is stored and no reply came in time."""
-        deadline = self._clock.now() + timeout
+        deadline = self._clock.monotonic() + timeout
         correlation_id = str(uuid4())
         asking = {
             names.CORRELATION_ID: correlation_id,
@@ -46,7 +46,7 @@ class PendingReplies:
         try:
             stored = await send(asking, timeout)
             try:
-                return await wait_for(self._clock, reply, deadline - self._clock.now())
+                return await wait_for(self._clock, reply, deadline - self._clock.monotonic())
             except TimeoutError:
                 text = f"no reply within {timeout:g} s; the request {stored.message_id} is stored in {stored.queue}"
                 raise RequestTimeout(text) from None

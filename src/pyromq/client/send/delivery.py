@@ -125,13 +125,13 @@ class Delivery:
             await self.instance.heartbeats.beat()
 
     async def send_anywhere(
-        self, prepared: PreparedMessage, timeout: float, first: Attempt | None = None
+        self, prepared: PreparedMessage, timeout: float, first: Attempt | None = None, began: float | None = None
     ) -> SendResult:
         """Send to the next queue in turn; if that fails, to other brokers, all within `timeout`.
 
-        `first` is an attempt that was already made, when the message was created.
+        `first` is an attempt that was already made, and `began` the monotonic time at which it was.
         """
-        deadline = timeout + (self._clock.now() if first is None else prepared.born_timestamp_ms / 1000)
+        deadline = timeout + (self._clock.monotonic() if began is None else began)
         info = self._routes.publish_info(prepared.topic) or await self._routes.find_queues(prepared.topic)
         tried: list[str] = []
         stored: SendResult | None = None
@@ -156,7 +156,7 @@ class Delivery:
         self, queue: MessageQueue, prepared: PreparedMessage, timeout: float, deadline: float
     ) -> Attempt:
         try:
-            return queue, await self._send_to(queue, prepared, min(timeout, deadline - self._clock.now()))
+            return queue, await self._send_to(queue, prepared, min(timeout, deadline - self._clock.monotonic()))
         except PyroMQError as error:
             return queue, error
 
@@ -170,7 +170,7 @@ class Delivery:
         return info.next_elsewhere(tried[-1]) if tried else info.next()
 
     def _is_last(self, tried: Sequence[str], deadline: float) -> bool:
-        return len(tried) > self.rules.retries or self._clock.now() >= deadline
+        return len(tried) > self.rules.retries or self._clock.monotonic() >= deadline
 
     async def cancel(self, result: SendResult) -> bool:
         """Cancel a timed message; return True if it was still waiting."""
@@ -212,7 +212,7 @@ class Delivery:
         self, queue: MessageQueue, address: str, prepared: PreparedMessage, timeout: float
     ) -> SendResult:
         context = self._before(queue, address, prepared)
-        started = self._clock.now()
+        started = self._clock.monotonic()
         try:
             header = self._header(prepared, queue)
             answer = await self._api.send_for_answer(address, header, prepared.body, timeout=timeout)
@@ -221,11 +221,11 @@ class Delivery:
         except BaseException as error:
             context.error = error
             if self._faults is not None and isinstance(error, PyroMQError):
-                self._faults.note(queue.broker_name, self._clock.now() - started, failed=True)
+                self._faults.note(queue.broker_name, self._clock.monotonic() - started, failed=True)
             raise
         else:
             if self._faults is not None:
-                self._faults.note(queue.broker_name, self._clock.now() - started)
+                self._faults.note(queue.broker_name, self._clock.monotonic() - started)
             return context.result
         finally:
             run_hooks([hook.after for hook in self._hooks], context)

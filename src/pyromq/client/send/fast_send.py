@@ -30,8 +30,8 @@ _MAX_TEMPLATES = 1000
 _LONGEST_KEYS = 1000  # keys and tags of this length are far below the limit of a record: no need to count bytes
 _LONGEST_TAGS = 1000
 
-_Sent = tuple[asyncio.Future[RemotingCommand], MessageQueue, str, int]
-"""The future of the answer; the queue, the message's id and its time of birth."""
+_Sent = tuple[asyncio.Future[RemotingCommand], MessageQueue, str, int, float]
+"""The future of the answer; the queue, the message's id and its time of birth; the monotonic time of the send."""
 
 
 class _Template(Struct, frozen=True, gc=False):
@@ -76,7 +76,7 @@ class FastSend:
             sent = self.try_send(message)
             if sent is None:
                 return await self._send_generally(message)
-            future, queue, message_id, now_ms = sent
+            future, queue, message_id, now_ms, began = sent
             outcome: SendResult | PyroMQError
             try:
                 outcome = self._delivery.result(queue, message_id, read_sent(await future))
@@ -85,7 +85,7 @@ class FastSend:
             except PyroMQError as error:
                 outcome = error
             prepared = self._preparer.prepare(message, made=(message_id, now_ms))
-            return await self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome))
+            return await self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome), began)
         finally:
             self._in_flight.leave(size)
 
@@ -113,7 +113,7 @@ class FastSend:
         opaque, future = connection.open_request(SendFrames.code, self._timeout)
         text = properties + message_id.encode() + b'"'
         connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body))
-        return future, queue, message_id, now_ms
+        return future, queue, message_id, now_ms, self._clock.monotonic()
 
     async def _send_generally(self, message: Message) -> SendResult:
         self._guard.check()

@@ -34,12 +34,12 @@ class LatencyFaultTolerance:
         """Record how long a broker took to answer, or that it failed."""
         latency_ms = seconds * 1000
         absence = _ABSENCES[bisect_right(_LATENCIES_MS, _FAILED_MS if failed else latency_ms)]
-        self._faults[broker_name] = _Fault(latency_ms, self._clock.now() + absence)
+        self._faults[broker_name] = _Fault(latency_ms, self._clock.monotonic() + absence)
 
     def is_available(self, broker_name: str) -> bool:
         """Return True if a broker may be used now, or is not known."""
         fault = self._faults.get(broker_name)
-        return fault is None or self._clock.now() >= fault.until
+        return fault is None or self._clock.monotonic() >= fault.until
 
     def choose(self, info: TopicPublishInfo) -> MessageQueue:
         """Return the next queue of an available broker; if there is none, a queue of one of the least slow brokers."""

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from typing import cast
 
 from msgspec import Struct
 
@@ -43,26 +44,27 @@ class SendTraceHook(SendHook):
 
     def before(self, context: SendContext) -> None:
         """Note the time."""
-        context.notes["trace began"] = self._clock.now_ms()
+        context.notes["trace began"] = self._clock.now_ms(), self._clock.monotonic()
 
     def after(self, context: SendContext) -> None:
         """Write what was stored; like Apache's client, nothing for a send that failed."""
         result = context.result
         if result is None or not context.region or not context.trace_on or self._is_trace(context.message):
             return
-        began_ms = context.notes["trace began"]
-        assert isinstance(began_ms, int)
+        began_ms, began = cast(tuple[int, float], context.notes["trace began"])
+        cost_ms = _ms_since(began, self._clock)
         if context.messages:  # one record for each message of a batch, so that each can be found by its id
             parts = zip_longest(context.messages, result.message_id.split(","), result.offset_message_id.split(","))
         else:
             parts = zip_longest([context.message], [result.message_id], [result.offset_message_id])
-        self._put([self._pub(context, result, began_ms, *part) for part in parts])
+        self._put([self._pub(context, result, began_ms, cost_ms, *part) for part in parts])
 
     def _pub(
         self,
         context: SendContext,
         result: SendResult,
         began_ms: int,
+        cost_ms: int,
         message: Message,
         message_id: str,
         offset_message_id: str | None,
@@ -77,7 +79,7 @@ class SendTraceHook(SendHook):
             keys=_joined(message),
             store_host=context.address,
             body_length=len(message.body) if context.messages else context.body_size,
-            cost_ms=self._clock.now_ms() - began_ms,
+            cost_ms=cost_ms,
             message_type=_message_type(context),
             offset_message_id=offset_message_id,
             success=result.status is SendStatus.SEND_OK,
@@ -115,6 +117,8 @@ class _Call(Struct, frozen=True):
     """One call of the listener, with its traced messages."""
 
     began_ms: int
+    began: float
+    """The same by the clock's monotonic time."""
     request_id: str
     messages: list[MessageExt]
 
@@ -134,7 +138,7 @@ class ConsumeTraceHook(ConsumeHook):
         now_ms = self._clock.now_ms()
         traced = [message for message in context.messages if self._is_traced(message)]
         if traced:
-            call = context.notes["trace"] = _Call(now_ms, self._ids.next(now_ms), traced)
+            call = context.notes["trace"] = _Call(now_ms, self._clock.monotonic(), self._ids.next(now_ms), traced)
             group = without_namespace(context.group, self._namespace)
             self._put([_sub_before(message, group, call) for message in traced])
 
@@ -143,13 +147,13 @@ class ConsumeTraceHook(ConsumeHook):
         call = context.notes.get("trace")
         if not isinstance(call, _Call):
             return
-        now_ms = self._clock.now_ms()
+        now_ms, cost_ms = self._clock.now_ms(), _ms_since(call.began, self._clock)
         self._put(
             [
                 SubAfter(
                     request_id=call.request_id,
                     message_id=message.message_id,
-                    cost_ms=(now_ms - call.began_ms) // len(context.messages),
+                    cost_ms=cost_ms // len(context.messages),
                     success=context.success,
                     keys=_joined(message),
                     code=ConsumeCode[context.status],
@@ -185,3 +189,7 @@ def _message_type(context: SendContext) -> MessageType:
     if context.delayed:
         return MessageType.DELAY
     return MessageType.HALF if context.half else MessageType.NORMAL
+
+
+def _ms_since(began: float, clock: Clock) -> int:
+    return int((clock.monotonic() - began) * 1000)

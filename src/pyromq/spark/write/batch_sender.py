@@ -123,12 +123,12 @@ class BatchSender:
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], patience: float, name: str) -> T:
         """Retry until it works or `patience` seconds have passed; messages sent twice have the same ids."""
-        deadline, pause = self._clock.now() + patience, _FIRST_PAUSE
+        deadline, pause = self._clock.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
                 return await attempt()
             except PyroMQError as error:
-                if not error.retriable or self._failure is not None or self._clock.now() + pause >= deadline:
+                if not error.retriable or self._failure is not None or self._clock.monotonic() + pause >= deadline:
                     raise
                 if pause == _FIRST_PAUSE:  # logged once per problem
                     logger.warning("%s, retrying for at most %.0f s: %s", name, patience, error)

@@ -56,6 +56,9 @@ class StillClock:
     def now_ms(self) -> int:
         return self._now_ms
 
+    def monotonic(self) -> float:
+        return self._now_ms / 1000
+
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
             slept = asyncio.get_running_loop().create_future()
