@@ -141,6 +141,7 @@ class PullHandler:
                 wanted.codes,
                 self._clock.monotonic() + seconds,
                 None if wanted.properties is None else partial(self._look_ahead, header, wanted),
+                wanted,
             )
         )
 
