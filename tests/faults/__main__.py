@@ -67,7 +67,7 @@ PARTS = [
     ),
     Part(
         "archive", "an archived and replayed topic is the same although drivers are killed",
-        "pipelines archive --messages 1000000 --kills 3", "pipelines archive --messages 5000 --size 100 --kills 0",
+        "pipelines archive --messages 1000000 --kills 3", "pipelines archive --messages 5000 --size 100 --kills 1",
     ),
     Part(
         "archive_executors", "the same with executors killed",
