@@ -70,8 +70,12 @@ def test_a_topic_that_may_not_be_read(cluster: LocalCluster) -> None:
     portal.call(api.close())
 
 
-async def _delete(cluster: LocalCluster, topic: str) -> None:
+def delete_topic(cluster: LocalCluster, topic: str) -> None:
     """Delete a topic as mqadmin does: at the brokers, then at the name server."""
+    Portal.shared().call(_delete(cluster, topic))
+
+
+async def _delete(cluster: LocalCluster, topic: str) -> None:
     async with RemotingClient(SystemClock()) as remoting:
         for address in (broker.address for broker in cluster.brokers):
             header = DeleteTopicInBrokerRequestHeader(topic=topic)
@@ -86,7 +90,7 @@ def test_a_topic_that_is_deleted_under_a_stream(cluster: LocalCluster, producer:
     for reader in readers:
         reader.latestOffset(reader.initialOffset(), EVERYTHING)
     end = readers[0].latestOffset(readers[0].initialOffset(), EVERYTHING)
-    Portal.shared().call(_delete(cluster, "short-lived"))
+    delete_topic(cluster, "short-lived")
     text = _text(lambda: readers[0].latestOffset(end, EVERYTHING))
     assert "its topic was deleted or recreated" in text
     assert text.endswith("set failOnDataLoss=false to continue")
@@ -120,7 +124,7 @@ def test_a_sink_whose_topic_is_missing_or_was_deleted(caplog: pytest.LogCaptureF
         assert sum("nowhere, retrying for" in text for text in caplog.messages) == 1, "said once, not at every attempt"
         make_topic(strict, "short-lived", 4)
         _send(strict.namesrv, "short-lived")
-        Portal.shared().call(_delete(strict, "short-lived"))
+        delete_topic(strict, "short-lived")
         assert "create" in _text(lambda: _send(strict.namesrv, "short-lived"))
 
 

@@ -164,11 +164,24 @@ def test_a_stream_follows_what_becomes_visible(root: Path, store: MessageStore) 
     put_records(store, sample_record(COUNT + 1, queue_id=7))
     end = reader.latestOffset(start, ReadAllAvailable())
     reader._queues_found_at = float("-inf")  # as after some seconds, when new queues are looked for
-    end = reader.latestOffset(end, ReadAllAvailable())
+    new = reader.latestOffset(end, ReadAllAvailable())
+    assert new == {"orders": {"store": {"0": 67, "1": 67, "2": 67, "7": 0}}}, "the start of a new queue is recorded"
+    end = reader.latestOffset(new, ReadAllAvailable())
     assert end == {"orders": {"store": {"0": 67, "1": 67, "2": 67, "7": 1}}}
     other = pickle.loads(pickle.dumps(StoreStreamReader(reader._options)))
     rows = [row for part in reader.partitions(start, end) for batch in other.read(part) for row in batch.to_pylist()]
     assert offsets_of(rows) == {2: [66], 7: [0]}
+
+
+def test_a_stream_of_files_notices_a_topic_that_is_gone(root: Path) -> None:
+    start = {"orders": {"store": {"0": 67, "1": 67, "2": 66, "9": 5}}}
+    for bounded in (True, False):
+        given = {"store": str(root), "subscribe": "orders"}
+        reader = StoreStreamReader(read_options(given, streaming=True))
+        if bounded:
+            reader.prepareForTriggerAvailableNow()
+        with pytest.raises(OffsetOutOfRange, match="queue orders/store/9: wanted offset 5, but it ends at 0"):
+            reader.latestOffset(start, ReadAllAvailable())
 
 
 def test_a_stream_of_files_may_go_on_through_the_broker() -> None:

@@ -156,7 +156,8 @@ def test_a_queue_whose_first_message_nobody_tells_now_waits_for_the_next_batch(
         patch.setattr(BrokerQueues, "reachable_min_offsets", lambda *_: {})
         for begin in (_at(8), _at(12), {}):
             assert reader.latestOffset(begin, EVERYTHING) == begin, "neither unchecked nor below its start"
-    assert reader.latestOffset({}, EVERYTHING) == _at(10)
+    assert reader.latestOffset({}, EVERYTHING) == _at(0)
+    assert reader.latestOffset(_at(0), EVERYTHING) == _at(10)
 
 
 def test_a_bounded_run_reads_every_queue_that_it_set_out_to_read(
@@ -165,23 +166,40 @@ def test_a_bounded_run_reads_every_queue_that_it_set_out_to_read(
     reader = StreamReader(options)
     reader.prepareForTriggerAvailableNow()
     monkeypatch.setattr(BrokerQueues, "reachable_min_offsets", lambda *_: {})
-    assert reader.latestOffset({}, EVERYTHING) == _at(10), "its broker may come back while the task waits"
+    assert reader.latestOffset({}, EVERYTHING) == _at(0), "its broker may come back while the task waits"
+    assert reader.latestOffset(_at(0), EVERYTHING) == _at(10)
 
 
 def test_a_queue_that_is_new_begins_at_its_first_message(options: ReadOptions, broker: FakeBroker) -> None:
     broker.first = 3
     reader = StreamReader(options)
     other = {"gone": {"broker-x": {"5": 77}}}
-    end = reader.latestOffset(other, EVERYTHING)
-    assert end == {**other, **_at(10)}, "a queue that vanished keeps its offset"
-    assert list(end) == ["gone", "orders"], "sorted"
-    assert _ranges(reader.partitions(other, end)) == [(3, 10)]
+    first = reader.latestOffset(other, EVERYTHING)
+    assert first == {**other, **_at(3)}, "a topic that is no longer read keeps its offset"
+    assert list(first) == ["gone", "orders"], "sorted"
+    assert reader.partitions(other, first) == []
+    end = reader.latestOffset(first, EVERYTHING)
+    assert end == {**other, **_at(10)}
+    assert _ranges(reader.partitions(first, end)) == [(3, 10)]
+
+
+def test_a_crash_in_the_first_batch_of_a_new_queue_hides_no_loss(options: ReadOptions, broker: FakeBroker) -> None:
+    reader = StreamReader(options)
+    start = reader.latestOffset({}, EVERYTHING)
+    end = reader.latestOffset(start, EVERYTHING)
+    broker.first = 4
+    with pytest.raises(OffsetOutOfRange, match="wanted offset 0, first available 4, 4 messages lost"):
+        _read(StreamReader(options), start, end)
 
 
 def test_a_limit_does_not_count_what_is_lost(options: ReadOptions, broker: FakeBroker) -> None:
     broker.first, broker.end = 1000, 1010
     reader = StreamReader(replace(options, fail_on_data_loss=False))
-    assert reader.latestOffset(_at(0), ReadMaxRows(4)) == _at(1004)
+    end = reader.latestOffset(_at(0), ReadMaxRows(4))
+    assert end == _at(1004)
+    few = StreamReader(replace(reader._options, max_records_per_partition=4))
+    (task,) = few.partitions(_at(0), end)
+    assert _ranges([task]) == [(1000, 1004)], "split into tasks, the queue would lose its order"
 
 
 def test_retention_that_overtook_the_stream_is_told(options: ReadOptions, broker: FakeBroker) -> None:

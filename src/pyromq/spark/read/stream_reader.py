@@ -23,6 +23,7 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
 from pyromq.spark.options.read_options import ReadOptions
+from pyromq.spark.read.plan.missing_queues import MissingQueues
 from pyromq.spark.read.plan.partitions import Slices, plan
 from pyromq.spark.read.plan.positions import report_cut, report_lost, resolve
 from pyromq.spark.read.plan.queue_source import QueueSource
@@ -53,6 +54,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._queues: list[MessageQueue] = []
         self._queues_found_at = float("-inf")
         self._without_news = False
+        self._missing = MissingQueues(options)
+        self._missing_checked_at = float("-inf")
         self._last_batch = float("-inf")
 
     @property
@@ -88,10 +91,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # records it.
             return start
         self._show_progress(begin)
+        self._check_missing(begin)
         end = self._next_end(begin)
         first = self._first_offsets(begin, end)
         # Queues whose first offset is unknown now wait for the next batch.
         end = {queue: offset for queue, offset in end.items() if queue in first or offset == begin.get(queue)}
+        # A queue is new: like batch 0, its first batch is empty and records where it begins.
+        end |= {queue: first[queue] for queue in end if queue not in begin}
         if not self._is_worth_a_batch(begin | first, end):
             return start
         if isinstance(limit, ReadMaxRows):
@@ -107,11 +113,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Batch 0 again, after a crash in it. It was empty (see latestOffset); the current `start` is a new one.
             return []
         begin, finish = from_json(start), from_json(end)
-        # New queues begin at their first message. So do queues that end before they begin: their topic was recreated,
-        # and they get here only with failOnDataLoss=false.
+        # A queue that ends before it begins was recreated with its topic, and is read from its first message. It gets
+        # here only with failOnDataLoss=false. A queue without a beginning is in checkpoints of older versions.
         restarted = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
         begin |= self._source.min_offsets(restarted)
-        return list(self._plan(slices(begin, finish)))
+        ranges = slices(begin, finish)
+        return list(self._plan(ranges if self._options.fail_on_data_loss else self._without_lost(ranges)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyromq.spark.read.brokers.slice_reader import read_slices
@@ -143,6 +150,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._without_news = False
             self._queues_found_at = time.monotonic()
         return self._queues
+
+    def _check_missing(self, begin: Offsets) -> None:
+        """Report queues that have left their topics, each time after topics were looked up."""
+        queues = self._find_queues()
+        if self._missing_checked_at == self._queues_found_at:
+            return
+        try:
+            self._missing.check(self._source, begin, queues, bounded=self._target is not None)
+        except PyroMQError as error:
+            if self._target is not None or not error.retriable:
+                raise
+            logger.debug("missing queues will be checked later: %s", error)
+        self._missing_checked_at = self._queues_found_at
 
     def _next_end(self, begin: Offsets) -> Offsets:
         """Return where the queues end now; if there is nothing new since `begin`, wait a moment for messages.
@@ -185,6 +205,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 report_lost(self._options, queue, begin[queue], first[queue])
             first[queue] = max(first[queue], begin[queue])
         return first
+
+    def _without_lost(self, ranges: list[QueueSlice]) -> list[QueueSlice]:
+        """Return ranges without messages that are gone: they would make a range look large, and split its queue."""
+        first = self._source.reachable_min_offsets(part.queue for part in ranges)
+        left = [part._replace(start=max(part.start, first.get(part.queue, part.start))) for part in ranges]
+        return [part for part in left if part.start < part.stop]
 
     def _show_progress(self, processed: Offsets) -> None:
         """Commit new progress for the group; offsets that a broker does not accept are sent again at the next poll."""

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyromq.client.consume.start_from import first_offset_since
@@ -133,6 +133,15 @@ class BrokerQueues:
         except NoRoute as error:
             raise NoRoute(f"{error}: {await self._explain(topic)}") from None
 
+    def is_gone(self, queue: MessageQueue) -> bool:
+        """Return True if name servers say that a topic no longer has a queue; look it up again."""
+        try:
+            return queue not in read_queues(queue.topic, self._portal.call(self._routes.refresh(queue.topic)))
+        except NoRoute:
+            return True
+        except PyroMQError:
+            return False
+
     def refresh(self, topic: str) -> None:
         """Look up a topic's brokers again, because one of them fails."""
         self._portal.call(self._routes.refresh(topic))
@@ -154,6 +163,20 @@ class BrokerQueues:
     def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Return the next offset of each queue whose broker answers; log the others; raise AccessDenied."""
         return self._reachable(self._ask(queues, self._max_offset))
+
+    def ends_at_brokers(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the next offset of queues that the routes lack; those whose broker is away are left out and logged.
+
+        Brokers are looked up in the cluster, because a topic may have no route at all. The offset is 0 if the queue
+        does not exist.
+        """
+        masters = self._portal.call(self._masters())
+        known = [queue for queue in queues if queue.broker_name in masters]
+        return self._reachable(self._ask(known, self._max_offset, masters))
+
+    async def _masters(self) -> dict[str, str]:
+        brokers = (await self._api.cluster_info()).broker_addr_table.values()
+        return {data.broker_name: data.broker_addrs[MASTER_ID] for data in brokers if MASTER_ID in data.broker_addrs}
 
     def _min_offset(self, address: str, queue: MessageQueue) -> Awaitable[int]:
         return self._api.min_offset(address, queue.topic, queue.queue_id)
@@ -200,12 +223,18 @@ class BrokerQueues:
 
         return self._reachable(self._ask(offsets, commit))
 
-    def _ask(self, queues: Iterable[MessageQueue], question: Callable[[str, MessageQueue], Awaitable[int]]) -> Answers:
+    def _ask(
+        self,
+        queues: Iterable[MessageQueue],
+        question: Callable[[str, MessageQueue], Awaitable[int]],
+        masters: Mapping[str, str] | None = None,
+    ) -> Answers:
         """Ask the master of each queue, all concurrently; a slave may be behind."""
 
         async def ask_one(queue: MessageQueue) -> int | PyroMQError:
             try:
-                return await question(await self._routes.find_master(queue), queue)
+                at = masters[queue.broker_name] if masters else await self._routes.find_master(queue)
+                return await question(at, queue)
             except PyroMQError as error:
                 return error
 

@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 
 from pyromq.client.net.calls.answers import PullAnswer, PullStatus
-from pyromq.errors import CorruptRecord, PyroMQError
+from pyromq.errors import BrokerError, CorruptRecord, PyroMQError
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES
 from pyromq.protocol.tag_filter import SQL92, TAG
 from pyromq.spark.offsets import QueueSlice, queue_name
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.brokers.broker_queues import BrokerQueues, Pull
-from pyromq.spark.read.plan.positions import report_cut, report_lost
+from pyromq.spark.read.plan.positions import report_cut, report_lost, report_unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +43,13 @@ class Puller:
     def bodies(self) -> Iterator[bytes]:
         """Yield stored records; if the broker filters, the last ones may lie beyond the range.
 
-        Raises OffsetOutOfRange if the queue ends before the range, unless the options allow it.
+        Raises OffsetOutOfRange if the queue ends before the range or is gone, unless the options allow it.
         """
         while self._position < self._stop:
             answer = self._answer()
+            if answer is None:
+                report_unreadable(self._options, {self._queue: self._stop - self._position})
+                return
             if answer.max_offset <= self._position:
                 report_cut(self._options, self._queue, self._position, answer.max_offset)
                 return
@@ -63,8 +66,8 @@ class Puller:
         if self._options.read_from == "suggested":
             self._broker_id = answer.suggested_broker_id
 
-    def _answer(self) -> PullAnswer:
-        """Pull until an answer makes progress; return the last answer when the time is up."""
+    def _answer(self) -> PullAnswer | None:
+        """Pull until an answer makes progress; return the last one when the time is up, None if the queue is gone."""
         started, pause = time.monotonic(), _FIRST_PAUSE
         while True:
             waited = time.monotonic() - started
@@ -72,6 +75,8 @@ class Puller:
                 answer = self._brokers.pull(self._next_pull())
             except PyroMQError as error:
                 if not error.retriable or waited >= self._options.retry_timeout:
+                    if isinstance(error, BrokerError) and self._brokers.is_gone(self._queue):
+                        return None  # the broker is there and refuses: the queue left its topic, or the topic is gone
                     raise
                 trouble = str(error)
             else:

@@ -90,6 +90,10 @@ class StoreQueues:
         self._reader.refresh()
         return self.max_offsets(queues)
 
+    def ends_at_brokers(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the same as max_offsets, for queues whose files are gone; other brokers are not in this store."""
+        return self.max_offsets(queue for queue in queues if queue.broker_name == self._broker_name)
+
     def offsets_since(self, queues: Iterable[MessageQueue], timestamp_ms: int, group: str | None) -> Offsets:
         """Return the offset of the first message of each queue that was stored at or after a time."""
         since = self._reader.first_offset_since

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
@@ -16,6 +16,7 @@ from pyromq.spark.read.plan.queue_source import QueueSource
 logger = logging.getLogger(__name__)
 
 _FAR_FUTURE_MS = 1 << 60
+GO_ON = "set failOnDataLoss=false to continue"
 
 
 def resolve(
@@ -104,7 +105,18 @@ def report_cut(options: ReadOptions, queue: MessageQueue, wanted: int, end: int)
     _report(options, f"{text}; its topic was deleted or recreated, or its broker lost messages")
 
 
+def report_unreadable(options: ReadOptions, unread: Mapping[MessageQueue, int]) -> None:
+    """Raise OffsetOutOfRange, or log a warning if the options allow it: queues left their topic before they were read.
+
+    `unread` is the number of messages left in each of them.
+    """
+    first, *others = sorted(unread)
+    name = f"queue {queue_name(first)}" + (f" and {len(others)} more" if others else "")
+    text = f"{name}: the topic no longer has it, and {sum(unread.values())} messages there are unread"
+    _report(options, f"{text}; give the topic its queues back to read them")
+
+
 def _report(options: ReadOptions, text: str) -> None:
     if options.fail_on_data_loss:
-        raise OffsetOutOfRange(f"{text}; set failOnDataLoss=false to continue")
+        raise OffsetOutOfRange(f"{text}; {GO_ON}")
     logger.warning("%s; continuing because failOnDataLoss=false", text)

@@ -31,6 +31,12 @@ class QueueSource(Protocol):
     def reachable_max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Return the current next offset of each reachable queue."""
 
+    def ends_at_brokers(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return the next offset of queues that are not among `queues` any more; those of absent brokers are left out.
+
+        The offset is 0 if the queue does not exist.
+        """
+
     def offsets_since(self, queues: Iterable[MessageQueue], timestamp_ms: int, group: str | None) -> Offsets:
         """Return the offset of the first message of each queue that was stored at or after a time."""
 
