@@ -17,6 +17,7 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.signals import Signal, StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
@@ -92,3 +93,4 @@ class Writing:
     store: MessageStore
     durability: Durability
     acknowledgements: Acknowledgements
+    new_topics: NewTopicSends

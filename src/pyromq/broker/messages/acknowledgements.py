@@ -2,9 +2,11 @@
 
 A send joins the store's open group. At the end of the loop's round the group is written, and under SYNC_FLUSH flushed;
 then the answers leave. A flush that takes too long is answered with FLUSH_DISK_TIMEOUT: the message may become durable
-yet. Whoever sends with WAIT=false is answered after the write. If a topic was created meanwhile its table must be on
-disk as well: a message in a topic that a crash makes unknown would be a lost one. If any of that fails, every waiting
-send is told so, and none hears "stored". Parts of the broker that put messages themselves are told the same way.
+yet. Whoever sends with WAIT=false is answered after the write. If that fails, every waiting send is told so, and none
+hears "stored". Parts of the broker that put messages themselves are told the same way.
+
+Only the log counts here. Whether a table is saved is another question: who depends on it waits for it before the
+message is put (`TopicTable.when_saved`). An answer "not stored" about a message that is in the log would double it.
 """
 
 from __future__ import annotations
@@ -15,10 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pyromq.broker.durability import Durability
-from pyromq.broker.tables.saver import Saver
 from pyromq.clock import Clock
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
-from pyromq.protocol.bodies import TopicConfigSerializeWrapper
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, decode, response
 from pyromq.remoting.connection import Connection
@@ -30,7 +30,7 @@ WaitingAnswers = list[tuple[Connection, RemotingCommand, bytes]]
 """Who waits, for which request, and what it will hear."""
 
 WhenStored = Callable[[bool], None]
-"""What a part of the broker does once its message is stored (True) or could not be (False)."""
+"""What a part of the broker does once the log has its message (True) or could not take it (False)."""
 
 FRAME_PREFIX = 4
 _TICKS = 10  # of a flush's time-out
@@ -52,13 +52,11 @@ class Acknowledgements:
         store: MessageStore,
         durability: Durability,
         round: Round,
-        topics: Saver[TopicConfigSerializeWrapper],
         clock: Clock,
         flush_timeout: float,
     ) -> None:
         self._store = store
         self._round = round
-        self._topics = topics
         self._durability = durability
         self._group: WaitingAnswers = []
         self._impatient: WaitingAnswers = []
@@ -66,7 +64,6 @@ class Acknowledgements:
         self._telling: deque[tuple[int, list[WhenStored]]] = deque()
         self._flushing: deque[_Flushing] = deque()
         self._ticker = Ticker(clock, flush_timeout / _TICKS, self._time_out)
-        self._saving = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._unsubscribe = (
@@ -83,7 +80,7 @@ class Acknowledgements:
         group.append((connection, request, answer))
 
     def then(self, told: WhenStored) -> None:
-        """Call back when what was put into the open group just now is stored for good, or is not; late, never early."""
+        """Call back when the log has what was put into the open group just now, or could not take it."""
         self._told.append(told)
         self._round.schedule()
 
@@ -105,12 +102,12 @@ class Acknowledgements:
             _tell(told, False)
             return
         if not self._durability.waits:
-            self._stored(group + impatient, told)
+            _release(group + impatient)
+            _tell(told, True)
             return
         if told:
             self._telling.append((self._store.max_physical_offset, told))
-        if impatient:
-            self._stored(impatient)
+        _release(impatient)
         self._flushing.append(_Flushing(self._store.max_physical_offset, group, self._ticker.count))
         self._ticker.start()
         self._idle.clear()
@@ -128,9 +125,9 @@ class Acknowledgements:
 
     def _confirmed(self, end: int) -> None:
         while self._flushing and self._flushing[0].end <= end:
-            self._stored(self._flushing.popleft().group)
+            _release(self._flushing.popleft().group)
         while self._telling and self._telling[0][0] <= end:
-            self._stored([], self._telling.popleft()[1])
+            _tell(self._telling.popleft()[1], True)
         self._note_idle()
 
     def _failed(self, error: StoreError) -> None:
@@ -146,27 +143,8 @@ class Acknowledgements:
         self._note_idle()
         return bool(self._flushing)
 
-    def _stored(self, group: WaitingAnswers, told: Sequence[WhenStored] = ()) -> None:
-        if not self._topics.pending:
-            _release(group)
-            _tell(told, True)
-            return
-        self._saving += 1
-        self._idle.clear()
-        self._topics.retry()  # it may have failed for a moment only
-        self._topics.when_saved(lambda saved: self._saved(group, told, saved))
-
-    def _saved(self, group: WaitingAnswers, told: Sequence[WhenStored], saved: bool) -> None:
-        if saved:
-            _release(group)
-        else:
-            _refuse(group, "the table of topics could not be saved")
-        _tell(told, saved)
-        self._saving -= 1
-        self._note_idle()
-
     def _note_idle(self) -> None:
-        if not (self._flushing or self._saving):
+        if not self._flushing:
             self._idle.set()
 
 

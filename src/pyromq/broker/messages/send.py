@@ -59,6 +59,7 @@ class SendHandler:
         self._store_host = parts.store_host
         self._id_prefix = parts.store_host.hex().upper()
         self._topics = parts.topics
+        self._new_topics = writing.new_topics
         self._find_topic = parts.topics.by_name.get
         self._groups = parts.groups
         self._acknowledge = writing.acknowledgements.add
@@ -78,7 +79,7 @@ class SendHandler:
         self._broker_writable = bool(config.permission & PERM_WRITE)
 
     def send(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
-        """Store one message or a batch of them."""
+        """Store one message or a batch of them; if its topic is new, as soon as the table of topics is saved."""
         try:
             if self._flow.refuses:
                 self._flow.check()
@@ -92,6 +93,9 @@ class SendHandler:
                     queue_id = _queue(topic, queue_id)
             else:
                 topic, queue_id = self.target(header, request, connection)
+                if not self._topics.is_saved(topic):
+                    self._new_topics.hold(request, connection, self.send)
+                    return None
             if header.batch:
                 self._send_batch(header, request, connection, topic, queue_id)
                 return None

@@ -3,6 +3,9 @@
 It comes again after level 3, then 4, and so on, or when the consumer says; one that was tried often enough, or that the
 consumer gives up, goes to the group's dead letters. The message is found by its physical offset. Once that file of the
 log has been removed the answer is SYSTEM_ERROR, as Apache's: clients then send a copy of what they hold in memory.
+
+A retry topic may be missing in the table after a crash: the heartbeats of its group create it again. A new topic of
+dead letters is saved first.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class SendBackHandler:
         self._topics = parts.topics
         self._groups = parts.groups
         self._acknowledgements = writing.acknowledgements
+        self._new_topics = writing.new_topics
         self._delays = delayed
 
     def configure(self, config: BrokerConfig) -> None:
@@ -55,6 +59,9 @@ class SendBackHandler:
         message = self._find(header)
         if header.delay_level < 0 or is_exhausted(group, message.times, header.max_reconsume_times, request.version):
             topic = self._topics.ensure(dlq_topic(group.group_name), 1, "for dead letters")
+            if not self._topics.is_saved(topic):
+                self._new_topics.hold(request, connection, self.send_back)
+                return None
             record, _ = message.record(topic.name, 0, {DELAY: "0"})
         else:
             record = self._delayed(message, topic, header)

@@ -14,6 +14,7 @@ from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.messages.deferred_messages import DeferredMessages, DelayedMessages
 from pyromq.broker.messages.flow_control import SendFlowControl
+from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.messages.reply import ReplyHandler
 from pyromq.broker.messages.send import SendHandler
 from pyromq.broker.messages.send_back import SendBackHandler
@@ -36,9 +37,15 @@ class WriteSide:
         self._parts = parts
         durability = Durability(store, parts.signals)
         self._acknowledgements = Acknowledgements(
-            store, durability, parts.round, parts.topics.saver, parts.clock, config.sync_flush_timeout
+            store, durability, parts.round, parts.clock, config.sync_flush_timeout
         )
-        writing = Writing(store=store, durability=durability, acknowledgements=self._acknowledgements)
+        self._new_topics = NewTopicSends(parts.topics)
+        writing = Writing(
+            store=store,
+            durability=durability,
+            acknowledgements=self._acknowledgements,
+            new_topics=self._new_topics,
+        )
         self._flow = SendFlowControl(
             parts.round,
             store,
@@ -83,6 +90,7 @@ class WriteSide:
             self._schedule.load()
             stack.push_async_callback(self._schedule.close)
             stack.push_async_callback(self._acknowledgements.drained)
+            stack.push_async_callback(self._new_topics.drained)
             self._follow_settings(stack)
             stack.callback(self._parts.offset_moved.subscribe(self._offset_events.moved))
             self._start(stack)

@@ -11,6 +11,9 @@ from pyromq.errors import StoreError
 from pyromq.store.small_files.json_file import JsonFile
 
 T = TypeVar("T")
+WhenSaved = Callable[[bool], None]
+"""What is done once a table is saved (True) or could not be (False)."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -18,63 +21,76 @@ class Saver(Generic[T]):
     """Saves a table in a thread: one write at a time, always of the newest state, and one for many changes."""
 
     def __init__(self, file: JsonFile, snapshot: Callable[[], T], encode: Callable[[T], bytes]) -> None:
+        self.requested = self.saved = 0
+        """The number of the last change, and of the last one that is on disk."""
         self._file = file
         self._snapshot = snapshot
         self._encode = encode
         self._running: asyncio.Task[None] | None = None
-        self._wanted = False
         self._is_failing = False
-        self._listeners: list[Callable[[bool], None]] = []
+        self._listeners: list[tuple[int, WhenSaved]] = []
 
     @property
     def pending(self) -> bool:
-        """Tell whether a change is not on disk yet: it is being written, or could not be."""
-        return self._running is not None or self._wanted
+        """Whether a change is not on disk yet: it is being written, or could not be."""
+        return self.saved < self.requested
 
-    def request(self) -> None:
-        """Have the present state saved soon."""
-        self._wanted = True
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run())
+    def request(self) -> int:
+        """Have the present state saved soon; return the number of this change."""
+        self.requested += 1
+        self._start()
+        return self.requested
 
     def retry(self) -> None:
         """Try again if the last save failed."""
-        if self._wanted:
-            self.request()
+        if self.pending:
+            self._start()
 
-    def when_saved(self, listener: Callable[[bool], None]) -> None:
-        """Call `listener` once all that was requested is saved (True), or could not be (False)."""
+    def when_saved(self, listener: WhenSaved) -> None:
+        """Call `listener` once all changes up to now are saved (True), or could not be (False)."""
         if self._running is None:
-            listener(not self._wanted)
+            listener(not self.pending)
         else:
-            self._listeners.append(listener)
+            self._listeners.append((self.requested, listener))
 
     async def finish(self) -> bool:
-        """Wait until nothing is being written; tell whether all is saved."""
+        """Wait until nothing is being written; return True if all is saved."""
         while self._running is not None:
             await self._running
-        return not self._wanted
+        return not self.pending
+
+    def _start(self) -> None:
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        while self._wanted:
-            self._wanted = False
-            if not await self._save_once():
-                self._wanted = True
-                break
+        while self.pending and await self._save_once():
+            self._tell()
         self._running = None
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            listener(not self._wanted)
+        self._tell()
 
     async def _save_once(self) -> bool:
-        state = self._snapshot()
+        number, state = self.requested, self._snapshot()
         try:
             await asyncio.to_thread(lambda: self._file.save(self._encode(state)))
         except Exception as error:  # whatever it is: answers wait for this, and must not wait for ever
             self._note_failure(error)
             return False
         self._is_failing = False
+        self.saved = number
         return True
+
+    def _tell(self) -> None:
+        """Tell those whose changes are saved, and the others too if nothing more is tried."""
+        listeners, self._listeners = self._listeners, []
+        for number, listener in listeners:
+            if number > self.saved and self._running is not None:
+                self._listeners.append((number, listener))
+                continue
+            try:
+                listener(number <= self.saved)
+            except Exception:  # the others must hear it all the same
+                logger.exception("a listener failed when a table was saved file=%s", self._file.path)
 
     def _note_failure(self, error: Exception) -> None:
         if not self._is_failing:  # one line, not one for every attempt

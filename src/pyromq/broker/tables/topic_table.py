@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.signals import Signal
 from pyromq.broker.stats.time_series import CountSeries
-from pyromq.broker.tables.saver import Saver
+from pyromq.broker.tables.saver import Saver, WhenSaved
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
@@ -42,11 +42,15 @@ class Topic:
     """One topic, with what every send and pull asks of it worked out beforehand."""
 
     __slots__ = (
-        "accepts_plain_sends", "config", "is_retry", "name", "put_bytes", "puts", "queues", "read_queues",
-        "readable", "sampled_puts", "series", "sys_flag", "writable", "write_queues",
+        "accepts_plain_sends", "config", "is_retry", "is_saved", "name", "put_bytes", "puts", "queues",
+        "read_queues", "readable", "row", "sampled_puts", "series", "sys_flag", "writable", "write_queues",
     )  # fmt: skip
 
     def __init__(self, config: TopicConfig) -> None:
+        self.is_saved = True
+        """Whether the table on disk is known to have this topic; no message is stored in it before that."""
+        self.row = 0
+        """The number of the change that created it."""
         self.name = config.topic_name
         self.is_retry = self.name.startswith(RETRY_PREFIX)
         self.puts = 0
@@ -70,9 +74,26 @@ class Topic:
         self.readable = bool(config.perm & PERM_READ)
         self.writable = bool(config.perm & PERM_WRITE)
         self.sys_flag = MULTI_TAGS_FLAG if config.topic_filter_type is TopicFilterType.MULTI_TAG else 0
+        self._look_for_plain_sends()
+
+    def mark_saved(self) -> None:
+        """Note that the table on disk has this topic."""
+        self.is_saved = True
+        self._look_for_plain_sends()
+
+    def mark_new(self, row: int) -> None:
+        """Note that the table on disk will have this topic when a change is saved."""
+        self.row = row
+        self.is_saved = False
+        self._look_for_plain_sends()
+
+    def _look_for_plain_sends(self) -> None:
         # A send that needs none of the rarer checks: the hot path looks at this one flag.
         self.accepts_plain_sends = (
-            self.writable and not (self.is_retry or config.order) and self.name not in NO_SEND_TOPICS
+            self.is_saved
+            and self.writable
+            and not (self.is_retry or self.config.order)
+            and self.name not in NO_SEND_TOPICS
         )
 
 
@@ -162,7 +183,7 @@ class TopicTable:
         known = self.by_name.get(config.topic_name)
         topic = self._put(replace(config, order=known.config.order if known else False))
         logger.info("topic set topic=%s read=%d write=%d perm=%d", topic.name, *_shape(config))
-        self._changed()
+        self._changed(None if known else topic)
         return topic
 
     def remove(self, name: str) -> None:
@@ -181,6 +202,17 @@ class TopicTable:
             logger.info("topic order changed topic=%s order=%s", topic.name, topic.config.order)
         if wrong:
             self._changed()
+
+    def is_saved(self, topic: Topic) -> bool:
+        """Return True if the table on disk has a topic: a crash does not take it away from its messages."""
+        if not topic.is_saved and topic.row <= self.saver.saved:
+            topic.mark_saved()
+        return topic.is_saved
+
+    def when_saved(self, listener: WhenSaved) -> None:
+        """Call `listener` once all topics up to now are on disk (True), or could not be saved (False)."""
+        self.saver.retry()  # it may have failed for a moment only
+        self.saver.when_saved(listener)
 
     def is_system(self, name: str) -> bool:
         """Tell whether administrators must leave this topic alone."""
@@ -211,7 +243,7 @@ class TopicTable:
             )
         topic = self._put(config)
         logger.info("topic created %s topic=%s queues=%d perm=%d", why, topic.name, topic.write_queues, config.perm)
-        self._changed()
+        self._changed(topic)
         return topic
 
     def _put(self, config: TopicConfig) -> Topic:
@@ -222,9 +254,11 @@ class TopicTable:
             topic.configure(config)
         return topic
 
-    def _changed(self) -> None:
+    def _changed(self, created: Topic | None = None) -> None:
         self.version = self.version.next(self._now_ms())
-        self.saver.request()
+        number = self.saver.request()
+        if created is not None:
+            created.mark_new(number)
         self.changed()
 
 

@@ -14,6 +14,7 @@ from pyromq.broker.delay.timer.timer_service import TimerService
 from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import is_timed
+from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.parts import Writing
 from pyromq.broker.signals import StoreSignals
 from pyromq.protocol.messages.message import MessageExt
@@ -126,10 +127,13 @@ class TimerRig:
         parts = parts_over(self.store, self.clock, signals)
         self._topics = parts.topics
         durability = Durability(self.store, signals)
-        self.acknowledgements = Acknowledgements(
-            self.store, durability, parts.round, parts.topics.saver, self.clock, 5.0
+        self.acknowledgements = Acknowledgements(self.store, durability, parts.round, self.clock, 5.0)
+        writing = Writing(
+            store=self.store,
+            durability=durability,
+            acknowledgements=self.acknowledgements,
+            new_topics=NewTopicSends(parts.topics),
         )
-        writing = Writing(store=self.store, durability=durability, acknowledgements=self.acknowledgements)
         self.service = TimerService(parts, writing)
         self.timer = self.service.timer
         self._seen = self.store.max_offset("orders", 0)

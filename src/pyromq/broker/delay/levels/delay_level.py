@@ -40,10 +40,9 @@ _RETRY: Final = 1.0
 
 
 class _DeliveryBatch(NamedTuple):
-    """Deliveries on their way into the log: their start and end there, and the next entry to deliver."""
+    """Deliveries on their way into the log: their start there, and the next entry to deliver."""
 
     start: int
-    end: int
     next_offset: int
 
 
@@ -189,7 +188,7 @@ class DelayLevel:
         if not places:
             self._pass_over(next_offset)
             return 0.0
-        batch = _DeliveryBatch(places[0].physical_offset, places[-1].physical_offset + places[-1].size, next_offset)
+        batch = _DeliveryBatch(places[0].physical_offset, next_offset)
         self._batches.append(batch)
         self._next = next_offset
         self._acknowledgements.then(partial(self._batch_stored, batch.start))
@@ -220,11 +219,11 @@ class DelayLevel:
         return places, next_offset
 
     def _batch_stored(self, start: int, stored: bool) -> None:
-        """Count a batch that is in the log. Ask the log: `stored` is also False if a table could not be saved."""
+        """Count a batch that is in the log, or go back to its first message."""
         if not self._batches or self._batches[0].start != start:
             return  # dropped when an earlier batch failed
         batch = self._batches.popleft()
-        if self._durability.is_confirmed(batch.end):
+        if stored:
             self._is_failing = False
             self.offset = batch.next_offset
             self._look()
