@@ -39,10 +39,12 @@ class Crashes:
         self, producer: TransactionPeer, change: Callable[[Path], object] = lambda store: None
     ) -> TransactionPeer:
         """Go on as after a kill at this moment, with something changed in the directory."""
+        await producer.broker.topics.saver.finish()  # a copy takes time, a kill does not
         return await self._go_on(producer.broker.config.store.root, change)
 
     async def tear(self, producer: TransactionPeer, end: int, **settings: int) -> TransactionPeer:
         """Go on as after a power cut: the first bytes of the log are left, and besides only what answers wait for."""
+        await producer.broker.topics.saver.finish()
         root = producer.broker.config.store.root
         [log] = (root / "commitlog").iterdir()
         written = log.read_bytes()[:end].ljust(LOG_FILE, b"\0")
