@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_FAILURES = (Exception, SystemExit)  # sys.exit() would end the loop of all clients
+
 
 class SendContext(Struct, eq=False, kw_only=True):
     """One attempt to send; `result` or `error` is set when it is over."""
@@ -97,7 +99,10 @@ class ConsumeHook:
     """Sees every message that was pulled and every call of the listener."""
 
     def accept(self, message: MessageExt) -> bool:
-        """Return True if the listener should get this message; otherwise it counts as consumed."""
+        """Return True if the listener should get this message; otherwise it counts as consumed.
+
+        If this raises, the listener gets the message.
+        """
         return True
 
     def before(self, context: ConsumeContext) -> None:
@@ -110,7 +115,15 @@ class ConsumeHook:
 def accepted_by(hooks: Sequence[ConsumeHook]) -> Callable[[MessageExt], bool] | None:
     """Return a function that asks every hook's `accept`; None if no hook overrides it."""
     deciding = [hook.accept for hook in hooks if type(hook).accept is not ConsumeHook.accept]
-    return (lambda message: all(accept(message) for accept in deciding)) if deciding else None
+    return (lambda message: all(_accepts(accept, message) for accept in deciding)) if deciding else None
+
+
+def _accepts(accept: Callable[[MessageExt], bool], message: MessageExt) -> bool:
+    try:
+        return bool(accept(message))
+    except _FAILURES:  # no message may be lost because of it, nor its queue stop
+        logger.exception("the hook %s failed and is ignored", _name(accept))
+        return True
 
 
 def run_hooks(calls: Sequence[Callable[[T], None]], context: T) -> None:
@@ -118,5 +131,9 @@ def run_hooks(calls: Sequence[Callable[[T], None]], context: T) -> None:
     for call in calls:
         try:
             call(context)
-        except Exception:
-            logger.exception("the hook %s failed and is ignored", getattr(call, "__qualname__", call))
+        except _FAILURES:
+            logger.exception("the hook %s failed and is ignored", _name(call))
+
+
+def _name(call: Callable[[T], object]) -> object:
+    return getattr(call, "__qualname__", call)
