@@ -1,4 +1,4 @@
-"""Background work: a job that repeats at an interval, and a log that reports a lasting failure once."""
+"""Background work: a job that repeats at an interval, a log that reports a lasting failure once, and cancellations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ from pyromq.clock import Clock, wait_for
 from pyromq.errors import PyroMQError
 
 
+def is_being_cancelled() -> bool:
+    """Return True if the running task was asked to stop.
+
+    Otherwise a CancelledError means that the task awaited something that others cancelled: a failure like any other.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def error_text(error: object) -> str:
+    """Return `str(error)`, also if that fails: users' exceptions may do anything."""
+    try:
+        return str(error)
+    except Exception as fault:
+        return f"its text cannot be read, str() raised {type(fault).__name__}"
+
+
 class FailureLog:
     """Logs a failure as a warning if it is new or different, and once more when it is over."""
 
@@ -21,7 +38,7 @@ class FailureLog:
 
     def failed(self, error: object) -> None:
         """Note a failure."""
-        text = str(error)
+        text = error_text(error) or type(error).__name__
         level = logging.DEBUG if text == self._last else logging.WARNING
         self._logger.log(level, "%s failed and is tried again: %s", self._work, text)
         self._last = text
@@ -85,6 +102,10 @@ class Periodic:
         try:
             finished = await self._work()
         except PyroMQError as error:
+            self._log.failed(error)
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
             self._log.failed(error)
         except Exception:
             logger.exception("%s failed and is tried again", self._name)

@@ -42,5 +42,5 @@ class TransactionResult(SendResult, frozen=True, gc=True):  # an exception may b
     """Where a half message was stored, and how its transaction ended, as far as the producer knows."""
 
     state: TransactionState
-    error: Exception | None = None
+    error: BaseException | None = None
     """What the local transaction raised; its state is then UNKNOWN."""

@@ -10,7 +10,7 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, ConnectFailed, LocalProtocolError, NoRoute
-from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.testing import LocalCluster, eventually
 from tests.client.helpers import MemoryOffsets, bodies_by_queue, fill, in_queue_order, read, stored_count
 
@@ -433,3 +433,27 @@ async def test_iteration_ends_when_the_consumer_is_closed(
     assert await asyncio.wait_for(iterating, 5) == 1
     with pytest.raises(ClientError, match="not open"):
         await consumer.poll()
+
+
+class UnsteadyOffsets(MemoryOffsets):
+    """An offset store whose first call fails, in a way that its author did not expect."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.errors = [error]
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        if self.errors:
+            raise self.errors.pop()
+        return await super().load(queue)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), ConnectionError("away")])
+async def test_a_queue_is_read_although_the_first_look_at_its_offset_failed(
+    cluster: LocalCluster, producer: Producer, topic: str, group: str, error: BaseException
+) -> None:
+    sent = await fill(producer, topic, 8)
+    async with LitePullConsumer(
+        group, cluster.namesrv, {topic: "*"}, start_from="earliest", offset_store=UnsteadyOffsets(error)
+    ) as consumer:
+        assert sorted(bodies(await read(consumer, 8))) == sorted(sent)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from pyromq.client.background import FailureLog
+from pyromq.client.background import FailureLog, is_being_cancelled
 from pyromq.client.config import FlowControl
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.fetch import Fetched, Fetcher
@@ -35,7 +35,7 @@ class PullLoop(Generic[Q]):
         *,
         start_queue: Callable[[Q], Awaitable[None]],
         on_messages: Callable[[Q], object],
-        on_failure: Callable[[Exception], None],
+        on_failure: Callable[[BaseException], None],
         interval: float = 0.0,
     ) -> None:
         self.held = held
@@ -74,6 +74,10 @@ class PullLoop(Generic[Q]):
                 await self._pull()
             except PyroMQError as error:
                 await self._back_off(error)
+            except asyncio.CancelledError as error:
+                if is_being_cancelled():
+                    raise
+                await self._back_off(error)
             except Exception as error:
                 logger.exception("pulling from queue=%s failed unexpectedly", self.held.queue)
                 await self._back_off(error)
@@ -110,7 +114,7 @@ class PullLoop(Generic[Q]):
         if fetched.messages:
             self._on_messages(self.held)
 
-    async def _back_off(self, error: Exception) -> None:
+    async def _back_off(self, error: BaseException) -> None:
         self._log.failed(error)
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1

@@ -6,6 +6,9 @@ or returned. Any other exception is a failure: the messages are redelivered.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import logging
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -13,7 +16,10 @@ from types import TracebackType
 
 from msgspec import Struct
 
+from pyromq.client.background import error_text
 from pyromq.protocol.headers.transactions import TransactionState
+
+logger = logging.getLogger(__name__)
 
 COMMIT = TransactionState.COMMIT
 ROLLBACK = TransactionState.ROLLBACK
@@ -26,17 +32,24 @@ _MAX_CAUSE = 500  # characters: it travels in a header and is kept among the mes
 
 
 class Ack(Struct, frozen=True):
-    """The first `first` messages of a batch are acknowledged; the others are redelivered."""
+    """The first `first` messages of a batch are acknowledged; the others are redelivered.
+
+    In an orderly queue the next one counts as failed, and those behind it as not tried yet.
+    """
 
     first: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.first, int):
+            raise TypeError(f"Ack(first=...) must be a whole number: {self.first!r}")
         if self.first < 0:
             raise ValueError(f"Ack(first=...) must not be negative: {self.first}")
 
 
 class RetryLater(Exception):
     """Redeliver the message after `delay`, or after the broker's own delay."""
+
+    delay: float | None = None
 
     def __init__(self, delay: Delay | None = None, reason: str = "") -> None:
         super().__init__(reason)
@@ -52,6 +65,8 @@ class DeadLetter(Exception):
 
 class Suspend(Exception):
     """Pause the queue for `delay`, then consume the same messages again; for orderly listeners."""
+
+    delay: float | None = None
 
     def __init__(self, delay: Delay | None = None, reason: str = "") -> None:
         super().__init__(reason)
@@ -74,32 +89,63 @@ class Verdict(Struct):
     acknowledged: int
     """How many of the messages are acknowledged, counted from the first."""
     action: Action = Action.NOTHING
+    tried: int = 0
+    """How many of the others count as tried, counted from the first of them."""
     delay: float | None = None
     cause: str = ""
     error: BaseException | None = None
 
 
 def judge(count: int, outcome: object) -> Verdict:
-    """Return the meaning of what a listener returned or raised for `count` messages."""
+    """Return the meaning of what a listener returned or raised for `count` messages; never raises."""
+    try:
+        return _judge(count, outcome)
+    except Exception:  # what users return and raise may do anything when it is looked at
+        logger.exception("the outcome of a listener cannot be read, it counts as a failure")
+        return _failure(count, outcome)
+
+
+def _judge(count: int, outcome: object) -> Verdict:
     match outcome:
         case Ack(first=first) if first < count:
-            return Verdict(first, Action.RETRY, cause=f"the listener acknowledged {first} of {count} messages")
+            return Verdict(first, Action.RETRY, 1, cause=f"the listener acknowledged {first} of {count} messages")
         case RetryLater() | Suspend():
-            return Verdict(0, Action.RETRY, outcome.delay, cause_of(outcome), outcome)
+            delay = None if outcome.delay is None else _seconds(outcome.delay)
+            return Verdict(0, Action.RETRY, count, delay, cause_of(outcome), outcome)
         case DeadLetter():
-            return Verdict(0, Action.GIVE_UP, cause=cause_of(outcome), error=outcome)
+            return Verdict(0, Action.GIVE_UP, count, cause=cause_of(outcome), error=outcome)
         case BaseException():
-            return Verdict(0, Action.RETRY, cause=cause_of(outcome), error=outcome)
+            return _failure(count, outcome)
     if outcome is ROLLBACK:
         return Verdict(0, Action.ROLL_BACK, cause="the listener rolled back")
+    if _never_ran(outcome):
+        kind = type(outcome).__name__
+        return _failure(count, TypeError(f"the listener returned a {kind}, which nobody runs: was `await` forgotten?"))
     return Verdict(count)
+
+
+def _failure(count: int, outcome: object) -> Verdict:
+    if isinstance(outcome, BaseException):
+        return Verdict(0, Action.RETRY, count, cause=cause_of(outcome), error=outcome)
+    return Verdict(0, Action.RETRY, count, cause=f"the listener returned a {type(outcome).__name__}")
+
+
+def _never_ran(outcome: object) -> bool:
+    """Return True for what does its work only when somebody iterates over it or awaits it."""
+    if inspect.iscoroutine(outcome):
+        outcome.close()  # or Python warns about it as well
+        return True
+    return inspect.isgenerator(outcome) or inspect.isasyncgen(outcome)
 
 
 def cause_of(error: BaseException) -> str:
     """Return an exception and its place on one line: `ValueError: no such order (shop.py:42 in charge)`."""
-    place = _place(error.__traceback__)
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return _printable(text)[: _MAX_CAUSE - len(place)] + place
+    text = error_text(error)
+    if isinstance(error, asyncio.CancelledError):
+        text = text or "what the listener waited for was cancelled"
+    place = _printable(_place(error.__traceback__))[:_MAX_CAUSE]
+    name = type(error).__name__
+    return _printable(f"{name}: {text}" if text else name)[: _MAX_CAUSE - len(place)] + place
 
 
 def _place(trace: TracebackType | None) -> str:

@@ -169,7 +169,7 @@ class PollSession:
             on_failure=self._pull_failed,
         )
 
-    def _pull_failed(self, error: Exception) -> None:
+    def _pull_failed(self, error: BaseException) -> None:
         self.instance.refresh_soon()
         if isinstance(error, AccessDenied):
             self.ready.refuse(error)

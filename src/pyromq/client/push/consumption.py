@@ -10,6 +10,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
+from pyromq.client.background import is_being_cancelled
 from pyromq.client.consume.consumer_stats import ConsumerStats
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.stall_report import blocked_by
@@ -84,7 +85,9 @@ class Consumption(ABC):
         """Consume the messages of a job."""
         held, messages = job.held, job.messages
         started = perf_counter()
-        outcome = await (self._listen_with_hooks(job) if self._before else self.listen(job))
+        outcome: object = job.failure
+        if outcome is None:
+            outcome = await (self._listen_with_hooks(job) if self._before else self.listen(job))
         seconds = perf_counter() - started
         if outcome is None or outcome is COMMIT:  # nearly always
             held.finish(messages)
@@ -98,20 +101,36 @@ class Consumption(ABC):
         held.consumed_at = self._clock.now()
 
     async def listen(self, job: Job) -> object:
-        """Return what the listener returned or raised."""
+        """Return what the listener returned or raised; raise CancelledError only if this task has to stop."""
         job.listening = True
+        outcome: object
         try:
-            return await self._call(job.messages)
-        except asyncio.CancelledError:
-            if not job.timed_out:
-                raise
-            return TimeoutError(f"the listener did not return within {self._settings.timeout:g} s")
-        except Exception as error:
-            return error
+            outcome = await self._call(job.messages)
+        except (Exception, asyncio.CancelledError, SystemExit) as error:  # sys.exit() would end the loop of all clients
+            outcome = error
+        except BaseException as error:
+            job.failure = error
+            raise
         finally:
             job.listening = False
-            if job.timed_out and (task := asyncio.current_task()):
-                task.uncancel()
+        if job.timed_out or isinstance(outcome, asyncio.CancelledError):
+            return self._after_cancelling(job, outcome)
+        return outcome
+
+    def _after_cancelling(self, job: Job, outcome: object) -> object:
+        task = asyncio.current_task()
+        if job.timed_out and task is not None:
+            task.uncancel()
+        if not isinstance(outcome, asyncio.CancelledError):  # the listener returned all the same
+            return outcome
+        if is_being_cancelled():
+            job.failure = outcome
+            raise outcome
+        return (
+            TimeoutError(f"the listener did not return within {self._settings.timeout:g} s")
+            if job.timed_out
+            else outcome
+        )
 
     async def _listen_with_hooks(self, job: Job) -> object:
         context = ConsumeContext(group=self._settings.group, queue=job.held.queue, messages=list(job.messages))
@@ -133,7 +152,9 @@ class Consumption(ABC):
         if verdict.action is Action.NOTHING:
             if not isinstance(outcome, Ack) and not self._odd_returns:
                 self._odd_returns = True
-                logger.warning("the listener of group=%s returned %r: that acknowledges", self._settings.group, outcome)
+                logger.warning(
+                    "the listener of group=%s returned %s: that acknowledges", self._settings.group, _shown(outcome)
+                )
         elif verdict.error is not None and not isinstance(verdict.error, RetryLater | DeadLetter | Suspend):
             self._log_failure(job.messages[0], verdict)
         return verdict
@@ -159,8 +180,19 @@ class Consumption(ABC):
         held.finish(messages)
 
     @abstractmethod
+    def put_off(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Consume messages again from memory after some seconds, because something other than the listener failed."""
+
+    @abstractmethod
     async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
         """Act on the verdict for the messages that were not acknowledged."""
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.100}"
+    except Exception:  # users' values may do anything
+        return f"a {type(value).__name__}"
 
 
 def _status(job: Job, outcome: object) -> str:
@@ -186,9 +218,13 @@ class ConcurrentConsumption(Consumption):
         if kept:
             for message in kept:
                 message.reconsume_times += 1
-            self._clock.call_later(RETRY_FROM_MEMORY, self._again, held, kept)
+            self.put_off(held, kept)
 
-    def _again(self, held: ProcessQueue, messages: list[MessageExt]) -> None:
+    def put_off(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Consume messages again after 5 s; the offset before them is not committed until then."""
+        self._clock.call_later(RETRY_FROM_MEMORY, self._again, held, messages)
+
+    def _again(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         held.put_back(messages)
         self._offer(held)
 
@@ -206,31 +242,37 @@ class OrderlyConsumption(Consumption):
         await super().consume(job)
 
     async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
-        if verdict.action is not Action.ROLL_BACK:
-            rest = await self._give_up(held, rest, verdict)
-            for message in rest:
-                message.reconsume_times += 1
-        if rest:
-            held.blocked = blocked_by(rest[0], held.queue, verdict.cause, self._clock.now(), held.blocked)
-            held.put_back(rest)
-            held.resting = True
-            delay = self._settings.rest if verdict.delay is None else max(verdict.delay, _SHORTEST_REST)
-            self._clock.call_later(delay, self._wake, held)
+        tried, untried = rest[: verdict.tried], rest[verdict.tried :]
+        kept = await self._give_up(held, tried, verdict)
+        for message in kept:
+            message.reconsume_times += 1
+        if again := kept + untried:
+            held.blocked = blocked_by(again[0], held.queue, verdict.cause, self._clock.now(), held.blocked)
+            self._rest(held, again, self._settings.rest if verdict.delay is None else verdict.delay)
 
-    async def _give_up(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> list[MessageExt]:
+    async def _give_up(self, held: ProcessQueue, tried: list[MessageExt], verdict: Verdict) -> list[MessageExt]:
         """Make dead letters of the messages that have no retries left; return the others."""
         limit = self._settings.max_reconsume
         lost = [
             message
-            for message in rest
+            for message in tried
             if verdict.action is Action.GIVE_UP or (limit is not None and message.reconsume_times >= limit)
         ]
         if self._send_back is None:
             self._drop(held, lost, verdict)
-            return [message for message in rest if message not in lost]
+            return [message for message in tried if message not in lost]
         gone = [message for message in lost if await self._send_back.bury(message, held.queue, verdict.cause)]
         held.finish(gone)
-        return [message for message in rest if message not in gone]
+        return [message for message in tried if message not in gone]
+
+    def put_off(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Consume messages again after 5 s, and nothing else of their queue before."""
+        self._rest(held, messages, RETRY_FROM_MEMORY)
+
+    def _rest(self, held: ProcessQueue, messages: Sequence[MessageExt], delay: float) -> None:
+        held.put_back(messages)
+        held.resting = True
+        self._clock.call_later(max(delay, _SHORTEST_REST), self._wake, held)
 
     def _wake(self, held: ProcessQueue) -> None:
         held.resting = False

@@ -181,6 +181,7 @@ class PushSession:
         )
         self.workers = Workers(
             self.consumption.consume,
+            self.consumption.put_off,
             self._clock,
             self.context,
             concurrency=settings.concurrency,

@@ -20,7 +20,7 @@ from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendM
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.compression import COMPRESSED_FLAG, COMPRESSION_TYPE_MASK
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
-from pyromq.protocol.messages.properties import encode_properties
+from pyromq.protocol.messages.properties import decode_properties, encode_properties
 from pyromq.protocol.names import CLIENT_INNER_PRODUCER_GROUP, TBW102, retry_topic, with_namespace
 
 logger = logging.getLogger(__name__)
@@ -53,20 +53,20 @@ class SendBack:
         try:
             address = await self._routes.find_master(queue)
             await self._api.send_back(address, self._header(message, verdict), timeout=SEND_BACK_TIMEOUT)
-        except PyroMQError as error:
+        except Exception as error:
             return await self._send_copy(message, queue, verdict, error)
         return True
 
-    async def _send_copy(self, message: MessageExt, queue: MessageQueue, verdict: Verdict, reason: PyroMQError) -> bool:
+    async def _send_copy(self, message: MessageExt, queue: MessageQueue, verdict: Verdict, reason: Exception) -> bool:
         try:
             if verdict.action is Action.GIVE_UP:
                 await self._copies.bury(message, queue, verdict.cause)
             else:
                 await self._copies.retry(message, queue, delay_level(verdict.delay), verdict.cause)
-        except PyroMQError as error:
+        except Exception as error:
             logger.warning(
                 "message=%s of group=%s could not be sent back, it is retried from memory: %s; nor could a copy: %s",
-                message.message_id, self._group, reason, error,
+                message.message_id, self._group, reason, error, exc_info=not isinstance(error, PyroMQError),
             )  # fmt: skip
             return False
         logger.info("message=%s of group=%s was sent back as a copy: %s", message.message_id, self._group, reason)
@@ -79,10 +79,10 @@ class SendBack:
         """
         try:
             await self._copies.bury(message, queue, cause)
-        except PyroMQError as error:
+        except Exception as error:
             logger.warning(
                 "message=%s of group=%s could not become a dead letter, it blocks its queue: %s",
-                message.message_id, self._group, error,
+                message.message_id, self._group, error, exc_info=not isinstance(error, PyroMQError),
             )  # fmt: skip
             return False
         return True
@@ -157,7 +157,8 @@ class RetryCopies:
         await self._api.send(await self._routes.find_master(queue), header, message.stored_body, timeout=COPY_TIMEOUT)
 
     def _properties(self, message: MessageExt, cause: str) -> dict[str, str]:
-        carried = {name: value for name, value in message.properties.items() if name not in _LEFT_BEHIND}
+        stored = decode_properties(message.raw_properties)  # the listener may have changed `message.properties`
+        carried = {name: value for name, value in stored.items() if name not in _LEFT_BEHIND}
         carried.setdefault(names.RETRY_TOPIC, with_namespace(message.topic, self._namespace))
         carried.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_message_id)
         return carried | ({names.CAUSE: cause} if cause else {})

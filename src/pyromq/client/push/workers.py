@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context
@@ -20,7 +21,7 @@ from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
 
-_AFTER_A_FAULT = 5.0
+_AFTER_A_LOSS = 1.0  # seconds until a task that ended too early is replaced; not at once, as the loop may be ending
 _AFTER_CANCELLING = 5.0
 _LONGEST_STRETCH = 0.005  # seconds: a listener that never awaits must not starve pulls and heartbeats
 
@@ -37,6 +38,8 @@ class Job(Struct, eq=False):
     overdue: bool = False
     timed_out: bool = False
     """It was cancelled because it was overdue."""
+    failure: BaseException | None = None
+    """What ended the task while the listener had them: another task continues from there."""
 
 
 def _lowest_message(job: Job, clock: Clock) -> MessageInProgress | None:
@@ -54,11 +57,16 @@ def _lowest_message(job: Job, clock: Clock) -> MessageInProgress | None:
 
 
 class Workers:
-    """Tasks that take messages from the queues in turn and consume them; a task exists only while it has work."""
+    """Tasks that take messages from the queues in turn and consume them; a task exists only while it has work.
+
+    Only `close` stops a task. If anything else does, another one takes over its messages. `put_off` keeps messages for
+    later after an unexpected failure of `consume`.
+    """
 
     def __init__(
         self,
         consume: Callable[[Job], Awaitable[None]],
+        put_off: Callable[[ProcessQueue, list[MessageExt]], None],
         clock: Clock,
         context: Context,
         *,
@@ -67,6 +75,7 @@ class Workers:
         rate: float | None = None,
     ) -> None:
         self._consume = consume
+        self._put_off = put_off
         self._clock = clock
         self._context = context
         self._concurrency = concurrency
@@ -74,6 +83,7 @@ class Workers:
         self._rate_limit = RateLimit(rate, clock) if rate else None
         self._rate_lock = asyncio.Lock()
         self._ready: FairQueue[ProcessQueue] = FairQueue()
+        self._interrupted: deque[Job] = deque()
         self._jobs: dict[asyncio.Task[None], Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -89,9 +99,13 @@ class Workers:
             self._start()
 
     def _start(self) -> None:
-        if len(self._ready) and len(self._tasks) < self._concurrency and not self._closed:
+        if self._has_work and len(self._tasks) < self._concurrency and not self._closed:
             context = self._context.copy()
             self._tasks.add(asyncio.create_task(self._run(), name="pyromq listener", context=context))
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(len(self._ready) or self._interrupted)
 
     async def _run(self) -> None:
         task = asyncio.current_task()
@@ -106,12 +120,21 @@ class Workers:
                 if perf_counter() - since > _LONGEST_STRETCH:
                     await self._clock.sleep(0)
                     since = perf_counter()
+        except BaseException as error:
+            if not self._closed:
+                logger.warning("a task that calls the listener was ended by %r: it is replaced", error)
+                self._clock.call_later(_AFTER_A_LOSS, self._start)
+            raise
         finally:
             self._jobs.pop(task, None)
             self._tasks.discard(task)
 
     def _take(self) -> Job | None:
-        held = None if self._closed else self._ready.next()
+        if self._closed:
+            return None
+        if self._interrupted:
+            return self._interrupted.popleft()
+        held = self._ready.next()
         if held is None:
             return None
         messages = held.take(self._batch_size)
@@ -132,14 +155,27 @@ class Workers:
         except Exception:
             # Not a failure of the listener. Unfinished messages are not committed and are consumed again.
             logger.exception("consuming from %s failed unexpectedly", job.held.queue)
-            self._clock.call_later(_AFTER_A_FAULT, self._again, job)
-        finally:
-            job.held.end_job()
-            self._ready.join(job.held)
+            self._put_off(job.held, job.messages)
+        except BaseException:
+            if self._closed:
+                self._end(job)
+            else:
+                self._clock.call_later(_AFTER_A_LOSS, self._take_over, job)
+            raise
+        self._end(job)
 
-    def _again(self, job: Job) -> None:
-        job.held.put_back(job.messages)
-        self.offer(job.held)
+    def _end(self, job: Job) -> None:
+        job.held.end_job()
+        self._ready.join(job.held)
+
+    def _take_over(self, job: Job) -> None:
+        """Continue a job whose task was ended; until now it counted as running, so that nothing overtook it."""
+        if job.failure is not None and not self._closed:
+            self._interrupted.append(job)
+        else:
+            job.held.put_back(job.messages)
+            self._end(job)
+        self._start()
 
     def expire(self, age: float, *, cancel: bool) -> None:
         """Cancel, or only log, the jobs whose listener has been running for more than `age` seconds."""

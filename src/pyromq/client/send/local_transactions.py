@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pyromq.client.background import is_being_cancelled
 from pyromq.client.hooks import EndContext
 from pyromq.client.listener.listener import is_async
 from pyromq.client.listener.listener_threads import ListenerThreads
@@ -37,7 +38,7 @@ class TransactionOutcome(Struct, frozen=True):
 
     state: TransactionState
     cause: str = ""
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class LocalTransactions:
@@ -51,7 +52,9 @@ class LocalTransactions:
         """Call a function and return the outcome; UNKNOWN if it raises or returns something else."""
         try:
             outcome = await self._call(function, message)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:  # sys.exit() would end the loop of all clients
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
             logger.warning("the outcome of transaction message=%s is unknown", message.message_id, exc_info=error)
             return TransactionOutcome(UNKNOWN, cause_of(error), error)
         if outcome is None:

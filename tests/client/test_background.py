@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from pyromq.client.background import FailureLog, Periodic, is_being_cancelled
+from pyromq.clock import SystemClock
+from pyromq.errors import PyroMQError
+from pyromq.testing import eventually
+
+
+class Unreadable(Exception):
+    """An exception that cannot be looked at."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Unreadable(), PyroMQError("not now"), ValueError("no")])
+async def test_periodic_work_goes_on_after_any_failure(error: BaseException) -> None:
+    calls = 0
+
+    async def work() -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise error
+        return True
+
+    periodic = Periodic("work", SystemClock(), 0.001, work)
+    periodic.start()
+    await eventually(lambda: calls >= 3)
+    await periodic.stop()
+
+
+async def test_stopping_cancels_the_work() -> None:
+    begun = asyncio.Event()
+    cancelled: list[bool] = []
+
+    async def work() -> bool:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(is_being_cancelled())
+            raise
+        return True
+
+    periodic = Periodic("work", SystemClock(), 0.001, work)
+    periodic.start()
+    await begun.wait()
+    await periodic.stop()
+    assert cancelled == [True]
+
+
+def test_a_lasting_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = FailureLog(logging.getLogger("test"), "painting")
+    for error in (ValueError("wet"), ValueError("wet"), asyncio.CancelledError(), Unreadable()):
+        log.failed(error)
+    log.worked()
+    assert [record.message for record in caplog.records] == [
+        "painting failed and is tried again: wet",
+        "painting failed and is tried again: CancelledError",
+        "painting failed and is tried again: its text cannot be read, str() raised RuntimeError",
+        "painting works again",
+    ]
