@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 import pytest
@@ -47,10 +48,11 @@ def pyromq_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[
     """Run a command in this process: starting a process for each of many would take long."""
     out, err = io.StringIO(), io.StringIO()
     given, sys.argv = sys.argv, ["pyromq", *arguments]
-    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(text.encode()))
-    code = 0
+    stdin, code = sys.stdin, 0
     try:
-        with redirect_stdout(out), redirect_stderr(err):
+        with TemporaryFile("w+") as sys.stdin, redirect_stdout(out), redirect_stderr(err):
+            sys.stdin.write(text)
+            sys.stdin.seek(0)
             main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0

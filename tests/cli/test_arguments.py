@@ -25,6 +25,12 @@ def test_a_time_without_a_zone_is_local() -> None:
         parse_time("soon", "--to", "earliest or ")
 
 
+@pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00"])
+def test_a_time_outside_the_calendar_is_wrong_usage(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is out of range"):
+        parse_time(text, "--from")
+
+
 def test_a_setting_is_split_at_its_first_equals_sign() -> None:
     assert split_assignment(" key = a=b ") == ("key", "a=b")
     for text in ("key", "=value"):

@@ -1,10 +1,11 @@
 """The `pyromq` command.
 
-`main` finds the family of a verb and loads only that module, so that `pyromq send` needs no broker and no web server.
-`commands` has one module for each family: `commands/topic.py` is `pyromq topic`. A command reads its arguments (types
-and parsers shared by all are in `arguments`; those of servers in `server_settings`), calls the client, the operator's
-client or a server, and prints: JSON from `pyromq.admin.views`, or lines and tables from `show`.
+`main` turns whatever happens into output and an exit code. `verbs` finds the family of a verb and loads only that
+module, so that `pyromq send` needs no broker and no web server. `commands` has one module for each family:
+`commands/topic.py` is `pyromq topic`; `family` is their base. A command reads its arguments (types and parsers shared
+by all are in `arguments`; those of servers in `server_settings`), calls the client, the operator's client or a server,
+and prints: JSON from `pyromq.admin.views`, or lines and tables from `show`.
 
-`bench` is the load generator behind `pyromq bench`. `pipeline` makes a command from the options of each pipeline, and
-shows the progress of a run.
+`send` keeps several sends in flight, from stdin or not. `bench` is the load generator behind `pyromq bench`. `pipeline`
+makes a command from the options of each pipeline, and shows the progress of a run.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -45,6 +45,11 @@ def parse_duration(text: str, option: str) -> timedelta:
 def parse_time(text: str, option: str, other: str = "") -> datetime:
     """Return a time; one without a zone is local. `other` names further values that the option accepts."""
     try:
-        return datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{option} must be {other}a time such as 2026-01-31T12:00, not {text!r}") from None
+    try:
+        time.astimezone(UTC)
+    except (ValueError, OverflowError):  # in the first and the last year, a zone may leave the calendar
+        raise typer.BadParameter(f"{option}: {text} is out of range") from None
+    return time

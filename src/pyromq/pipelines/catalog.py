@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALOG = {
-    "archive": "topics to Parquet by topic and day, each message exactly once",
-    "replay": "archived messages or dead letters back into a topic, filtered, at a set rate, keys in order",
-    "widen": "a backlog into a topic with more queues, keys in order, each message once",
-    "report": "a topic or a whole store profiled into one HTML page",
-    "orders": "the demo: decode, validate, deduplicate, aggregate; back to a topic and to Parquet",
+    "archive": "archive topics as Parquet by topic and day, each message exactly once",
+    "replay": "send archived messages or dead letters to a topic, filtered, at a set rate",
+    "widen": "move a backlog to a topic with more queues, keys in order, each message once",
+    "report": "profile a topic or a whole store on one HTML page",
+    "orders": "run the demo: decode, validate, deduplicate, aggregate and publish orders",
 }
 
 

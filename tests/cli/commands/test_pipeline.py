@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pyromq.cli.main import app
 from pyromq.cli.pipeline import generated_commands
 from pyromq.cli.pipeline.progress_bar import watched
+from pyromq.cli.verbs import app
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.pipelines import archive, project
 from pyromq.pipelines.catalog import CATALOG, fields, load

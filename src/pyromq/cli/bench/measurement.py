@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Callable, Coroutine
@@ -11,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from pyromq.cli.bench.load_generator import LoadCounts
+from pyromq.cli.show.console import output, remarks
+from pyromq.cli.show.lines import json_line
 from pyromq.errors import ClientError
 
 
@@ -117,7 +116,7 @@ async def measured(
 
 async def show_rate(counts: LoadCounts) -> None:
     """Show messages a second, twice a second."""
-    console = Console(stderr=True)
+    console = remarks()
     if not console.is_terminal:
         return
     last = counts.messages
@@ -132,9 +131,9 @@ def report(name: str, connections: int, in_flight: int, result: BenchResult, as_
     """Print the result; errors make the exit code 1."""
     if as_json:
         shape = {"bench": name, "connections": connections, "in_flight": in_flight, "rate": round(result.rate, 1)}
-        typer.echo(json.dumps(shape | msgspec.to_builtins(result)))
+        print(json_line(shape | msgspec.to_builtins(result)))
     else:
-        Console().print(as_table(name, connections, in_flight, result))
+        output().print(as_table(name, connections, in_flight, result))
     if result.errors or result.lost:
         raise ClientError(
             f"{result.errors} errors, {result.lost} requests without an answer; "

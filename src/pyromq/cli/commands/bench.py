@@ -13,15 +13,18 @@ from pyromq.cli.bench.bench_target import filled_ranges, find_target
 from pyromq.cli.bench.end_to_end import EndToEnd
 from pyromq.cli.bench.load_generator import PullSlot, SendSlot, Slot, drive, slot_groups
 from pyromq.cli.bench.measurement import Measurement, measured, report
+from pyromq.cli.family import Family
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
-app = typer.Typer(name="bench", help="Measure any RocketMQ 4.x broker.", no_args_is_help=True)
+app = Family(help="Measure any RocketMQ 4.x broker.")
 
 Topic = Annotated[str, typer.Option(help="Topic to use; created on first use if the broker allows it.")]
-Connections = Annotated[int, typer.Option("--connections", "-C", min=1, max=10_000)]
-InFlight = Annotated[int, typer.Option("--in-flight", "-W", min=1, max=100_000, help="Requests in flight on each.")]
+Connections = Annotated[int, typer.Option("--connections", "-C", min=1, max=10_000, help="Connections to use.")]
+InFlight = Annotated[
+    int, typer.Option("--in-flight", "-W", min=1, max=100_000, help="Requests in flight on each connection.")
+]
 Duration = Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to measure, after the warm-up.")]
 WarmUp = Annotated[float, typer.Option(min=0, max=600, help="Seconds before counting starts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line instead of a table.")]
@@ -73,7 +76,7 @@ def consume(
     broker_pid: BrokerPid = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pull the messages of a topic again and again, without moving any group's offsets."""
+    """Pull the messages of a topic again and again; no group's offsets move."""
 
     async def work(measure: Measurement) -> None:
         async with await BrokerApi.connect(namesrv_addresses(namesrv)) as api:

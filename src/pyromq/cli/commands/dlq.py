@@ -8,29 +8,30 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 
 from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
 from pyromq.admin.views.dead_letter_view import dead_letter_fields, dead_letter_topic_fields
 from pyromq.cli.arguments import AsJson, Namesrv, Yes, namesrv_addresses
+from pyromq.cli.family import Family
+from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.dead_letter_output import (
     dead_letter_file,
     dead_letter_line,
     dead_letter_table,
     expiry_warning,
 )
-from pyromq.cli.show.lines import json_line
+from pyromq.cli.show.lines import json_line, report_line
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
-Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 Where = Annotated[str | None, typer.Option(help="Only those with matching properties, in SQL92: \"TAGS = 'paid'\".")]
 Cause = Annotated[str | None, typer.Option(help="Only those whose cause contains this text.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", metavar="ID", help="Only this message; may be repeated.")]
 
-app = typer.Typer(help="Dead letters: messages that consumer groups gave up.", no_args_is_help=True)
+app = Family(help="Dead letters: messages that consumer groups gave up.")
 
 
 @app.command("list")
@@ -41,9 +42,9 @@ def list_groups(namesrv: Namesrv = None, as_json: AsJson = False) -> None:
         for topic in topics:
             print(json_line(dead_letter_topic_fields(topic)))
     else:
-        Console().print(dead_letter_table(topics, datetime.now(UTC)) if topics else "no group has dead letters")
+        output().print(dead_letter_table(topics, datetime.now(UTC)) if topics else "no group has dead letters")
     if text := expiry_warning(topics):
-        Console(stderr=True).print(f"[yellow]{text}[/]")
+        remarks().print(f"[yellow]{text}[/]")
 
 
 async def _groups(namesrv: str) -> list[DeadLetterTopic]:
@@ -61,7 +62,7 @@ def show(
     count: Annotated[int, typer.Option(min=0, help="Stop after this many (0: never).")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show a group's dead letters, oldest first, each with the cause of its last failure."""
+    """Show a group's dead letters, oldest first, with the causes of their failures."""
     wanted = Wanted(where=where, cause=cause, ids=ids)
     shown = run(_show(namesrv_addresses(namesrv), group, wanted, count, as_json))
     if ids and not shown:
@@ -82,12 +83,14 @@ async def _show(namesrv: str, group: str, wanted: Wanted, count: int, as_json: b
 @app.command()
 def export(
     group: Group,
-    file: Annotated[Path, typer.Argument(help="NAME.parquet, any other name for JSON lines, or - for stdout.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="NAME.parquet, any other name for JSON lines, or - for stdout.")
+    ],
     namesrv: Namesrv = None,
     where: Where = None,
     cause: Cause = None,
 ) -> None:
-    """Write a group's dead letters to a file: JSON lines, or Parquet if the name ends in .parquet."""
+    """Write a group's dead letters to a file, as JSON lines or as Parquet."""
     wanted = Wanted(where=where, cause=cause)
     count = run(_export(namesrv_addresses(namesrv), group, wanted, None if str(file) == "-" else file))
     print(f"{count:,} dead letters of {group} exported", file=sys.stderr)
@@ -116,9 +119,10 @@ def resend(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Send dead letters again, as new messages with their history in PYROMQ_… properties.
+    """Send dead letters again, as new messages.
 
-    The dead letters stay where they are: sending twice makes two messages.
+    Properties that begin with PYROMQ_ hold their history. The dead letters stay where they are: sending twice makes two
+    messages.
     """
     chosen = Wanted(where=where, cause=cause, ids=ids)
     if everything == (chosen != Wanted()):
@@ -147,10 +151,11 @@ async def _resend(
 
 async def _send(admin: AdminClient, group: str, wanted: Wanted, to: str | None, rate: float | None) -> int:
     sent = 0
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = remarks()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("sending", total=None)
         async for letter, result in admin.dead_letters.resend_all(group, wanted, to=to, rate=rate):
             sent += 1
             progress.update(task, completed=sent)
-            print(f"{result.status} {letter.message.message_id} -> {result.queue.topic} {result.message_id}")
+            report_line(f"{result.status} {letter.message.message_id} -> {result.queue.topic} {result.message_id}")
     return sent

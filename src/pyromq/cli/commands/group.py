@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from pyromq.admin import AdminClient, GroupDescription, GroupListing, ResetTo
@@ -22,14 +21,16 @@ from pyromq.cli.arguments import (
     parse_time,
     split_assignment,
 )
+from pyromq.cli.family import Family
+from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.group_tables import description_as_tables, groups_as_table, move_as_line
 from pyromq.cli.show.lines import json_line
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 
-Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 
-app = typer.Typer(help="Consumer groups: members, lag, blocked queues; move and change them.", no_args_is_help=True)
+app = Family(help="Consumer groups: members, lag, blocked queues; move and change them.")
 
 
 @app.command("list")
@@ -45,7 +46,7 @@ def list_groups(
         for group in groups:
             print(json_line(group_summary_fields(group)))
     else:
-        Console().print(groups_as_table(groups) if groups else "there are no groups")
+        output().print(groups_as_table(groups) if groups else "there are no groups")
     _warn(listing.silent_brokers)
 
 
@@ -56,7 +57,7 @@ async def _list(namesrv: str) -> GroupListing:
 
 def _warn(silent: Mapping[str, str]) -> None:
     for broker, reason in silent.items():
-        Console(stderr=True).print(f"[yellow]{broker} does not answer: {escape(reason)}[/]", soft_wrap=True)
+        remarks().print(f"[yellow]{broker} does not answer: {escape(reason)}[/]", soft_wrap=True)
 
 
 @app.command()
@@ -67,14 +68,14 @@ def describe(
     slow: Annotated[str, typer.Option(help="Report messages that take longer than this.")] = "10s",
     as_json: AsJson = False,
 ) -> None:
-    """Show a group's members, its lag in messages and in time for each queue, and what blocks it."""
+    """Show a group's members, its lag in each queue, and what blocks it."""
     seconds = [parse_duration(text, name).total_seconds() for text, name in ((watch, "--watch"), (slow, "--slow"))]
     found = run(_describe(namesrv_addresses(namesrv), group, *seconds))
     if as_json:
         print(json_line(group_fields(found)))
         return
     for piece in description_as_tables(found):
-        Console().print(piece, soft_wrap=isinstance(piece, str))
+        output().print(piece, soft_wrap=isinstance(piece, str))
 
 
 async def _describe(namesrv: str, group: str, watch: float, slow: float) -> GroupDescription:
@@ -85,7 +86,7 @@ async def _describe(namesrv: str, group: str, watch: float, slow: float) -> Grou
 @app.command()
 def reset(
     group: Group,
-    to: Annotated[str, typer.Option(help="earliest, latest, a time such as 2026-01-31T12:00, or an offset.")],
+    to: Annotated[str, typer.Option(help="Where to: earliest, latest, an offset, or a time such as 2026-01-31T12:00.")],
     namesrv: Namesrv = None,
     topic: Annotated[
         list[str] | None, typer.Option(help="Only in this topic; may be repeated.", show_default="all of the group's")
@@ -93,7 +94,7 @@ def reset(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Move a group to other offsets: back to receive messages again, or ahead to skip some.
+    """Move a group to other offsets, to receive messages again or to skip some.
 
     Members with a listener are told and carry it out within seconds. Stop members that poll first.
     """
@@ -123,8 +124,8 @@ async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *
 
 @app.command()
 def clone(
-    source: Annotated[str, typer.Argument(help="The group to copy offsets from.")],
-    target: Annotated[str, typer.Argument(help="The group to copy them to; it must not be online.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The group to copy offsets from.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The group to copy them to; it must not be online.")],
     namesrv: Namesrv = None,
     topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
     dry_run: DryRun = False,
@@ -149,13 +150,17 @@ async def _clone(namesrv: str, source: str, target: str, topic: str | None, *, d
 def set_group(
     group: Group,
     changes: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="consume_enable=false, retry_max_times=5 …")
+        list[str],
+        typer.Argument(metavar="NAME=VALUE", help="Settings such as consume_enable=false or retry_max_times=5."),
     ],
     namesrv: Namesrv = None,
     broker: Annotated[str | None, typer.Option(help="Only at this broker.", show_default="all")] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change a group's settings; create it if it does not exist. `describe --json` shows all settings."""
+    """Change a group's settings; create it if it does not exist.
+
+    `describe --json` shows all settings.
+    """
     wanted = dict(_setting(text) for text in changes)
     for name, fields in run(_set(namesrv_addresses(namesrv), group, wanted, broker, dry_run)).items():
         print(json_line({"broker_name": name, **fields}))
@@ -181,7 +186,10 @@ async def _set(
 
 @app.command()
 def delete(group: Group, namesrv: Namesrv = None, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Delete a group and its offsets from all brokers; its dead letters stay. It must not be online."""
+    """Delete a group and its offsets from all brokers.
+
+    It must not be online. Its dead letters stay.
+    """
     brokers = run(_delete(namesrv_addresses(namesrv), group, dry_run=dry_run, ask=not yes))
     print(f"{group} {'would be deleted' if dry_run else 'deleted'} on {', '.join(brokers)}")
 

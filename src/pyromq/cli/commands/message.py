@@ -6,13 +6,14 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pyromq.admin import AdminClient, MessageTrace, TimedMessage
 from pyromq.admin.views.iso_times import iso_time
 from pyromq.admin.views.pending_view import timed_message_fields
 from pyromq.admin.views.trace_view import trace_event_fields
 from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses
+from pyromq.cli.family import Family
+from pyromq.cli.show.console import output
 from pyromq.cli.show.lines import json_line, message_line
 from pyromq.cli.show.trace_table import trace_as_table
 from pyromq.client.environment import environment_credentials
@@ -20,20 +21,20 @@ from pyromq.errors import ClientError
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.remoting.loop import run
 
-app = typer.Typer(help="Trace a message; list or cancel delayed messages.")
+app = Family(help="Trace a message; list or cancel delayed messages.")
 
 
 @app.command()
 def trace(
     message_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id that `send` returned, here or in Java.")
+        str | None, typer.Argument(metavar="ID", help="The id that `send` returned, here or in Java.")
     ] = None,
     namesrv: Namesrv = None,
     key: Annotated[str | None, typer.Option(help="Instead of an id: all messages with this key.")] = None,
     trace_topic: Annotated[str, typer.Option(help="The topic that clients write traces to.")] = TRACE_TOPIC,
     as_json: AsJson = False,
 ) -> None:
-    """Show what happened to a message: its sends, its deliveries to listeners, the end of its transaction.
+    """Show what happened to a message: its sends, deliveries and transaction.
 
     Clients write traces only if they are enabled: `trace=True` here, `enableMsgTrace` in Java.
     """
@@ -44,7 +45,7 @@ def trace(
         what = f"message {message_id}" if message_id else f"messages with the key {key}"
         text = f"no traces of {what} in {trace_topic}: its clients do not write traces, or use another topic"
         raise ClientError(text)
-    console = Console()
+    console = output()
     for one in found:
         if as_json:
             for event in one.events:
@@ -68,7 +69,7 @@ def pending(
     count: Annotated[int, typer.Option(min=0, help="Stop after this many (0: never).")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """List messages that were sent with a delay or a time and are not due yet, by broker and time."""
+    """List delayed messages that are not due yet, by broker and time."""
     shown = run(_pending(namesrv_addresses(namesrv), topic, count, as_json))
     if not shown and not as_json:
         print("no message waits for its delivery time", file=sys.stderr)
@@ -91,7 +92,10 @@ def cancel(
     namesrv: Namesrv = None,
     topic: Annotated[str, typer.Option(help="Only if it is for this topic.")] = "",
 ) -> None:
-    """Cancel a message that waits for its delivery time. It is an error if it no longer waits."""
+    """Cancel a delayed message that is not due yet.
+
+    It is an error if the message no longer waits.
+    """
     brokers = run(_cancel(namesrv_addresses(namesrv), message_id, topic))
     if not brokers:
         raise ClientError(f"no message with the id {message_id} waits: it was delivered, cancelled, or never sent")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
 from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses
+from pyromq.cli.family import Family
 from pyromq.cli.pipeline.generated_commands import assignments, pipeline_command, project_command
+from pyromq.cli.show.console import output, remarks
+from pyromq.cli.show.lines import json_line
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG
 
-Directory = Annotated[Path, typer.Argument(help="The project's directory.")]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The project's directory.")]
 
-app = typer.Typer(help="Pipelines on Spark: the shipped ones, and your own.", no_args_is_help=True)
+app = Family(help="Pipelines on Spark: the shipped ones, and your own.")
 
 
 class Pipelines(TyperGroup):
@@ -40,21 +41,24 @@ class Pipelines(TyperGroup):
         raise typer.BadParameter(f"there is no pipeline {cmd_name!r}; {hint}")
 
 
-running = typer.Typer(cls=Pipelines, help="Run a pipeline, or the project in a directory.", no_args_is_help=True)
+running = Family(cls=Pipelines, help="Run a pipeline, or the project in a directory.")
 app.add_typer(running, name="run")
 
 
 @app.command("list")
 def list_pipelines(as_json: AsJson = False) -> None:
-    """List the shipped pipelines; `pyromq pipeline run NAME --help` shows their options."""
+    """List the shipped pipelines.
+
+    `pyromq pipeline run NAME --help` shows the options of one.
+    """
     if as_json:
         for name, summary in CATALOG.items():
-            print(json.dumps({"pipeline": name, "summary": summary}))
+            print(json_line({"pipeline": name, "summary": summary}))
         return
     table = Table("pipeline", "does")
     for name, summary in CATALOG.items():
         table.add_row(name, summary)
-    Console().print(table)
+    output().print(table)
 
 
 @app.command()
@@ -64,10 +68,10 @@ def init(
     topic: Annotated[str, typer.Option(help="The topic to read.")] = "orders",
     to: Annotated[str, typer.Option(help="The topic to write to.")] = "alerts",
 ) -> None:
-    """Write a new project of Spark's Declarative Pipelines that reads and writes topics."""
+    """Write a new project of Spark Declarative Pipelines that uses topics."""
     for path in project.write(directory, namesrv_addresses(namesrv), topic, to):
         print(path)
-    Console(stderr=True).print(f"next: pyromq pipeline dry-run {directory}, then pyromq pipeline run {directory}")
+    remarks().print(f"next: pyromq pipeline dry-run {directory}, then pyromq pipeline run {directory}")
 
 
 @app.command("dry-run")

@@ -10,6 +10,7 @@ import typer
 
 from pyromq.admin.views.message_view import message_fields
 from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses, parse_time
+from pyromq.cli.family import Family
 from pyromq.cli.show.lines import json_line, message_line
 from pyromq.client.consume.start_from import StartFrom
 from pyromq.client.consume.subscriptions import Expression, Sql
@@ -22,16 +23,18 @@ from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from pyromq.protocol.tag_filter import EVERYTHING
 from pyromq.remoting.loop import run
 
-app = typer.Typer()
+app = Family()
 
 
 @app.command()
 def tail(
-    topic: Annotated[str, typer.Argument(help="Topic to follow.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to follow.")],
     namesrv: Namesrv = None,
     tag: Annotated[str | None, typer.Option(help="Only these tags: 'a || b'.", show_default="*")] = None,
     sql: Annotated[str | None, typer.Option(help='Only matching properties, in SQL92: "amount > 10".')] = None,
-    start: Annotated[str, typer.Option("--from", help="earliest, latest, or a time (ISO 8601).")] = "latest",
+    start: Annotated[
+        str, typer.Option("--from", help="Where to start: earliest, latest, or a time (ISO 8601).")
+    ] = "latest",
     group: Annotated[str | None, typer.Option(help="Continue from this group's offsets, and commit them.")] = None,
     count: Annotated[int, typer.Option(min=0, help="Stop after this many messages (0: never).")] = 0,
     as_json: AsJson = False,

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from pyromq.admin import AdminClient, TopicDescription, TopicListing
 from pyromq.admin.views.topic_view import topic_fields, topic_summary_fields
 from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses
+from pyromq.cli.family import Family
+from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.cli.show.topic_tables import topic_groups_table, topic_queues_table, topics_as_table
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 
-app = typer.Typer(help="Topics: what their queues hold, and who consumes them.", no_args_is_help=True)
+app = Family(help="Topics: what their queues hold, and who consumes them.")
 
 
 @app.command("list")
@@ -34,9 +35,9 @@ def list_topics(
         for topic in topics:
             print(json_line(topic_summary_fields(topic)))
     else:
-        Console().print(topics_as_table(topics) if topics else "there are no topics")
+        output().print(topics_as_table(topics) if topics else "there are no topics")
     for broker, reason in listing.silent_brokers.items():
-        Console(stderr=True).print(f"[yellow]{broker} does not answer: {escape(reason)}[/]", soft_wrap=True)
+        remarks().print(f"[yellow]{broker} does not answer: {escape(reason)}[/]", soft_wrap=True)
 
 
 async def _list(namesrv: str) -> TopicListing:
@@ -46,14 +47,16 @@ async def _list(namesrv: str) -> TopicListing:
 
 @app.command()
 def describe(
-    topic: Annotated[str, typer.Argument(help="The topic.")], namesrv: Namesrv = None, as_json: AsJson = False
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    namesrv: Namesrv = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Show what the queues of a topic hold, which groups consume it, and how far they are."""
+    """Show what the queues of a topic hold, and how far its groups are."""
     found = run(_describe(namesrv_addresses(namesrv), topic))
     if as_json:
         print(json_line(topic_fields(found)))
         return
-    console = Console()
+    console = output()
     kind = "" if found.kind == "topic" else f" ({found.kind})"
     console.print(f"[bold]{escape(topic)}[/]{kind}: {found.messages:,} messages in {len(found.queues)} queues")
     console.print(topic_queues_table(found))

@@ -6,21 +6,22 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pyromq.admin import AdminClient, HalfMessage
 from pyromq.admin.views.pending_view import half_message_fields
 from pyromq.cli.arguments import AsJson, DryRun, Namesrv, namesrv_addresses
-from pyromq.cli.show.lines import json_line
+from pyromq.cli.family import Family
+from pyromq.cli.show.console import output
+from pyromq.cli.show.lines import json_line, report_line
 from pyromq.cli.show.transaction_table import half_messages_table
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import BrokerError, ClientError
 from pyromq.remoting.loop import run
 
 Group = Annotated[str | None, typer.Option(help="Only those of this producer group.")]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Message ids, as `list` shows them.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Message ids, as `list` shows them.")]
 
-app = typer.Typer(help="Transactions: messages whose local transaction has not ended.", no_args_is_help=True)
+app = Family(help="Transactions: messages whose local transaction has not ended.")
 
 
 @app.command("list")
@@ -38,7 +39,7 @@ def list_transactions(
         for half in found:
             print(json_line(half_message_fields(half)))
     else:
-        Console().print(half_messages_table(found) if found else "every transaction has ended")
+        output().print(half_messages_table(found) if found else "every transaction has ended")
 
 
 @app.command()
@@ -84,11 +85,11 @@ async def _resume(namesrv: str, wanted: set[str] | None, group: str | None, *, d
 async def _resume_one(admin: AdminClient, half: HalfMessage, dry_run: bool) -> None:
     name = f"{half.message.message_id} for topic {half.topic}"
     if dry_run:
-        print(f"would resume {name}")
+        report_line(f"would resume {name}")
         return
     try:
         await admin.transactions.resume(half)
     except BrokerError as error:
-        print(f"not resumed {name}: {error.remark}")
+        report_line(f"not resumed {name}: {error.remark}")
     else:
-        print(f"resumed {name}")
+        report_line(f"resumed {name}")

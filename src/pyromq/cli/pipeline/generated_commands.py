@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import json
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
 from pyromq.cli.arguments import namesrv_addresses, split_assignment
+from pyromq.cli.family import Family
 from pyromq.cli.pipeline.progress_bar import watched
+from pyromq.cli.show.console import output
+from pyromq.cli.show.lines import json_line
 from pyromq.errors import PyroMQError
 from pyromq.pipelines import project
 from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, check, fields, load, settings
@@ -66,13 +67,13 @@ def project_command(directory: Path) -> Any:
         project.execute(directory, dry=False, master=master, remote=remote, conf=assignments(conf))
 
     shared = [_keyword(key, *_SHARED[key]) for key in ("master", "remote", "conf")]
-    return _command(str(directory), run, shared, f"the project in {directory}")
+    return _command(str(directory), run, shared, f"run the project in {directory}")
 
 
 def _command(name: str, function: Any, parameters: list[inspect.Parameter], summary: str) -> Any:
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app = typer.Typer(add_completion=False)
+    app = Family()
     app.command(name, help=f"{summary[0].upper()}{summary[1:]}.")(function)
     command = typer.main.get_command(app)
     assert not isinstance(command, TyperGroup)
@@ -145,11 +146,11 @@ def _show(outcome: Outcome) -> None:
     table.add_row("written", f"{outcome.written:,}", "")
     for why, count in outcome.dropped.items():
         table.add_row("dropped", f"{count:,}", escape(why))
-    console = Console()
+    console = output()
     console.print(table)
     for remark in outcome.remarks:
         console.print(escape(remark))
 
 
 def _as_json(name: str, outcome: Outcome) -> str:
-    return json.dumps({"pipeline": name, **msgspec.to_builtins(outcome)}, ensure_ascii=False)
+    return json_line({"pipeline": name, **msgspec.to_builtins(outcome)})

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pyromq.cli.show.console import remarks
 from pyromq.pipelines.outcome import Stopped
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -41,7 +41,7 @@ class ProgressBar:
 @contextmanager
 def watched(name: str) -> Iterator[ProgressBar]:
     """Yield the progress of a run; the bar is drawn on stderr if that is a terminal."""
-    console = Console(stderr=True)
+    console = remarks()
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip

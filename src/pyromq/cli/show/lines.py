@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 
 from pyromq.admin.views.iso_times import iso_time
@@ -10,8 +12,20 @@ from pyromq.protocol.messages.message import MessageExt
 
 
 def json_line(fields: Mapping[str, object]) -> str:
-    """Return the fields as one line of JSON."""
-    return json.dumps(fields, ensure_ascii=False)
+    """Return the fields as one line of JSON; where the output is not Unicode, other characters are escaped."""
+    return json.dumps(fields, ensure_ascii=not _is_unicode())
+
+
+def _is_unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
+def report_line(text: str, *, flush: bool = False) -> None:
+    """Print what was done. The work goes on, silently, if the reader has gone (`pyromq dlq resend … | head`)."""
+    try:
+        print(text, flush=flush)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,81 @@
+"""The verbs of `pyromq`: which there are, and in which module each is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import pyromq
+
+# Verb -> module in `commands`, loaded when the verb is used: `send` needs no broker and no web server.
+VERBS = {
+    "up": "servers",
+    "namesrv": "servers",
+    "broker": "servers",
+    "send": "send",
+    "tail": "tail",
+    "message": "message",
+    "bench": "bench",
+    "store": "store",
+    "topic": "topic",
+    "group": "group",
+    "dlq": "dlq",
+    "transaction": "transaction",
+    "pipeline": "pipeline",
+}
+
+
+class OutputClosed(Exception):
+    """The reader of our output has gone, as in `pyromq tail orders | head`."""
+
+
+class LazyVerbs(TyperGroup):
+    """Finds a verb in its module on first use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"pyromq.cli.commands.{VERBS[cmd_name]}")
+        family = typer.main.get_group(module.app)
+        command = family.commands.get(cmd_name, family)
+        command.name = cmd_name  # the list of verbs shows it
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise OutputClosed from error  # Typer would exit with 1
+
+
+app = typer.Typer(
+    cls=LazyVerbs,
+    name="pyromq",
+    help="Apache RocketMQ 4.9 for Python teams, with Spark inside.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pyromq {pyromq.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Log everything, and show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Define the options before the verb; `main` handles --debug."""
