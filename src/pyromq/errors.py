@@ -5,6 +5,7 @@ Each class says whether a retry can help (`retriable`), so retry code lists no t
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 from pyromq.protocol.codes import ResponseCode
@@ -44,6 +45,18 @@ class RemotingError(PyroMQError):
     retriable = True
     message_id = ""
     """The id of the message whose send failed; `Producer.find` shows whether it was stored."""
+
+
+class CannotListen(RemotingError):
+    """A server cannot have the port that it wants; `cause` is the system's error."""
+
+    retriable = False
+
+    def __init__(self, host: str, port: int, cause: OSError) -> None:
+        reason = os.strerror(cause.errno).lower() if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
+        super().__init__(f"cannot listen on {host}:{port}: {reason}")
+        self.port = port
+        self.cause = cause
 
 
 class ConnectFailed(RemotingError):

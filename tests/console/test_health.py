@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pyromq.console.health import bind, health_app, serve
+from pyromq.errors import CannotListen
 
 
 def fetch(url: str) -> tuple[int, Any]:
@@ -26,7 +27,7 @@ def fetch(url: str) -> tuple[int, Any]:
 
 async def test_healthz_is_503_while_there_is_a_problem_and_names_it() -> None:
     problems: dict[str, str] = {}
-    async with serve(health_app(lambda: problems, dict), "127.0.0.1", 0) as url:
+    async with serve(health_app(lambda: problems, dict), bind("127.0.0.1", 0)) as url:
         assert await asyncio.to_thread(fetch, f"{url}/healthz") == (200, {"status": "ok"})
         problems["broker-a"] = "the store accepts no messages"
         assert await asyncio.to_thread(fetch, f"{url}/healthz") == (
@@ -37,7 +38,7 @@ async def test_healthz_is_503_while_there_is_a_problem_and_names_it() -> None:
 
 async def test_varz_shows_the_figures_of_the_moment() -> None:
     figures = {"messages_put": 1}
-    async with serve(health_app(dict, lambda: figures), "127.0.0.1", 0) as url:
+    async with serve(health_app(dict, lambda: figures), bind("127.0.0.1", 0)) as url:
         assert await asyncio.to_thread(fetch, f"{url}/varz") == (200, {"messages_put": 1})
         figures["messages_put"] = 2
         assert await asyncio.to_thread(fetch, f"{url}/varz") == (200, {"messages_put": 2})
@@ -48,5 +49,5 @@ def test_a_port_in_use_is_one_clear_error() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
+        with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1:{port}"):
             bind("127.0.0.1", port)

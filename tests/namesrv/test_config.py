@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import ConfigError, StoreError, StoreLocked
-from pyromq.namesrv.config import NameServerConfig
+from pyromq.namesrv.config import NameServerConfig, namesrv_config
+from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.testing import TestClock
+from tests.settings.apache_keys import NAMESRV_CONF
 
 from .conftest import Peer
 
@@ -105,3 +107,44 @@ async def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path, clock
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot create .*file"):
         await server_in(tmp_path / "file", clock).__aenter__()
+
+
+def test_every_key_of_apaches_namesrv_conf_is_known() -> None:
+    assert sorted(set(NAMESRV_CONF) - NAMESRV_TABLE.known) == []
+
+
+def test_keys_set_their_fields() -> None:
+    config = namesrv_config(
+        {
+            "listenPort": "9877",
+            "serverChannelMaxIdleTimeSeconds": "60",
+            "orderMessageEnable": "TRUE",
+            "kvConfigPath": "/data/kv.json",
+            "serverWorkerThreads": "8",
+        }
+    )
+    assert (config.port, config.idle_timeout, config.order_message_enable) == (9877, 60, True)
+    assert (config.kv_path, config.without_effect) == (Path("/data/kv.json"), ("serverWorkerThreads",))
+    with pytest.raises(ConfigError, match=r"listenPort must be between .*; unknown configuration key brokerName"):
+        namesrv_config({"listenPort": "-1", "brokerName": "x"})
+
+
+async def test_the_kv_settings_are_kept_where_the_file_says(tmp_path: Path, clock: TestClock) -> None:
+    config = NameServerConfig(kv_path=tmp_path / "kv" / "values.json")
+    async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None, config=config) as server:
+        peer = Peer(server.address, clock)
+        await peer.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"})
+        assert (await settings(peer))["kvConfigPath"] == str(config.kv_path)
+        await peer.remoting.close()
+    assert b'"v"' in (tmp_path / "kv" / "values.json").read_bytes()
+
+
+async def test_a_change_made_earlier_wins_over_the_given_setting_and_is_told(
+    tmp_path: Path, clock: TestClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "namesrv.properties").write_text("orderMessageEnable=false\n")
+    async with server_in(tmp_path, clock, NameServerConfig(order_message_enable=True)) as server:
+        peer = Peer(server.address, clock)
+        assert (await settings(peer))["orderMessageEnable"] == "false"
+        await peer.remoting.close()
+    assert "setting changed earlier key=orderMessageEnable value=false instead of=true" in caplog.text

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyromq.errors import BrokerError, DiskFull, MalformedHeader, RemotingError, StoreError, TopicNotFound
+from pyromq.errors import BrokerError, ConfigError, DiskFull, MalformedHeader, RemotingError, StoreError, TopicNotFound
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection
@@ -279,6 +279,12 @@ async def test_a_port_in_use_is_one_clear_error(server: RemotingServer, clock: F
     second = RemotingServer({}, host="127.0.0.1", port=server.port, clock=clock)
     with pytest.raises(RemotingError, match=rf"cannot listen on 127\.0\.0\.1:{server.port}: address already in use"):
         await second.__aenter__()
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_number_that_is_no_port_is_an_error(clock: FakeClock, port: int) -> None:
+    with pytest.raises(ConfigError, match=f"{port} is not a port"):
+        RemotingServer({}, host="127.0.0.1", port=port, clock=clock)
 
 
 async def test_a_silent_connection_is_closed_after_the_idle_timeout(

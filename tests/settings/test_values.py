@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.settings.values import addresses, at_most, boolean, choice, hours, integer, ratio, seconds, single_path
+from pyromq.settings.values import addresses, at_most, boolean, choice, hours, integer, ratio, seconds, single_directory
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from pyromq.settings.values import addresses, at_most, boolean, choice, hours, i
         (ratio, "0.85", 0.85),
         (at_most(900), "2000", 900),
         (seconds(1, 5000), "2500", 2.5),
-        (single_path, "/data", Path("/data")),
+        (single_directory, "/data", Path("/data")),
     ],
 )
 def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -> None:
@@ -45,8 +45,8 @@ def test_a_value_is_read(read: Callable[[str], Any], text: str, value: object) -
         (addresses, "a:²", "is not host:port"),
         (hours, "24", "must be hours such as 04"),
         (ratio, "nan", "must be between 0.1 and 1"),
-        (single_path, "/a,/b", "must be one directory"),
-        (single_path, "", "must not be empty"),
+        (single_directory, "/a,/b", "must be one directory"),
+        (single_directory, "", "must not be empty"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_says_what_is_expected(

@@ -1,15 +1,20 @@
-"""What the server commands share: settings from broker.conf and --set, the store's directory, logging, signals."""
+"""What the server commands share: settings from a file and --set, the store's directory, ports, logging, signals."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from pyromq.cli.arguments import split_assignment
-from pyromq.errors import ConfigError
+from pyromq.errors import CannotListen, ConfigError
 from pyromq.settings.key_table import KeyTable
 from pyromq.settings.properties_file import parse_properties, read_properties_file
 
@@ -30,6 +35,29 @@ def store_root(settings: Mapping[str, str], data: Path | None, below: str = "sto
     if named and data is not None:
         raise ConfigError(f"--data and {named[0]} both name the store's directory: use only one of them")
     return settings.get("storePathRootDir") or str((data or DEFAULT_DATA) / below)
+
+
+def port_option(text: str, default: int | None = None) -> Any:
+    """Return the option of a port; `default` is shown where the value itself is None."""
+    return typer.Option(min=0, max=65535, help=text, show_default=True if default is None else str(default))
+
+
+@contextmanager
+def port_from(option: str) -> Iterator[None]:
+    """Add to the error of a server that cannot listen which option chooses its port or address."""
+    try:
+        yield
+    except CannotListen as error:
+        raise ConfigError(f"{error}; {_advice(error, option)}") from error
+
+
+def _advice(error: CannotListen, option: str) -> str:
+    match error.cause.errno:
+        case errno.EADDRINUSE:
+            return f"stop the server that uses it, or choose another port with {option}"
+        case errno.EACCES:
+            return f"you may not use this port: choose another one with {option}"
+    return "choose an address of this machine with --host"
 
 
 def start_logging(debug: bool = False) -> None:

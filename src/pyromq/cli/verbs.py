@@ -20,6 +20,7 @@ VERBS = {
     "message": "message",
     "bench": "bench",
     "store": "store",
+    "config": "config",
     "topic": "topic",
     "group": "group",
     "dlq": "dlq",

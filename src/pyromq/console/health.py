@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from pyromq.errors import CannotListen
+
 
 def health_app(problems: Callable[[], dict[str, str]], varz: Callable[[], dict[str, Any]]) -> Starlette:
     """Build the pages: `problems` returns what is wrong (empty if nothing is), `varz` what /varz shows."""
@@ -46,7 +48,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind at once, so that a port in use is reported before anything else starts."""
+    """Bind at once, so that a port in use is reported before anything else starts; raise CannotListen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,21 +56,28 @@ def bind(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+        raise CannotListen(host, port, error) from None
     return listener
 
 
+async def _until_listening(server: _Server, serving: asyncio.Task[None]) -> None:
+    listening = asyncio.create_task(server.listening.wait())
+    await asyncio.wait((listening, serving), return_when=asyncio.FIRST_COMPLETED)
+    listening.cancel()
+    if serving.done():
+        serving.result()  # raises why it could not
+
+
 @asynccontextmanager
-async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
-    """Serve `app` while the block runs; yield its URL."""
-    listener = bind(host, port)
+async def serve(app: Starlette, listener: socket.socket) -> AsyncIterator[str]:
+    """Serve `app` on a bound socket while the block runs; yield its URL."""
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        await server.listening.wait()
-        shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{listener.getsockname()[1]}"
+        await _until_listening(server, serving)
+        host, port = listener.getsockname()[:2]
+        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     finally:
         server.should_exit = True
         await serving

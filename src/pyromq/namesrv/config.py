@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pyromq.errors import BrokerError, ConfigError, NoPermission
+from pyromq.namesrv.keys import NAMESRV_TABLE
+from pyromq.settings.key_table import raise_errors
+from pyromq.settings.values import boolean, show_boolean
 from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
@@ -22,12 +25,34 @@ ORDER_MESSAGE_ENABLE: Final = "orderMessageEnable"
 class NameServerConfig(Struct, frozen=True, kw_only=True):
     """What an operator can set."""
 
+    port: int = 9876
+    """The port to listen on (`listenPort`). 0: the system chooses one."""
+    idle_timeout: float = 120.0
+    """Seconds that a connection may be silent (`serverChannelMaxIdleTimeSeconds`)."""
+    kv_path: Path | None = None
+    """The file of the KV settings (`kvConfigPath`); `kvConfig.json` in the data directory unless given."""
     order_message_enable: bool = False
-    """Add the order config of a topic to its route; producers then take their queues from it."""
+    """Add the order config of a topic to its route; producers then take their queues from it (`orderMessageEnable`)."""
     broker_silence: float = 120.0
     """Seconds without a registration after which a broker is dropped."""
     scan_interval: float = 10.0
     """Seconds between two scans for silent brokers."""
+    without_effect: tuple[str, ...] = ()
+    """Given keys that change nothing here: RocketMQ's, and unknown ones if these are accepted."""
+
+
+def namesrv_config(
+    values: Mapping[str, str], *, lenient: bool = False, always_strict: Collection[str] = ()
+) -> NameServerConfig:
+    """Read settings by RocketMQ's keys; raise ConfigError that names every key or value that is wrong.
+
+    `lenient` accepts unknown keys, but not those of `always_strict`: what a user typed on the command line.
+    """
+    read, findings = NAMESRV_TABLE.read(values, lenient=lenient, always_strict=always_strict)
+    ignored = raise_errors(findings)
+    return NameServerConfig(
+        without_effect=ignored, **{NAMESRV_TABLE.keys[key].field: value for key, value in read.items()}
+    )
 
 
 class NameServerSettings:
@@ -38,7 +63,7 @@ class NameServerSettings:
     """
 
     def __init__(self, given: NameServerConfig, path: Path | None, fixed: Callable[[], Mapping[str, str]]) -> None:
-        self.current = given
+        self.current = self._given = given
         self._file = JsonFile(path) if path else None
         self._fixed = fixed
         self._changing = asyncio.Lock()
@@ -51,6 +76,10 @@ class NameServerSettings:
             self.current = _changed(self.current, self._file.load(_parse) or {})
         except BrokerError as error:
             raise ConfigError(f"{self._file.path}: {error.remark}") from error
+        given = _changeable(self._given)
+        for key, value in _changeable(self.current).items():
+            if value != given[key]:
+                logger.warning("setting changed earlier key=%s value=%s instead of=%s", key, value, given[key])
 
     async def change(self, text: bytes) -> None:
         """Change settings by `key=value` lines; they are durable on return.
@@ -74,7 +103,7 @@ class NameServerSettings:
 
 
 def _changeable(config: NameServerConfig) -> dict[str, str]:
-    return {ORDER_MESSAGE_ENABLE: "true" if config.order_message_enable else "false"}
+    return {ORDER_MESSAGE_ENABLE: show_boolean(config.order_message_enable)}
 
 
 def _changed(config: NameServerConfig, changes: Mapping[str, str]) -> NameServerConfig:
@@ -87,9 +116,10 @@ def _changed(config: NameServerConfig, changes: Mapping[str, str]) -> NameServer
 
 
 def _boolean(value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise BrokerError(f"{ORDER_MESSAGE_ENABLE} must be true or false, not {value[:40]!r}")
-    return value.lower() == "true"
+    try:
+        return boolean(value[:40])
+    except ValueError as error:
+        raise BrokerError(f"{ORDER_MESSAGE_ENABLE} {error}") from None
 
 
 def _parse(text: bytes) -> dict[str, str]:

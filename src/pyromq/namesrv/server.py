@@ -28,8 +28,8 @@ SETTINGS_FILE = "namesrv.properties"
 class NameServer:
     """A name server on one port; an async context manager that serves while it is open.
 
-    `data_dir` holds the KV config and changed settings; without it they are lost when the server stops. Routes are
-    never saved: brokers register again within 30 s.
+    `data_dir` holds the KV config and changed settings; without it, and without a path for the KV config, they are lost
+    when the server stops. Routes are never saved: brokers register again within 30 s.
     """
 
     def __init__(
@@ -38,13 +38,21 @@ class NameServer:
         self.routes = RouteTable()
         self._host = host
         self._config = config
+        if data_dir is None and config.kv_path is not None:
+            data_dir = config.kv_path.parent
         self._data_dir = data_dir
+        self._kv_path = config.kv_path or (data_dir and data_dir / KV_FILE)
         self._scans = Ticker(clock, config.scan_interval, self._scan)
-        self._kv = KVConfig(data_dir and data_dir / KV_FILE)
+        self._kv = KVConfig(self._kv_path)
         self._settings = NameServerSettings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
         handlers = NameServerHandlers(self.routes, self._kv, self._settings, self._now)
         self._server = RemotingServer(
-            REQUESTS.handlers(handlers), host=host, port=port, clock=clock, on_disconnect=self.routes.connection_lost
+            REQUESTS.handlers(handlers),
+            host=host,
+            port=port,
+            clock=clock,
+            idle_timeout=config.idle_timeout,
+            on_disconnect=self.routes.connection_lost,
         )
 
     @property
@@ -99,9 +107,14 @@ class NameServer:
 
     def _fixed_settings(self) -> dict[str, str]:
         """Return the settings that can be read but not changed over the wire, by Apache's names."""
-        paths = {"kvConfigPath": KV_FILE, "configStorePath": SETTINGS_FILE}
-        kept = {key: str(self._data_dir / name) for key, name in paths.items()} if self._data_dir else {}
-        return {"listenPort": str(self.port), "clusterTest": "false", "productEnvName": "center", **kept}
+        paths = {"kvConfigPath": self._kv_path, "configStorePath": self._data_dir and self._data_dir / SETTINGS_FILE}
+        return {
+            "listenPort": str(self.port),
+            "serverChannelMaxIdleTimeSeconds": str(round(self._config.idle_timeout)),
+            "clusterTest": "false",
+            "productEnvName": "center",
+            **{key: str(path) for key, path in paths.items() if path is not None},
+        }
 
     def _now(self) -> float:
         """Return seconds counted in scans: setting the machine's clock must not make a broker look silent."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
 from pyromq.clock import Clock
-from pyromq.errors import RemotingError
+from pyromq.errors import CannotListen, ConfigError
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
@@ -45,6 +44,8 @@ class RemotingServer:
         on_connect: ConnectionCallback | None = None,
         on_disconnect: ConnectionCallback | None = None,
     ) -> None:
+        if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
+            raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")
         self.handlers = handlers
         self.host = host
         self.port = port
@@ -65,20 +66,20 @@ class RemotingServer:
         return self._endpoint.connections
 
     async def __aenter__(self) -> Self:
-        """Listen; raise RemotingError if the port is in use."""
+        """Listen; raise CannotListen if the port cannot be had."""
         await self.bind()
         await self.start()
         return self
 
     async def bind(self) -> None:
-        """Take the port without accepting connections yet; raise RemotingError if it is in use."""
+        """Take the port without accepting connections yet; raise CannotListen if it cannot be had."""
         self._endpoint = self._new_endpoint()
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._endpoint.new_connection, self.host, self.port, backlog=BACKLOG, start_serving=False
             )
         except OSError as error:
-            raise self._cannot_listen(error) from error
+            raise CannotListen(self.host, self.port, error) from error
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def start(self) -> None:
@@ -86,11 +87,7 @@ class RemotingServer:
         try:
             await self._listener.start_serving()
         except OSError as error:  # another process bound the port at the same time
-            raise self._cannot_listen(error) from error
-
-    def _cannot_listen(self, error: OSError) -> RemotingError:
-        reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
-        return RemotingError(f"cannot listen on {self.host}:{self.port}: {reason}")
+            raise CannotListen(self.host, self.port, error) from error
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

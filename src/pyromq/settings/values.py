@@ -102,11 +102,16 @@ def at_most(high: int) -> Callable[[str], int]:
     return lambda value: min(read_integer(value), high)
 
 
-def single_path(value: str) -> Path:
-    """Read one path."""
+def path(value: str) -> Path:
+    """Read a path."""
+    return Path(word(value))
+
+
+def single_directory(value: str) -> Path:
+    """Read the path of one directory; Apache would take several, separated by commas."""
     if "," in value:
         raise ValueError("must be one directory: several commit log directories are not supported")
-    return Path(word(value))
+    return path(value)
 
 
 def seconds(low: int, high: int) -> Callable[[str], float]:

@@ -1,11 +1,18 @@
-"""`pyromq up` as a person starts it."""
+"""`pyromq up` and `namesrv` as a person starts them."""
 
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 import urllib.request
+from pathlib import Path
 
-from tests.cli.conftest import Servers
+import pytest
+
+from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, pyromq_here
 
 
 def test_the_console_port_serves_healthz_and_varz(servers: Servers) -> None:
@@ -15,3 +22,86 @@ def test_the_console_port_serves_healthz_and_varz(servers: Servers) -> None:
         facts = json.load(answer)
     assert facts["namesrv"]["address"] == servers.namesrv
     assert facts["brokers"][0]["address"] == servers.broker
+
+
+@pytest.mark.parametrize("option", ["--namesrv-port", "--port", "--console-port"])
+def test_a_port_in_use_names_the_option_that_chooses_another(servers: Servers, tmp_path: Path, option: str) -> None:
+    taken = {"--namesrv-port": servers.namesrv, "--port": servers.broker, "--console-port": servers.console}[option]
+    port = taken.rpartition(":")[2]
+    done = pyromq("up", "--data", str(tmp_path), *FREE_PORTS, option, port)
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert f":{port}: address already in use" in line
+    assert f"choose another port with {option}" in line
+    assert "Traceback" not in done.stderr
+
+
+def test_a_console_port_in_use_starts_no_server(servers: Servers, tmp_path: Path) -> None:
+    port = servers.console.rpartition(":")[2]
+    line = one_line_error(pyromq("up", "--data", str(tmp_path / "new"), *FREE_PORTS, "--console-port", port))
+    assert "--console-port" in line
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["namesrv --port 99999", "up --console-port 65536", "broker --http-port -1", "store serve . --port 70000"],
+)
+def test_a_number_that_is_no_port_is_wrong_usage(arguments: str) -> None:
+    done = pyromq_here(*arguments.split())
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["up", "broker", "namesrv"])
+def test_a_listen_port_that_is_no_number_is_one_line(tmp_path: Path, verb: str) -> None:
+    line = one_line_error(pyromq_here(verb, "--data", str(tmp_path), "--set", "listenPort=abc"))
+    assert line == "pyromq: listenPort must be a whole number, not 'abc'"
+
+
+def test_a_host_that_is_not_of_this_machine_is_one_line(tmp_path: Path) -> None:
+    done = pyromq_here("namesrv", "--host", "192.0.2.1", "--port", "0")
+    assert one_line_error(done).endswith("choose an address of this machine with --host")
+
+
+class TestNamesrv:
+    """Settings of `pyromq namesrv`."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (("--set", "orderMesageEnable=true"), "the nearest is orderMessageEnable"),
+            (("--set", "clusterTest=true"), "clusterTest=true is not supported"),
+            (("--set", "kvConfigPath=/tmp/kv.json", "--data", "/tmp"), "--data and kvConfigPath both"),
+        ],
+    )
+    def test_wrong_settings_are_one_line(self, arguments: tuple[str, ...], reason: str) -> None:
+        assert reason in one_line_error(pyromq_here("namesrv", *arguments))
+
+    def test_an_unknown_key_of_a_file_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "namesrv.conf").write_text("brokerName=broker-a\n")
+        line = one_line_error(pyromq_here("namesrv", "-c", str(tmp_path / "namesrv.conf")))
+        assert "unknown configuration key brokerName" in line
+
+    def test_a_file_of_apache_starts_it_and_keys_without_effect_are_one_warning(self, tmp_path: Path) -> None:
+        text = f"listenPort=0\nkvConfigPath={tmp_path}/kv/kvConfig.json\nserverWorkerThreads=8\nrocketmqHome=/x\nzz=1\n"
+        (tmp_path / "namesrv.conf").write_text(text)
+        command = [
+            sys.executable,
+            "-m",
+            "pyromq.cli.main",
+            "namesrv",
+            "-c",
+            str(tmp_path / "namesrv.conf"),
+            "--lenient",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert re.match(r"PyroMQ name server ready: 127\.0\.0\.1:\d+\n", process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            _, log = process.communicate(timeout=30)
+        assert process.returncode == 0, log
+        warnings = [line for line in log.splitlines() if "WARNING" in line]
+        assert len(warnings) == 1, log
+        assert warnings[0].endswith("settings without effect: rocketmqHome, serverWorkerThreads, zz")
+        assert (tmp_path / "kv").is_dir()

@@ -23,7 +23,7 @@ from pyromq.settings.values import (
     show_boolean,
     show_hours,
     show_milliseconds,
-    single_path,
+    single_directory,
     word,
 )
 from pyromq.store.config import LONGEST_FLUSH_INTERVAL_MS
@@ -104,8 +104,8 @@ BROKER_KEYS: dict[str, Key] = {
 }
 
 STORE_KEYS: dict[str, Key] = {
-    "storePathRootDir": Key("root", single_path),
-    "storePathCommitLog": Key("commit_log", single_path),
+    "storePathRootDir": Key("root", single_directory),
+    "storePathCommitLog": Key("commit_log", single_directory),
     "mappedFileSizeCommitLog": Key("commit_log_file_size", integer(1 << 16, 1 << 40)),
     "mappedFileSizeConsumeQueue": Key("consume_queue_file_size", integer(20, 1 << 40)),
     "messageIndexEnable": _flag("message_index"),

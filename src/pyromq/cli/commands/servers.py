@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import string
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -11,20 +12,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
-from pyromq.broker.config.broker_config import BrokerConfig, broker_config
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.server import Broker, settle_memory
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
-from pyromq.cli.server_settings import read_settings, start_logging, stop_signals, store_root
+from pyromq.cli.family import Family
+from pyromq.cli.server_settings import (
+    DEFAULT_DATA,
+    port_from,
+    port_option,
+    read_settings,
+    start_logging,
+    stop_signals,
+    store_root,
+)
 from pyromq.clock import SystemClock
-from pyromq.console.health import health_app, serve
+from pyromq.console.health import bind, health_app, serve
 from pyromq.errors import ConfigError
+from pyromq.namesrv.config import namesrv_config
+from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
 from pyromq.remoting.loop import run
 
 logger = logging.getLogger(__name__)
-app = typer.Typer()
+app = Family()
 
 DataDir = Annotated[
     Path | None, typer.Option("--data", help="The directory for all files.", show_default="./pyromq-data")
@@ -32,25 +45,27 @@ DataDir = Annotated[
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="A broker.conf with RocketMQ's keys.")]
 Assignments = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; it wins over the file.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, which wins over the file; may be repeated."),
 ]
-Lenient = Annotated[bool, typer.Option(help="Warn about unknown keys in the file instead of failing.")]
-HttpPort = Annotated[int | None, typer.Option(help="Serve /healthz and /varz on this port.")]
+Lenient = Annotated[bool, typer.Option("--lenient", help="Warn about unknown keys in the file instead of failing.")]
+HttpPort = Annotated[int | None, port_option("Serve /healthz and /varz on this port.")]
 
 DEFAULT_PORT = 10911
+DEFAULT_NAMESRV_PORT = 9876
 PORTS_APART = 10  # brokers of one `up`: each also takes its port - 2 (fast) and + 1 (replication)
 
 
 @app.command()
 def up(
     data: DataDir = None,
-    namesrv_port: Annotated[int, typer.Option(help="Port of the name server.")] = 9876,
-    port: Annotated[int | None, typer.Option(help="Port of the broker.", show_default=str(DEFAULT_PORT))] = None,
-    console_port: Annotated[int, typer.Option(help="Port of the console; so far /healthz and /varz.")] = 8080,
+    namesrv_port: Annotated[int, port_option("Port of the name server.")] = DEFAULT_NAMESRV_PORT,
+    port: Annotated[int | None, port_option("Port of the broker.", DEFAULT_PORT)] = None,
+    console_port: Annotated[int, port_option("Port of the console; so far /healthz and /varz.")] = 8080,
     host: Host = "127.0.0.1",
     config: ConfigFile = None,
     assignments: Assignments = None,
-    brokers: Annotated[int, typer.Option(min=1, max=26, help="Number of brokers: broker-a, broker-b …")] = 1,
+    brokers: Annotated[int, typer.Option(min=1, max=26, help="Number of brokers: broker-a, broker-b, ...")] = 1,
     slaves: Annotated[int, typer.Option(min=0, help="Slaves of each broker; not supported yet.")] = 0,
     lenient: Lenient = False,
 ) -> None:
@@ -66,23 +81,27 @@ def up(
         named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]
     ):
         raise ConfigError(f"{named[0]} belongs to one broker: it cannot be used with --brokers {brokers}")
-    store_root(settings, data)
+    chosen = [_broker_settings(settings, number, data, port) for number in range(brokers)]
+    configs = [broker_config(values, lenient=lenient, always_strict=by_set, host=host) for values in chosen]
+    _warn(configs[0].without_effect)
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
             clock = SystemClock()
-            namesrv_data = (data or Path("pyromq-data")) / "namesrv"
-            name_server = await stack.enter_async_context(
-                NameServer(host=host, port=namesrv_port, clock=clock, data_dir=namesrv_data)
+            listener = _http_listener(host, console_port, "--console-port", stack)
+            name_server = NameServer(
+                host=host, port=namesrv_port, clock=clock, data_dir=(data or DEFAULT_DATA) / "namesrv"
             )
+            with port_from("--namesrv-port"):
+                await stack.enter_async_context(name_server)
             started = []
-            for number in range(brokers):
-                chosen = _broker_settings(settings, number, data, port, name_server.address)
-                made = _configured(chosen, by_set, lenient, host)
-                started.append(await stack.enter_async_context(Broker(made, clock)))
+            for config in configs:
+                server = Broker(replace(config, namesrv=(name_server.address,)), clock)
+                with port_from("--port, which also takes the port two below"):
+                    started.append(await stack.enter_async_context(server))
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
-            url = await stack.enter_async_context(serve(app, host, console_port))
+            url = await stack.enter_async_context(serve(app, listener))
             addresses = ",".join(broker.address for broker in started)
             settle_memory()
             typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
@@ -94,25 +113,37 @@ def up(
 
 @app.command()
 def namesrv(
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 9876,
+    port: Annotated[int | None, port_option("Port to listen on.", DEFAULT_NAMESRV_PORT)] = None,
     host: Host = "127.0.0.1",
     data: Annotated[
         Path | None, typer.Option("--data", help="The directory for KV settings; without it they are in memory.")
     ] = None,
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="A namesrv.conf with RocketMQ's keys.")] = None,
+    assignments: Assignments = None,
     http_port: HttpPort = None,
+    lenient: Lenient = False,
 ) -> None:
     """Start a name server."""
     start_logging()
+    settings, by_set = read_settings(NAMESRV_TABLE, config, assignments or ())
+    if data is not None and "kvConfigPath" in settings:
+        raise ConfigError("--data and kvConfigPath both say where KV settings are kept: use only one of them")
+    if port is not None:
+        settings["listenPort"] = str(port)
+    made = namesrv_config(settings, lenient=lenient, always_strict=by_set)
+    _warn(made.without_effect)
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
-            server = NameServer(host=host, port=port, clock=SystemClock(), data_dir=data)
-            await stack.enter_async_context(server)
+            listener = None if http_port is None else _http_listener(host, http_port, "--http-port", stack)
+            server = NameServer(host=host, port=made.port, clock=SystemClock(), data_dir=data, config=made)
+            with port_from("--port"):
+                await stack.enter_async_context(server)
             extra = ""
-            if http_port is not None:
+            if listener is not None:
                 app = health_app(dict, lambda: _facts(server, []))
-                extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
+                extra = f" http {await stack.enter_async_context(serve(app, listener))}"
             typer.echo(f"PyroMQ name server ready: {server.address}{extra}")
             await stopped.wait()
             logger.info("stopping")
@@ -124,7 +155,7 @@ def namesrv(
 def broker(
     namesrv: Namesrv = None,
     name: Annotated[str | None, typer.Option(help="Name of the broker.", show_default="broker-a")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default=str(DEFAULT_PORT))] = None,
+    port: Annotated[int | None, port_option("Port to listen on.", DEFAULT_PORT)] = None,
     host: Host = "127.0.0.1",
     data: DataDir = None,
     config: ConfigFile = None,
@@ -139,16 +170,20 @@ def broker(
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
     if name is not None:
         settings["brokerName"] = name
-    made = _configured(_broker_settings(settings, 0, data, port, settings["namesrvAddr"]), by_set, lenient, host)
+    chosen = _broker_settings(settings, 0, data, port)
+    made = broker_config(chosen, lenient=lenient, always_strict=by_set, host=host)
+    _warn(made.without_effect)
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(Broker(made, SystemClock()))
+            listener = None if http_port is None else _http_listener(host, http_port, "--http-port", stack)
+            with port_from("--port, which also takes the port two below"):
+                server = await stack.enter_async_context(Broker(made, SystemClock()))
             extra = ""
-            if http_port is not None:
+            if listener is not None:
                 app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
-                extra = f" http {await stack.enter_async_context(serve(app, host, http_port))}"
+                extra = f" http {await stack.enter_async_context(serve(app, listener))}"
             settle_memory()
             typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")
             await stopped.wait()
@@ -157,27 +192,26 @@ def broker(
     run(start())
 
 
-def _broker_settings(
-    settings: Mapping[str, str], number: int, data: Path | None, port: int | None, namesrv: str
-) -> dict[str, str]:
+def _http_listener(host: str, port: int, option: str, stack: AsyncExitStack) -> socket.socket:
+    """Bind before any server starts: a port in use would stop them again."""
+    with port_from(option):
+        return stack.enter_context(bind(host, port))
+
+
+def _broker_settings(settings: Mapping[str, str], number: int, data: Path | None, port: int | None) -> dict[str, str]:
     """Return the settings of broker number `number`, with defaults for what is not given."""
     name = settings.get("brokerName") or f"broker-{string.ascii_lowercase[number]}"
-    first = port if port is not None else int(settings.get("listenPort", DEFAULT_PORT))
-    below = "store" if number == 0 else f"{name}/store"
+    first = str(port) if port is not None else settings.get("listenPort", str(DEFAULT_PORT)).strip()
     chosen = dict(settings)
     chosen["brokerName"] = name
-    chosen["listenPort"] = str(first + PORTS_APART * number if first else 0)
-    chosen["storePathRootDir"] = store_root(settings, data, below)
-    chosen["namesrvAddr"] = namesrv
+    chosen["listenPort"] = str(int(first) + PORTS_APART * number) if first.isdecimal() and int(first) else first
+    chosen["storePathRootDir"] = store_root(settings, data, "store" if number == 0 else f"{name}/store")
     return chosen
 
 
-def _configured(settings: Mapping[str, str], by_set: set[str], lenient: bool, host: str) -> BrokerConfig:
-    """Check all settings; keys given by --set must be known, lenient or not."""
-    config = broker_config(settings, lenient=lenient, always_strict=by_set, host=host)
-    if config.without_effect:
-        logger.warning("settings without effect: %s", ", ".join(config.without_effect))
-    return config
+def _warn(without_effect: tuple[str, ...]) -> None:
+    if without_effect:
+        logger.warning("settings without effect: %s", ", ".join(without_effect))
 
 
 def _problems(brokers: list[Broker]) -> dict[str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
@@ -18,7 +16,10 @@ from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.sides.read_only import ReadOnlyBroker
 from pyromq.cli.arguments import AsJson, DryRun, Yes
-from pyromq.cli.server_settings import read_settings, start_logging, stop_signals
+from pyromq.cli.family import Family
+from pyromq.cli.server_settings import port_from, port_option, read_settings, start_logging, stop_signals
+from pyromq.cli.show.console import output, remarks
+from pyromq.cli.show.lines import json_line
 from pyromq.clock import SystemClock
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
@@ -39,14 +40,15 @@ CommitLog = Annotated[
     list[Path] | None, typer.Option("--commit-log", help="The commit log, if it is not in DIR; may be repeated.")
 ]
 
-app = typer.Typer(help="A store directory: verify, repair, inspect or serve it.", no_args_is_help=True)
+app = Family(help="A store directory: verify, repair, inspect or serve it.")
 
 
 @app.command()
 def verify(directory: Directory, commit_log: CommitLog = None, as_json: AsJson = False) -> None:
-    """Check every record, queue entry, index entry and table; exit 0 if all is well, 1 if not.
+    """Check every record, queue entry, index entry and table.
 
-    Nothing is changed. A broker may be running; what it writes meanwhile is not checked.
+    The exit code is 0 if all is well and 1 if not. Nothing is changed. A broker may be running; what it writes
+    meanwhile is not checked.
     """
     _, findings = _checked(directory, commit_log, as_json)
     if _problems(findings):
@@ -60,7 +62,10 @@ def repair(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Repair what `verify` finds. Everything readable is kept, and replaced files go to quarantine/."""
+    """Repair what `verify` finds.
+
+    Everything readable is kept, and replaced files go to quarantine/.
+    """
     settings, _ = read_settings(BROKER_TABLE, config, ())
     check, findings = _checked(directory, None, as_json=False)
     plan = Repair(check, findings, broker_config(settings, lenient=True).store, SystemClock().now_ms)
@@ -105,19 +110,19 @@ def _problems(findings: list[Finding]) -> int:
 
 @app.command()
 def inspect(directory: Directory, commit_log: CommitLog = None, as_json: AsJson = False) -> None:
-    """Show what a directory holds: messages, times, committed offsets, delayed messages."""
+    """Show what a directory holds: messages, times, offsets, delayed messages."""
     with StoreReader(directory, commit_log=commit_log or ()) as reader:
         found = Inspection(reader)
         if as_json:
             for kind, values in (("store", [found.summary()]), ("queue", found.queues), ("offset", found.offsets())):
                 for value in values:
-                    print(json.dumps({"kind": kind} | with_iso_times(msgspec.to_builtins(value))))
+                    print(json_line({"kind": kind} | with_iso_times(msgspec.to_builtins(value))))
         else:
             _show(found)
 
 
 def _show(found: Inspection) -> None:
-    console = Console()
+    console = output()
     summary = Table("what", "value", title="store")
     for name, value in with_iso_times(msgspec.to_builtins(found.summary(), str_keys=True)).items():
         summary.add_row(name, str(value))
@@ -136,7 +141,7 @@ def _show(found: Inspection) -> None:
 
 def _progress() -> Progress:
     """Return a bar on stderr, for people only."""
-    console = Console(stderr=True)
+    console = remarks()
     return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
@@ -146,8 +151,8 @@ def serve(
     namesrv: Annotated[
         str | None, typer.Option("-n", "--namesrv", help="Register there; without it, start a name server.")
     ] = None,
-    namesrv_port: Annotated[int, typer.Option(help="Port of the started name server.")] = 9876,
-    port: Annotated[int, typer.Option(help="Port of the broker.")] = 10911,
+    namesrv_port: Annotated[int, port_option("Port of the started name server.")] = 9876,
+    port: Annotated[int, port_option("Port of the broker.")] = 10911,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     name: Annotated[str, typer.Option(help="Name of the broker.")] = "broker-a",
     commit_log: CommitLog = None,
@@ -166,9 +171,11 @@ def serve(
             address = namesrv
             if address is None:
                 server = NameServer(host=host, port=namesrv_port, clock=clock, data_dir=None)
-                address = (await stack.enter_async_context(server)).address
+                with port_from("--namesrv-port"):
+                    address = (await stack.enter_async_context(server)).address
             config = _read_only_config(reader, host, port, name, address)
-            broker = await stack.enter_async_context(ReadOnlyBroker(config, clock, reader))
+            with port_from("--port, which also takes the port two below"):
+                broker = await stack.enter_async_context(ReadOnlyBroker(config, clock, reader))
             typer.echo(f"PyroMQ store ready: namesrv {address} broker {broker.address} read-only {reader.root}")
             await stopped.wait()
 

@@ -1,0 +1,78 @@
+"""`pyromq config check`: everything that is wrong with a file, at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import one_line_error, pyromq_here
+
+FILE = """\
+# a file with one fault of each kind
+brokerNam=broker-a
+listenPort=99999
+useEpollNativeSelector=true
+mapedFileSizeCommitLog=1073741824
+aclEnable=true
+kvConfigPath=/data/kv.json
+deleteWhen=04
+deleteWhen=05
+"""
+
+
+def written(directory: Path, text: str) -> str:
+    path = directory / "broker.conf"
+    path.write_text(text)
+    return str(path)
+
+
+def test_every_finding_has_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, FILE)
+    done = pyromq_here("config", "check", path)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        f"{path}:2: error: unknown configuration key brokerNam; the nearest is brokerName",
+        f"{path}:3: error: listenPort must be between 0 and 65535, not 99999",
+        f"{path}:4: warning: useEpollNativeSelector has no effect here",
+        f"{path}:6: error: aclEnable=true is not supported: access control comes later",
+        f"{path}:7: error: kvConfigPath is a key of the name server; `--for namesrv` checks its file",
+        f"{path}:8: warning: deleteWhen is given again in line 9, which counts",
+        f"{path}: 4 errors, 2 warnings",
+    ]
+    assert done.stderr == ""
+
+
+def test_findings_are_json_lines(tmp_path: Path) -> None:
+    done = pyromq_here("config", "check", written(tmp_path, "traceOn=maybe\n"), "--json")
+    assert done.returncode == 1
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"line": 1, "severity": "error", "key": "traceOn", "text": "traceOn must be true or false, not 'maybe'"}
+    ]
+
+
+def test_a_file_without_errors_is_exit_code_0(tmp_path: Path) -> None:
+    path = written(tmp_path, "brokerName=broker-a\nuseEpollNativeSelector=true\n")
+    done = pyromq_here("config", "check", path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{path}: no errors, 1 warning")
+
+
+def test_lenient_makes_unknown_keys_warnings(tmp_path: Path) -> None:
+    assert pyromq_here("config", "check", written(tmp_path, "zz=1\n"), "--lenient").returncode == 0
+
+
+def test_the_file_of_a_name_server_has_other_keys(tmp_path: Path) -> None:
+    path = written(tmp_path, "listenPort=9876\nkvConfigPath=/data/kv.json\nserverWorkerThreads=8\n")
+    assert pyromq_here("config", "check", path, "--for", "namesrv").returncode == 0
+    done = pyromq_here("config", "check", written(tmp_path, "mapedFileSizeCommitLog=1\n"), "--for", "namesrv")
+    assert "is a key of the broker; `--for broker` checks its file" in done.stdout
+
+
+def test_values_that_do_not_fit_together_are_errors(tmp_path: Path) -> None:
+    path = written(tmp_path, "brokerName=a b\n")
+    done = pyromq_here("config", "check", path)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"{path}: error: brokerName: ")
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    assert "cannot read" in one_line_error(pyromq_here("config", "check", str(tmp_path)))
