@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError, RemoteProtocolError
-from pyromq.protocol.ha import MAX_BODY, ReportDecoder, Transfer, TransferDecoder, encode_report, encode_transfer
+from pyromq.protocol.ha import (
+    MAX_BODY,
+    MAX_NOTE,
+    NOTE,
+    ReportDecoder,
+    Transfer,
+    TransferDecoder,
+    encode_note,
+    encode_report,
+    encode_transfer,
+)
 
 OFFSETS = st.integers(0, 2**63 - 1)
 
@@ -35,12 +45,31 @@ def test_transfers_arrive_whole_however_the_stream_is_cut(transfers: list[Transf
 def test_the_last_whole_report_counts_however_the_stream_is_cut(reports: list[int], cuts: list[int]) -> None:
     decoder = ReportDecoder()
     seen = [decoder.feed(piece) for piece in pieces(b"".join(map(encode_report, reports)), cuts)]
-    assert [report for report in seen if report is not None][-1] == reports[-1]
-    assert set(seen) <= {None, *reports}
+    assert [report for found in seen for report in found][-1] == reports[-1]
+    assert {report for found in seen for report in found} <= set(reports)
+    assert all(len(found) <= 1 for found in seen)
 
 
 def test_of_coalesced_reports_only_the_last_is_told() -> None:
-    assert ReportDecoder().feed(encode_report(1) + encode_report(2) + b"\x00") == 2
+    assert ReportDecoder().feed(encode_report(1) + encode_report(2) + b"\x00") == [2]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=3), OFFSETS, st.lists(st.integers(0)))
+def test_notes_arrive_before_the_reports_however_the_stream_is_cut(
+    notes: list[bytes], report: int, cuts: list[int]
+) -> None:
+    decoder = ReportDecoder()
+    stream = b"".join(map(encode_note, notes)) + encode_report(report)
+    assert [found for piece in pieces(stream, cuts) for found in decoder.feed(piece)] == [*notes, report]
+
+
+def test_a_note_of_a_master_is_a_transfer_of_its_own() -> None:
+    assert TransferDecoder().feed(encode_note(b"{}")) == [Transfer(NOTE, b"{}")]
+
+
+def test_a_note_too_long_to_be_believed_ends_the_connection() -> None:
+    with pytest.raises(RemoteProtocolError):
+        ReportDecoder().feed(encode_note(bytes(MAX_NOTE + 1))[:12])
 
 
 @pytest.mark.parametrize("head", ["ffffffffffffffff00000000", "0000000000000000ffffffff", "00000000000000007fffffff"])

@@ -2,6 +2,11 @@
 
 slave to master:  max offset 8                                    a report; the last complete one counts
 master to slave:  physical offset 8 | size 4 | log bytes          size 0 is a heartbeat
+
+Our own brokers introduce themselves before the first report. A note, in either direction, has NOTE in the place of an
+offset, which is negative and so never one:
+
+                  NOTE 8 | size 4 | JSON
 """
 
 from __future__ import annotations
@@ -16,12 +21,16 @@ MAX_TRANSFER: Final = 32 * 1024
 MAX_BODY: Final = 16 * 1024 * 1024
 """A larger transfer is an error; a master may be configured to send more than MAX_TRANSFER."""
 
+NOTE: Final = -0x5059_524F_4D51_0001
+"""In the place of an offset: a note of our own follows."""
+MAX_NOTE: Final = 64 * 1024
+
 _REPORT = struct.Struct(">q")
 _HEAD = struct.Struct(">qi")
 
 
 class Transfer(NamedTuple):
-    """A range of the master's log; empty in a heartbeat."""
+    """A range of the master's log, empty in a heartbeat; or a note, if the offset is NOTE."""
 
     physical_offset: int
     body: bytes
@@ -45,23 +54,51 @@ def _pack(layout: struct.Struct, *values: int) -> bytes:
     return layout.pack(*values)
 
 
+def encode_note(note: bytes) -> bytes:
+    """Write a note of our own, in either direction."""
+    return _HEAD.pack(NOTE, len(note)) + note
+
+
 class ReportDecoder:
-    """Reads what a slave sends, however the bytes are split."""
+    """Reads what a slave sends, however the bytes are split: reports, and notes before the first of them."""
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> int | None:
-        """Return the last complete report, None without one; raise RemoteProtocolError for a negative offset."""
-        data = self._rest + data
-        end = len(data) - len(data) % _REPORT.size
-        self._rest = data[end:]
-        if not end:
+    def feed(self, data: bytes) -> list[int | bytes]:
+        """Return the notes that are complete now, then the last complete report, if there is one.
+
+        Raises RemoteProtocolError for an offset that is negative and for a note that is too long.
+        """
+        self._rest += data
+        found: list[int | bytes] = []
+        while (note := self._take_note()) is not None:
+            found.append(note)
+        if self._is_note():
+            return found
+        end = len(self._rest) - len(self._rest) % _REPORT.size
+        if end:
+            reports = [int(report) for (report,) in _REPORT.iter_unpack(self._rest[:end])]
+            if min(reports) < 0:
+                raise RemoteProtocolError(f"a slave reports the offset {min(reports)}")
+            self._rest = self._rest[end:]
+            found.append(reports[-1])
+        return found
+
+    def _is_note(self) -> bool:
+        return len(self._rest) >= _REPORT.size and _REPORT.unpack_from(self._rest)[0] == NOTE
+
+    def _take_note(self) -> bytes | None:
+        if not self._is_note() or len(self._rest) < _HEAD.size:
             return None
-        (max_offset,) = _REPORT.unpack_from(data, end - _REPORT.size)
-        if max_offset < 0:
-            raise RemoteProtocolError(f"a slave reports the offset {max_offset}")
-        return int(max_offset)
+        size = _HEAD.unpack_from(self._rest)[1]
+        if not 0 <= size <= MAX_NOTE:
+            raise RemoteProtocolError(f"a slave sends a note of {size} bytes")
+        end = _HEAD.size + size
+        if end > len(self._rest):
+            return None
+        note, self._rest = self._rest[_HEAD.size : end], self._rest[end:]
+        return note
 
 
 class TransferDecoder:
@@ -76,7 +113,7 @@ class TransferDecoder:
         transfers, start = [], 0
         while len(self._rest) - start >= _HEAD.size:
             offset, size = _HEAD.unpack_from(self._rest, start)
-            if offset < 0 or not 0 <= size <= MAX_BODY:
+            if (offset < 0 and offset != NOTE) or not 0 <= size <= MAX_BODY:
                 raise RemoteProtocolError(f"a master sends {size} bytes for the offset {offset}")
             end = start + _HEAD.size + size
             if end > len(self._rest):
@@ -85,8 +122,3 @@ class TransferDecoder:
             start = end
         del self._rest[:start]
         return transfers
-
-
-def first_offset(report: int, max_offset: int, file_size: int) -> int:
-    """Return where a master starts to send: a slave without a log begins at the master's last file."""
-    return report if report else max_offset - max_offset % file_size

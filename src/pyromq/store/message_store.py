@@ -316,6 +316,19 @@ class MessageStore:
             if arrivals:
                 self.on_arrival([one for one in arrivals if one.queue_offset < self.max_offset(*one[:2])])
 
+    def begin_anew(self) -> None:
+        """Drop the whole log, all queues and the index: the next bytes of append_raw() may begin with any file.
+
+        Only the log's last file goes to `quarantine/`. Raises as cut() does.
+        """
+        self.cleaner.drop_log_before(self._log.segments.file_start(self._log.end))
+        self.cut(self._log.start)
+        self.cleaner.delete_queues()
+
+    def read_raw(self, physical_offset: int, length: int) -> bytes:
+        """Return bytes of the log as they are, to the end of their file at most. Any thread may call this."""
+        return self._log.pread(physical_offset, min(length, self._log.end - physical_offset))
+
     def _cut(self, cut: LogCut) -> None:
         try:
             cut.run(self._flusher)

@@ -173,6 +173,18 @@ class Cleaner:
         self._follow(queue)
         return queue.min_offset >= queue.next_offset
 
+    def drop_log_before(self, start: int) -> None:
+        """Remove the files of the log before a place, whoever still wants them."""
+        if start > self._log.start:
+            self._drop_log(start)
+            self._remover.start()
+
+    def delete_queues(self) -> None:
+        """Forget the queues of all topics; raises OSError."""
+        for queue in list(self._queues):
+            self._queues.remove(queue)
+        self._remove_leftovers()
+
     def save_deletions(self) -> None:
         """Make durable which topics are deleted; raises OSError. It waits for the disk, so a server uses a thread."""
         self._deletions.save()

@@ -1,0 +1,107 @@
+"""Epochs: whose messages a log holds. Each time a broker becomes master, an epoch begins where its log ends.
+
+    {"store": "9f2c…", "epochs": [[1, "5be0…", 0], [2, "c41d…", 73400]]}      pyromq.epochs, beside the log
+
+An epoch has a number, an id that chance has made, so that two masters started by hand never look alike, and the offset
+of its first byte. Up to the first epoch in which they differ, the logs of two brokers are one history: the later of the
+two beginnings, or the end of the shorter log, is where the common part ends. The store's own id tells a directory from
+a new one in its place.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from pyromq.store.files import OsFiles, make_directories
+from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
+
+EPOCHS_NAME: Final = "pyromq.epochs"
+
+
+class Epoch(Struct, frozen=True, array_like=True):
+    """The time for which one broker was master, from the offset of the log at which it began."""
+
+    number: int
+    id: str
+    start: int
+
+
+class _Content(Struct):
+    store: str
+    epochs: list[Epoch] = []
+
+
+class EpochFile:
+    """The history of one store; each change is durable on return, and raises OSError where it cannot be."""
+
+    def __init__(self, root: Path, files: OsFiles | None = None) -> None:
+        self._files = files or OsFiles()
+        self._root = str(root)
+        self._path = str(root / EPOCHS_NAME)
+        self._content = _Content(secrets.token_hex(8))
+
+    @property
+    def store_id(self) -> str:
+        """Names this directory, for as long as it lives."""
+        return self._content.store
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The history, oldest first."""
+        return list(self._content.epochs)
+
+    @property
+    def current(self) -> Epoch | None:
+        """The last epoch; None if the log is older than this file."""
+        return self._content.epochs[-1] if self._content.epochs else None
+
+    def load(self) -> None:
+        """Read the file; a store without one, or with a damaged one, is a new member of anything."""
+        found = read_sealed(self._files, self._path, _Content)
+        if found is not None:
+            self._content = found
+        else:
+            self._save([])
+
+    def begin(self, start: int, at_least: int = 0) -> Epoch:
+        """Begin an epoch at the end of the log, with a number above all that were."""
+        kept = _before(self._content.epochs, start)
+        last = self._content.epochs[-1].number if self._content.epochs else 0
+        epoch = Epoch(max(last + 1, at_least), secrets.token_hex(8), start)
+        self._save([*kept, epoch])
+        return epoch
+
+    def adopt(self, epochs: Sequence[Epoch]) -> None:
+        """Take over the history of a master, whose log this one now continues."""
+        if list(epochs) != self._content.epochs:
+            self._save(epochs)
+
+    def _save(self, epochs: Sequence[Epoch]) -> None:
+        content = _Content(self._content.store, list(epochs))
+        for directory in make_directories(self._files, self._root):
+            self._files.sync_directory(directory)
+        replace_sealed(self._files, self._path, content)
+        self._content = content
+
+
+def common_end(mine: Sequence[Epoch], my_end: int, theirs: Sequence[Epoch], their_end: int) -> int | None:
+    """Return up to where two logs are one history; None if their epochs do not tell: they share none."""
+    shared = 0
+    for one, other in zip(mine, theirs, strict=False):
+        if one != other:
+            break
+        shared += 1
+    if not shared:
+        return None
+    next_starts = [history[shared].start for history in (mine, theirs) if len(history) > shared]
+    return min([my_end, their_end, *next_starts])
+
+
+def _before(epochs: Sequence[Epoch], start: int) -> list[Epoch]:
+    """Return the epochs that hold something: one that begins at the log's end, or behind it, was never written in."""
+    return [epoch for epoch in epochs if epoch.start < start]
