@@ -174,6 +174,10 @@ class ServiceNotAvailable(BrokerError):
     retriable = True
 
 
+class ReplicationRefused(PyroMQError):
+    """A slave cannot follow its master before an operator has decided something."""
+
+
 class GroupNotFound(BrokerError):
     """The consumer group does not exist, and a consumer may not create it."""
 

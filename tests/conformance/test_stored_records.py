@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 
-from pyromq.protocol import ha
 from pyromq.protocol.messages.batch import BatchElement, decode_batch, encode_batch
 from pyromq.protocol.messages.hosts import encode_host
 from pyromq.protocol.messages.message import MessageExt
@@ -169,8 +168,3 @@ def test_a_batch_is_written_as_the_wire_sheet_shows_it() -> None:
 
     assert encode_batch([element]) == expected
     assert decode_batch(expected * 2) == [element, element]
-
-
-def test_an_empty_slave_starts_with_the_last_file_of_its_master() -> None:
-    assert ha.first_offset(0, 14182, 4096) == 12288
-    assert ha.first_offset(4096, 14182, 4096) == 4096

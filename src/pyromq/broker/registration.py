@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -22,7 +23,11 @@ from pyromq.protocol.bodies import (
 )
 from pyromq.protocol.codes import MASTER_ID, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
-from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader, UnregisterBrokerRequestHeader
+from pyromq.protocol.headers.routes import (
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    UnregisterBrokerRequestHeader,
+)
 from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 
@@ -31,6 +36,13 @@ logger = logging.getLogger(__name__)
 SHORTEST_PERIOD, LONGEST_PERIOD = 10.0, 60.0
 RETRY_PERIOD = 5.0  # after a failure; RocketMQ waits for the next period
 UNREGISTER_TIMEOUT = 3.0
+
+
+class MasterAddress(NamedTuple):
+    """Where a master is: for requests, and for slaves; either is empty if it is not known."""
+
+    broker: str
+    ha: str
 
 
 class Registration:
@@ -47,6 +59,10 @@ class Registration:
         ha_address: str,
     ) -> None:
         self.registered: set[str] = set()
+        self.broker_id = MASTER_ID
+        """Under which id this broker is announced; for the next registration."""
+        self.master = MasterAddress("", "")
+        """The master of this broker's name, as the name servers know it; empty if there is none, or this is it."""
         self._failing: set[str] = set()
         self._config = config
         self._clock = clock
@@ -108,6 +124,7 @@ class Registration:
             if answer.code != ResponseCode.SUCCESS:
                 raise BrokerError(answer.remark or "", answer.code)
             self._apply_order(answer)
+            self._note_master(answer)
         except PyroMQError as error:
             self._note_failure(server, error)
         else:
@@ -118,7 +135,7 @@ class Registration:
             broker_name=self._config.name,
             broker_addr=self._address,
             cluster_name=self._config.cluster,
-            broker_id=MASTER_ID,
+            broker_id=self.broker_id,
         )
         try:
             command = request(RequestCode.UNREGISTER_BROKER, header, language=LanguageCode.JAVA)
@@ -132,7 +149,7 @@ class Registration:
             broker_name=self._config.name,
             broker_addr=self._address,
             cluster_name=self._config.cluster,
-            broker_id=MASTER_ID,
+            broker_id=self.broker_id,
             ha_server_addr=self._ha_address,
             compressed=self._config.compressed_registration,
             body_crc32=body_crc(body),
@@ -154,6 +171,10 @@ class Registration:
         """Take over which topics are ordered; without a body the name server has nothing to say about it."""
         if answer.body:
             self._topics.set_ordered(decode(KVTable, answer.body).table.keys())
+
+    def _note_master(self, answer: RemotingCommand) -> None:
+        header = answer.header(RegisterBrokerResponseHeader)
+        self.master = MasterAddress(header.master_addr or "", header.ha_server_addr or "")
 
     def _note_failure(self, server: str, error: PyroMQError) -> None:
         self.registered.discard(server)

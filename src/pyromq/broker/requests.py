@@ -18,6 +18,7 @@ from pyromq.broker.pulls.message_query import QueryHandler
 from pyromq.broker.pulls.offset_requests import OffsetHandlers
 from pyromq.broker.pulls.pull import PullHandler
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
+from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.tools.broker_admin import BrokerHandlers, StatsHandlers
 from pyromq.broker.tools.consume_progress import ProgressHandlers
 from pyromq.broker.tools.consumer_relay import RelayHandlers
@@ -27,7 +28,7 @@ from pyromq.broker.tools.queue_entries import QueueHandlers
 from pyromq.broker.tools.topic_admin import TopicHandlers
 from pyromq.broker.transactions.transaction_requests import TransactionHandlers
 from pyromq.protocol.codes import RequestCode as Code
-from pyromq.protocol.headers import admin, clients, offsets, pull, send, timed_messages, transactions
+from pyromq.protocol.headers import admin, clients, offsets, pull, replication, send, timed_messages, transactions
 from pyromq.protocol.rights import Right
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
@@ -73,6 +74,10 @@ REQUESTS: Final = RequestTable([
     Row(Code.GET_EARLIEST_MSG_STORETIME, offsets.GetEarliestMsgStoretimeRequestHeader, OffsetHandlers.earliest_time,
         Right.PUB_OR_SUB),
     Row(Code.GET_ALL_CONSUMER_OFFSET, None, OffsetHandlers.all_committed, Right.ADMIN, False, Cost.HEAVY),
+
+    # replication: what our own brokers ask each other
+    Row(Code.REPLICATION_STATE, None, ReplicationHandlers.state, Right.ADMIN),
+    Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write
     Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS),

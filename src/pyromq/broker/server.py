@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import Enum
 from types import TracebackType
@@ -16,6 +17,11 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.durability import loss_window
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
+from pyromq.broker.replication.epochs import EpochFile
+from pyromq.broker.replication.follower import Follower
+from pyromq.broker.replication.ha_server import HaServer
+from pyromq.broker.replication.replication_requests import ReplicationHandlers
+from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.service import Service
 from pyromq.broker.sides.write_side import WriteSide
@@ -29,6 +35,7 @@ from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import ServiceNotAvailable
 from pyromq.figures import BoundFigures, Figures
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.store.files import OsFiles
@@ -52,14 +59,15 @@ class Broker:
     """
 
     def __init__(
-        self, config: BrokerConfig, clock: Clock, files: OsFiles | None = None, role: Role = Role.MASTER
+        self, config: BrokerConfig, clock: Clock, files: OsFiles | None = None, role: Role | None = None
     ) -> None:
         self.name = config.name
         self._given = config
         self._clock = clock
         self._files = files
-        self._first_role = role
+        self._first_role = role or (Role.SLAVE if config.is_slave else Role.MASTER)
         self._write: WriteSide | None = None
+        self._stop_sending: Callable[[], None] = lambda: None
 
     # --- start and stop
 
@@ -73,11 +81,18 @@ class Broker:
             logger.info(loss_window(self.config.store))
             self._tables = self._open_tables(stack)
             self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
+            self._ha = await self._open_ha(stack)
             self.service = self._new_service(signals)
+            self._follower = self._new_follower(stack)
             stack.push_async_callback(self._ports.close)
             stack.push_async_callback(self._stop_answering)
-            await self._begin_role()
+            if self._first_role is Role.MASTER:
+                await self.promote()
+            else:
+                self._be_slave()
             await stack.enter_async_context(self.service)
+            if self.role is Role.SLAVE:
+                self._follower.start()
             self._clean(stack)
             self._exit = stack.pop_all()
         logger.info("broker ready name=%s address=%s fast port=%d", self.name, self.address, self.fast_port)
@@ -121,11 +136,47 @@ class Broker:
             store=self.store,
             tables=self._tables,
             signals=signals,
+            ha_port=self._ha.port,
             more_figures=self._more_figures,
             files=self._files,
         )
-        self._ports.answer([PullQueuesHandler(service.parts, self.store, service.reading.pulls)])
+        self._ports.answer(
+            [
+                PullQueuesHandler(service.parts, self.store, service.reading.pulls),
+                ReplicationHandlers(
+                    service.parts,
+                    self.store,
+                    self._epochs,
+                    self._ports.ha_address(self._ha.port),
+                    lambda: self.role is Role.MASTER,
+                ),
+            ]
+        )
         return service
+
+    async def _open_ha(self, stack: AsyncExitStack) -> HaServer:
+        config = self.config
+        self._epochs = EpochFile(config.store.root, self._files)
+        self._epochs.load()
+        rules = LinkRules(
+            name=config.name,
+            batch_size=config.ha_batch_size,
+            heartbeat=config.ha_heartbeat,
+            patience=config.ha_patience,
+            secret=config.ha_secret,
+        )
+        server = HaServer(
+            self.store.log_bytes, rules, self._clock, host=config.host, port=config.ha_port, may_continue=_may_continue
+        )
+        await server.open()
+        stack.push_async_callback(server.close)
+        return server
+
+    def _new_follower(self, stack: AsyncExitStack) -> Follower:
+        service = self.service
+        follower = Follower(service.parts, self.store, self._epochs, service.remoting, service.registration)
+        stack.push_async_callback(follower.stop)
+        return follower
 
     def _clean(self, stack: AsyncExitStack) -> None:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
@@ -139,28 +190,39 @@ class Broker:
         """Whether it is master, with a writing side, or slave, without one."""
         return Role.SLAVE if self._write is None else Role.MASTER
 
-    async def _begin_role(self) -> None:
-        if self._first_role is Role.MASTER:
-            await self.promote()
-        else:
-            self._ports.refuse_writes(_refuse_as_slave)
-
     async def promote(self) -> None:
         """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master."""
-        if self._write is None:
-            write = WriteSide(self.service.parts, self.store, self._cleaning)
-            self._write = await write.__aenter__()
-            self._ports.answer(write.handlers)
+        if self._write is not None:
+            return
+        await self._follower.stop()
+        epoch = self._epochs.begin(self.store.max_physical_offset)
+        logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
+        write = WriteSide(self.service.parts, self.store, self._cleaning)
+        self._write = await write.__aenter__()
+        self._ports.answer(write.handlers)
+        self.service.registration.broker_id = MASTER_ID
+        self._ha.epoch_id = epoch.id
+        self._stop_sending = self._ports.round.at_end(self._ha.pump)
 
     async def demote(self) -> None:
-        """Become slave: take no more messages, and let the answers leave that wait. Nothing happens to a slave."""
+        """Become slave: take no more messages, let the answers leave that wait, and follow the master."""
         await self._end_writing(_refuse_as_slave)
+        self._be_slave()
+        self._follower.start()
+
+    def _be_slave(self) -> None:
+        self._ports.refuse_writes(_refuse_as_slave)
+        self.service.registration.broker_id = self.config.broker_id
 
     async def _end_writing(self, refuse: Handler) -> None:
         self._ports.refuse_writes(refuse)
         write, self._write = self._write, None
-        if write is not None:
-            await write.__aexit__(None, None, None)
+        if write is None:
+            return
+        await write.__aexit__(None, None, None)
+        self._stop_sending()
+        self._ha.epoch_id = ""
+        self._ha.let_go()
 
     async def _stop_answering(self) -> None:
         """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""
@@ -232,7 +294,12 @@ class Broker:
         return self.service.figures()
 
     def _more_figures(self) -> list[BoundFigures[Any]]:
-        return [writing_figures(self.store), *(self._write.figures() if self._write else ())]
+        side = [self._follower.figures()] if self._write is None else self._write.figures()
+        return [writing_figures(self.store), *side]
+
+
+async def _may_continue(link: SlaveLink, report: int) -> str:
+    return ""
 
 
 def settle_memory() -> None:

@@ -137,6 +137,9 @@ class RequestCode(IntEnum):
     LIST_TIMED_MESSAGES = 30001
     LIST_TRANSACTIONS = 30010
     PULL_QUEUES = 30020
+    REPLICATION_STATE = 30030  # broker to broker
+    READ_LOG = 30031  # broker to broker
+    TABLE_CHANGES = 30032  # broker to broker
 
 
 class ResponseCode(IntEnum):

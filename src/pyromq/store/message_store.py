@@ -26,6 +26,7 @@ from pyromq.store.files import OsFiles, store_error
 from pyromq.store.index.key_query import MAX_TIME_MS, read_offsets
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
 from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries
+from pyromq.store.read.raw_reader import LogBytes
 from pyromq.store.read.read_guard import ReadGuard
 from pyromq.store.read.readable import PropertyFilter
 from pyromq.store.read.reading import Reading
@@ -101,6 +102,8 @@ class MessageStore:
         self.cleaner = self._directory.cleaner(now_ms, durable_end=lambda: self._flusher.flushed_offset)
         """Removes what has expired or was deleted."""
         self._reading = Reading(self)
+        self.log_bytes = LogBytes(self._log, self._queues, self._files, self._reading)
+        """The log as it stands, for who copies it."""
         self.fences = self._directory.fences
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
@@ -324,10 +327,6 @@ class MessageStore:
         self.cleaner.drop_log_before(self._log.segments.file_start(self._log.end))
         self.cut(self._log.start)
         self.cleaner.delete_queues()
-
-    def read_raw(self, physical_offset: int, length: int) -> bytes:
-        """Return bytes of the log as they are, to the end of their file at most. Any thread may call this."""
-        return self._log.pread(physical_offset, min(length, self._log.end - physical_offset))
 
     def _cut(self, cut: LogCut) -> None:
         try:

@@ -36,6 +36,13 @@ class Arrival(NamedTuple):
     tags_code: int
 
 
+class StoredRecord(NamedTuple):
+    """A record of the log, as it stands there."""
+
+    physical_offset: int
+    data: bytes
+
+
 class QueryResult(Struct, frozen=True):
     """Messages as stored, and up to which one, by store time and physical offset, keys are known."""
 

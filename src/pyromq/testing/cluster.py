@@ -34,9 +34,11 @@ _random = random.SystemRandom()  # tests seed the default one, with the same see
 class LocalBroker:
     """One broker of a cluster; it keeps its name, address and files when it restarts."""
 
-    def __init__(self, name: str, store_path: Path) -> None:
+    def __init__(self, name: str, store_path: Path, broker_id: int = 0) -> None:
         self.name = name
         self.store_path = store_path
+        self.broker_id = broker_id
+        """0 for a master; its slaves have ids from 1."""
         self.port = 0
         self.server: Broker | None = None
 
@@ -60,6 +62,8 @@ class LocalBroker:
 class LocalCluster:
     """A name server and brokers on their own thread, inside `with` or `async with`.
 
+    With `slaves`, each broker has so many slaves, which follow it; none is promoted by itself.
+
     It uses free ports. Files are in a temporary directory that is removed at the end, or in `data`, which stays.
     `settings` has keys of broker.conf for all brokers. Everything runs by `clock`: in real time until the test advances
     it. A client that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`).
@@ -68,6 +72,7 @@ class LocalCluster:
     def __init__(
         self,
         brokers: int = 1,
+        slaves: int = 0,
         *,
         data: Path | str | None = None,
         clock: TestClock | None = None,
@@ -76,8 +81,12 @@ class LocalCluster:
         self.clock = clock or TestClock()
         self.data = Path(data) if data is not None else Path(tempfile.gettempdir())
         self.brokers: list[LocalBroker] = []
+        """The masters."""
+        self.slaves: list[LocalBroker] = []
+        """The slaves: those of the first broker, then those of the next."""
         self.namesrv = ""
         self._count = brokers
+        self._slaves_each = slaves
         self._temporary = data is None
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
 
@@ -126,7 +135,8 @@ class LocalCluster:
             name_server = NameServer(host=HOST, port=0, clock=self.clock, data_dir=self.data / "namesrv")
             self.namesrv = (await stack.enter_async_context(name_server)).address
             self.brokers = [self._new_broker(number) for number in range(self._count)]
-            for broker in self.brokers:
+            self.slaves = [self._new_slave(master, number) for master in self.brokers for number in self._slave_ids()]
+            for broker in (*self.brokers, *self.slaves):
                 stack.push_async_callback(self._stop_broker, broker)
                 await self._start_broker(broker)
             self._exit = stack.pop_all()
@@ -134,6 +144,12 @@ class LocalCluster:
     def _new_broker(self, number: int) -> LocalBroker:
         name = f"broker-{string.ascii_lowercase[number]}"
         return LocalBroker(name, self.data / "store" if number == 0 else self.data / name / "store")
+
+    def _new_slave(self, master: LocalBroker, broker_id: int) -> LocalBroker:
+        return LocalBroker(master.name, self.data / f"{master.name}-slave-{broker_id}" / "store", broker_id)
+
+    def _slave_ids(self) -> range:
+        return range(1, self._slaves_each + 1)
 
     async def _start_broker(self, broker: LocalBroker) -> None:
         attempts = 1 if broker.port else _PORT_ATTEMPTS
@@ -163,11 +179,14 @@ class LocalCluster:
             "storePathRootDir": str(broker.store_path),
             "enablePropertyFilter": "true",  # as `pyromq up`
         }
+        if broker.broker_id:
+            own |= {"brokerId": str(broker.broker_id)}
+            return Broker(broker_config({**own, **self._settings, "brokerRole": "SLAVE"}, host=HOST), self.clock)
         return Broker(broker_config({**own, **self._settings}, host=HOST), self.clock)
 
     def _is_busy(self) -> bool:
         """Return True if a thread has work that answers wait for."""
-        return self._threads.is_busy() or any(broker.awaits_disk() for broker in self.brokers)
+        return self._threads.is_busy() or any(broker.awaits_disk() for broker in (*self.brokers, *self.slaves))
 
     def _end(self) -> None:
         self._portal.close()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.broker.replication.epochs import EPOCHS_NAME, Epoch, EpochFile, common_end
+from pyromq.broker.replication.epochs import EPOCHS_NAME, EpochFile, common_end
+from pyromq.protocol.bodies.replication import Epoch
 
 A, B, C = Epoch(1, "a", 0), Epoch(2, "b", 100), Epoch(2, "c", 80)
 

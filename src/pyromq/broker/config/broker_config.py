@@ -17,6 +17,7 @@ from pyromq.store.config import StoreConfig
 
 DEFAULT_ROOT = "pyromq-data/store"
 FAST_PORT_BELOW = 2
+HA_PORT_ABOVE = 1
 
 
 class BrokerConfig(Struct, frozen=True, kw_only=True):
@@ -36,6 +37,28 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """What clients connect to (`brokerIP1`): an address or a name; the host listened on unless given."""
     ha_host: str | None = None
     """What slaves connect to (`brokerIP2`)."""
+    role: str = "ASYNC_MASTER"
+    """ASYNC_MASTER, SYNC_MASTER (a send waits for a slave) or SLAVE (`brokerRole`)."""
+    broker_id: int = 0
+    """0 for a master; what tells the slaves of one name apart (`brokerId`)."""
+    ha_listen_port: int | None = None
+    """The port for slaves (`haListenPort`); the one above the port, unless given."""
+    ha_master_address: str = ""
+    """Where a slave finds its master's port for slaves (`haMasterAddress`); the name server says, unless given."""
+    ha_heartbeat: float = 5.0
+    """Time between two signs of life of master and slave (`haSendHeartbeatInterval`)."""
+    ha_patience: float = 20.0
+    """How long either may be silent (`haHousekeepingInterval`)."""
+    ha_batch_size: int = 32 * 1024
+    """Bytes in one transfer to Apache's slaves (`haTransferBatchSize`)."""
+    ha_fall_behind: int = 256 << 20
+    """How far behind a slave still counts for SYNC_MASTER (`haSlaveFallbehindMax`)."""
+    ha_secret: str = ""
+    """What slaves have to know (`haSecret`); Apache's do not."""
+    ha_keep_bytes: int = 10 << 30
+    """How much of the log is kept beyond its time for a slave that copies it (`pyromqHaKeepBytes`)."""
+    slave_timeout: float = 3.0
+    """How long a send waits for a slave, before it hears FLUSH_SLAVE_TIMEOUT (`slaveTimeout`)."""
     namesrv: tuple[str, ...] = ()
     """The name servers to register at (`namesrvAddr`)."""
     permission: int = 6
@@ -126,8 +149,22 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
                 check_broker(name)  # each is also the name of a topic
             except LocalProtocolError as error:
                 raise ConfigError(f"{key}: {error}") from None
+        if self.is_slave and self.broker_id == 0:
+            raise ConfigError("brokerId: a slave needs an id above 0 (brokerRole=SLAVE)")
         if 0 < self.port <= FAST_PORT_BELOW:
             raise ConfigError(f"listenPort: {self.port} leaves no room for the fast port, two below it")
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether it starts as a slave."""
+        return self.role == "SLAVE"
+
+    @property
+    def ha_port(self) -> int:
+        """Return the port for slaves; 0 if the system chooses it."""
+        if self.ha_listen_port is not None:
+            return self.ha_listen_port
+        return self.port + HA_PORT_ABOVE if self.port else 0
 
     @property
     def fast_port(self) -> int:

@@ -64,6 +64,17 @@ BROKER_KEYS: dict[str, Key] = {
     "brokerIP1": Key("advertised_host", word),
     "brokerIP2": Key("ha_host", word),
     "listenPort": Key("port", integer(0, 65535)),
+    "brokerRole": Key("role", choice("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")),
+    "brokerId": Key("broker_id", integer(0, 2**31 - 1)),
+    "haListenPort": Key("ha_listen_port", integer(0, 65535)),
+    "haMasterAddress": Key("ha_master_address", word),
+    "haSendHeartbeatInterval": _period("ha_heartbeat", 1, 600_000),
+    "haHousekeepingInterval": _period("ha_patience", 1, 600_000),
+    "haTransferBatchSize": Key("ha_batch_size", integer(1, 4 << 20)),
+    "haSlaveFallbehindMax": Key("ha_fall_behind", integer(0, 1 << 60)),
+    "haSecret": Key("ha_secret", word),
+    "slaveTimeout": _period("slave_timeout", 1, 86_400_000),
+    "pyromqHaKeepBytes": Key("ha_keep_bytes", integer(0, 1 << 60)),
     "brokerPermission": Key("permission", integer(0, 7)),
     "serverChannelMaxIdleTimeSeconds": Key("idle_timeout", integer(1, 86_400)),
     "registerNameServerPeriod": _period("registration_period", 1, _DAY_MS),
@@ -132,8 +143,6 @@ STORE_KEYS: dict[str, Key] = {
 }
 
 FIXED_KEYS: dict[str, FixedKey] = {
-    "brokerRole": FixedKey("ASYNC_MASTER", "replication comes later"),
-    "brokerId": FixedKey("0", "a master has id 0, and slaves come later"),
     "aclEnable": FixedKey("false", "access control comes later"),
     "enableDLegerCommitLog": FixedKey("false", "DLedger is not part of PyroMQ"),
     "enableMultiDispatch": FixedKey("false", "light message queues are not supported"),
@@ -161,8 +170,7 @@ flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval flushDelayO
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
 redeleteHangedFileInterval
 
-haListenPort haMasterAddress haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax
-slaveTimeout offsetCheckInSlave dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush
+offsetCheckInSlave dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush
 storePathDLedgerCommitLog
 
 transferMsgByHeap disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold enableScheduleAsyncDeliver

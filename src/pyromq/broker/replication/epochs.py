@@ -17,18 +17,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from pyromq.protocol.bodies.replication import Epoch
 from pyromq.store.files import OsFiles, make_directories
 from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
 
 EPOCHS_NAME: Final = "pyromq.epochs"
-
-
-class Epoch(Struct, frozen=True, array_like=True):
-    """The time for which one broker was master, from the offset of the log at which it began."""
-
-    number: int
-    id: str
-    start: int
 
 
 class _Content(Struct):

@@ -27,8 +27,6 @@ from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
 
-HA_PORT_ABOVE = 1
-
 _PULLS = frozenset(REQUESTS.codes(lambda row: row.cost is Cost.PULL))
 
 
@@ -100,10 +98,9 @@ class Ports:
         """Where clients reach it: `host:port`."""
         return join_address(self.host, self.port)
 
-    @property
-    def ha_address(self) -> str:
-        """Where slaves reach it: `host:port`."""
-        return join_address(self._config.ha_host or self.host, self.port + HA_PORT_ABOVE)
+    def ha_address(self, port: int) -> str:
+        """Return where slaves reach a port of this broker: `host:port`."""
+        return join_address(self._config.ha_host or self.host, port)
 
     @property
     def connections(self) -> int:

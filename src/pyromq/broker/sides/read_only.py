@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.config.broker_config import HA_PORT_ABOVE, BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.service import Service
@@ -79,6 +79,7 @@ class ReadOnlyBroker:
             store=self.store,
             tables=tables,
             signals=StoreSignals(),
+            ha_port=ports.port + HA_PORT_ABOVE,
         )
         ports.refuse_writes(_refuse)
         self._pulls = service.reading.pulls

@@ -39,14 +39,20 @@ class Service:
         store: SearchableStore,
         tables: Tables,
         signals: StoreSignals,
+        ha_port: int,
         more_figures: Callable[[], list[BoundFigures[Any]]] = list,
         files: OsFiles | None = None,
     ) -> None:
         self._ports = ports
         self._more_figures = more_figures
-        self._remoting = RemotingClient(clock)
-        self._registration = Registration(
-            settings.current, clock, self._remoting, tables.topics, address=ports.address, ha_address=ports.ha_address
+        self.remoting = RemotingClient(clock)
+        self.registration = Registration(
+            settings.current,
+            clock,
+            self.remoting,
+            tables.topics,
+            address=ports.address,
+            ha_address=ports.ha_address(ha_port),
         )
         self.parts = Parts(
             settings=settings,
@@ -61,7 +67,7 @@ class Service:
             address=ports.address,
             store_host=ports.store_host,
             figures=self.figures,
-            register=self._registration.register_everywhere,
+            register=self.registration.register_everywhere,
             files=files,
         )
         self.reading = ReadSide(self.parts, ports)
@@ -71,10 +77,10 @@ class Service:
         """Accept connections and register; raise RemotingError if a port was taken by another process meanwhile."""
         async with AsyncExitStack() as stack:
             await self._ports.listen()
-            await stack.enter_async_context(self._remoting)
-            stack.callback(self.parts.settings.changed.subscribe(self._registration.configure))
-            await self._registration.start()
-            stack.push_async_callback(self._registration.stop)
+            await stack.enter_async_context(self.remoting)
+            stack.callback(self.parts.settings.changed.subscribe(self.registration.configure))
+            await self.registration.start()
+            stack.push_async_callback(self.registration.stop)
             await stack.enter_async_context(self.reading)
             self._exit = stack.pop_all()
         return self
@@ -102,7 +108,7 @@ class Service:
     @property
     def registered_at(self) -> list[str]:
         """The name servers that know it."""
-        return sorted(self._registration.registered)
+        return sorted(self.registration.registered)
 
     @property
     def connections(self) -> int:
@@ -112,7 +118,7 @@ class Service:
     def problem(self) -> str:
         """Return why it is not well; empty if it is."""
         config = self.parts.config
-        if config.namesrv and not self._registration.registered:
+        if config.namesrv and not self.registration.registered:
             return f"not registered at any name server of {config.namesrv_addr}"
         return ""
 

@@ -1,0 +1,246 @@
+"""Follower: a slave's side of replication. It finds its master, agrees on one history, and appends what it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from pyromq.broker.config.public_address import join_address, split_address
+from pyromq.broker.parts import Parts
+from pyromq.broker.registration import MasterAddress, Registration
+from pyromq.broker.replication.agreement import Agreement
+from pyromq.broker.replication.epochs import EpochFile
+from pyromq.broker.replication.introductions import Hello, decode_welcome, encode, proof
+from pyromq.broker.replication.master_calls import MasterCalls
+from pyromq.clock import Clock, wait_for
+from pyromq.errors import ConnectFailed, PyroMQError, RemoteProtocolError, ReplicationRefused
+from pyromq.figures import BoundFigures, Figure, Kind
+from pyromq.protocol.bodies.replication import ReplicationState
+from pyromq.protocol.ha import NOTE, Transfer, TransferDecoder, encode_report
+from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.message_store import MessageStore
+
+logger = logging.getLogger(__name__)
+
+_PAUSE: Final = 1.0
+_LONG_PAUSE: Final = 5.0
+"""After a refusal: only an operator, or another master, changes it."""
+_CONNECT_TIMEOUT: Final = 5.0
+_READ_SIZE: Final = 1 << 20
+
+
+class Follower:
+    """Follows one master after the other, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        store: MessageStore,
+        epochs: EpochFile,
+        remoting: RemotingClient,
+        registration: Registration,
+    ) -> None:
+        self.master_end = 0
+        """Where the master's log ended when it last said so."""
+        self.is_connected = False
+        self._parts = parts
+        self._store = store
+        self._epochs = epochs
+        self._remoting = remoting
+        self._registration = registration
+        self._agreement = Agreement(store, epochs, parts.offsets)
+        self._writer: asyncio.StreamWriter | None = None
+        self._reported = -1
+        self._problem = ""
+        self._task: asyncio.Task[None] | None = None
+        self._ticker = Ticker(parts.clock, parts.config.ha_heartbeat, self._heartbeat)
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Begin to follow, unless it does already."""
+        if self._task is not None:
+            return
+        self._unsubscribe = self._parts.signals.durable.subscribe(lambda end: self._report())
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Confirm nothing any more, and follow nobody."""
+        self._unsubscribe()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    @property
+    def lag(self) -> int:
+        """How many bytes of the master's log are missing here."""
+        return max(self.master_end - self._store.max_physical_offset, 0)
+
+    def figures(self) -> BoundFigures[Follower]:
+        """Return the figures of a slave."""
+        return BoundFigures(_FIGURES, lambda: self)
+
+    # --- one master after the other
+
+    async def _run(self) -> None:
+        while True:
+            pause = _PAUSE
+            try:
+                await self._follow_once()
+                self._note_problem("")
+            except ReplicationRefused as error:
+                pause = _LONG_PAUSE
+                self._note_problem(str(error), logging.ERROR)
+            except (PyroMQError, OSError, TimeoutError) as error:
+                self._note_problem(str(error) or type(error).__name__)
+            except Exception:
+                logger.exception("following the master failed")
+            await self._parts.clock.sleep(pause)
+
+    def _note_problem(self, problem: str, level: int = logging.WARNING) -> None:
+        if problem and problem != self._problem:  # one line, not one for every attempt
+            logger.log(level, "this slave does not follow: %s", problem)
+        self._problem = problem
+
+    async def _follow_once(self) -> None:
+        master = await self._find_master()
+        calls = MasterCalls(self._remoting, master.broker)
+        state = await calls.state()
+        if state is None:
+            report = await self._agreement.with_apaches(calls)
+        elif not state.is_master:
+            raise ConnectFailed(f"the broker at {master.broker} is no master now")
+        else:
+            self.master_end = state.max_offset
+            report = await self._agreement.with_ours(state, calls)
+            master = MasterAddress(master.broker, self._parts.config.ha_master_address or state.ha_address)
+        await self._copy(master, state, report)
+
+    async def _find_master(self) -> MasterAddress:
+        """Ask the name servers anew: only the answer to a registration names the master."""
+        await self._registration.register_everywhere()
+        broker, ha = self._registration.master
+        ha = self._parts.config.ha_master_address or ha
+        if not ha:
+            raise ConnectFailed(f"no name server knows a master of broker {self._parts.name}")
+        if not broker:  # RocketMQ's port for slaves is always the one above
+            host, port = split_address(ha)
+            broker = join_address(host, port - 1)
+        return MasterAddress(broker, ha)
+
+    # --- the stream
+
+    async def _copy(self, master: MasterAddress, state: ReplicationState | None, report: int) -> None:
+        reader, writer = await self._connect(master.ha)
+        try:
+            transfers = _Transfers(reader, self._parts.clock, self._parts.config.ha_patience)
+            if state is not None:
+                await self._introduce(state, transfers, writer)
+            self._writer, self._reported = writer, report
+            writer.write(encode_report(report))
+            self._ticker.start()
+            self.is_connected = True
+            logger.info("this slave follows master=%s from=%d", master.ha, report)
+            while batch := await transfers.next():
+                self._append(batch)
+        finally:
+            self.is_connected = False
+            self._writer = None
+            self._ticker.stop()
+            writer.close()
+        raise ConnectFailed(f"the master at {master.ha} closed the connection")
+
+    async def _connect(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = split_address(address)
+        try:
+            return await wait_for(
+                self._parts.clock, asyncio.open_connection(host, port, limit=4 * _READ_SIZE), _CONNECT_TIMEOUT
+            )
+        except (OSError, TimeoutError) as error:
+            raise ConnectFailed(f"cannot connect to the master at {address}: {error or 'no answer'}") from error
+
+    async def _introduce(self, state: ReplicationState, transfers: _Transfers, writer: asyncio.StreamWriter) -> None:
+        config = self._parts.config
+        hello = Hello(
+            config.name,
+            config.broker_id,
+            self._epochs.store_id,
+            state.epochs[-1].id if state.epochs else "",
+            self._store.log_bytes.file_size,
+        )
+        writer.write(encode(hello))
+        welcome = decode_welcome(await transfers.note())
+        if welcome.challenge:
+            writer.write(encode(proof(config.ha_secret, welcome.challenge, hello)))
+            welcome = decode_welcome(await transfers.note())
+        if welcome.refusal:
+            raise ReplicationRefused(f"the master refuses this slave: {welcome.refusal}")
+
+    def _append(self, transfers: list[Transfer]) -> None:
+        for physical_offset, body in transfers:
+            if physical_offset == NOTE:
+                raise RemoteProtocolError("a master introduces itself twice")
+            if body:
+                self._store.append_raw(physical_offset, body)
+            self.master_end = max(self.master_end, physical_offset + len(body))
+        self._report()
+
+    # --- reports
+
+    @property
+    def _confirmed(self) -> int:
+        """How much of the log may be reported: what is flushed, where this slave runs with SYNC_FLUSH."""
+        store = self._store
+        return store.flushed_offset if store.waits_for_flush else store.max_physical_offset
+
+    def _report(self, *, again: bool = False) -> None:
+        confirmed = self._confirmed
+        if self._writer is not None and (again or confirmed > self._reported):
+            self._reported = max(confirmed, self._reported)
+            self._writer.write(encode_report(self._reported))
+
+    def _heartbeat(self) -> bool:
+        self._report(again=True)
+        return True
+
+
+class _Transfers:
+    """What a master sends, read with patience."""
+
+    def __init__(self, reader: asyncio.StreamReader, clock: Clock, patience: float) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._patience = patience
+        self._decoder = TransferDecoder()
+        self._ready: list[Transfer] = []
+
+    async def next(self) -> list[Transfer]:
+        """Return what has arrived; nothing at the end. Raises TimeoutError after a long silence."""
+        while not self._ready:
+            data = await wait_for(self._clock, self._reader.read(_READ_SIZE), self._patience)
+            if not data:
+                return []
+            self._ready = self._decoder.feed(data)
+        ready, self._ready = self._ready, []
+        return ready
+
+    async def note(self) -> bytes:
+        """Return the next note; raises RemoteProtocolError for anything else."""
+        ready = await self.next()
+        if not ready or ready[0].physical_offset != NOTE:
+            raise RemoteProtocolError("the master closed the connection instead of an answer")
+        self._ready = ready[1:]
+        return ready[0].body
+
+
+_FIGURES: Final[tuple[Figure[Follower], ...]] = (
+    Figure("replication_connected", "Whether this slave follows its master.", Kind.GAUGE, lambda one: one.is_connected),
+    Figure(
+        "replication_lag_bytes", "Bytes of the master's log that are missing here.", Kind.GAUGE, lambda one: one.lag
+    ),
+)

@@ -1,0 +1,107 @@
+"""HaServer: the replication port of a master, and all slaves that follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
+from pyromq.broker.signals import Signal
+from pyromq.clock import Clock
+from pyromq.errors import RemotingError
+from pyromq.remoting.ticker import Ticker
+from pyromq.store.read.raw_reader import LogBytes
+
+TICK: Final = 1.0
+_MOST_LINKS: Final = 64
+"""More connections than any set of slaves needs: what comes then is cut off."""
+
+MayContinue = Callable[[SlaveLink, int], Awaitable[str]]
+
+
+class HaServer:
+    """Accepts slaves from `bind` and `start` on; while `epoch_id` is empty, each is cut off at once."""
+
+    def __init__(
+        self,
+        log: LogBytes,
+        rules: LinkRules,
+        clock: Clock,
+        *,
+        host: str,
+        port: int,
+        may_continue: MayContinue,
+    ) -> None:
+        self.links: set[SlaveLink] = set()
+        self.epoch_id = ""
+        """The epoch in which this broker is master."""
+        self.changed: Signal[[]] = Signal()
+        """A slave has confirmed more, has come or has gone."""
+        self.may_continue = may_continue
+        self.port = port
+        self._host = host
+        self._log = log
+        self._rules = rules
+        self._clock = clock
+        self._ticker = Ticker(clock, TICK, self._tick)
+        self._executor = ThreadPoolExecutor(1, "pyromq-replication")
+        self._listener: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Take the port and accept connections; raise RemotingError if it is in use."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(self._new_link, self._host, self.port)
+        except OSError as error:
+            reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+            raise RemotingError(f"cannot listen on {self._host}:{self.port} for slaves: {reason}") from error
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Release the port and let all slaves go."""
+        self._ticker.stop()
+        self.let_go()
+        if self._listener is not None:
+            self._listener.close()
+            await self._listener.wait_closed()
+        self._executor.shutdown(wait=False)
+
+    def let_go(self) -> None:
+        """End all connections: this broker is no master any more, or its log has changed."""
+        for link in tuple(self.links):
+            link.close()
+
+    def pump(self) -> None:
+        """Send all slaves what was written; called at the end of each round."""
+        for link in tuple(self.links):
+            link.pump()
+
+    def keep_from(self, start: int) -> int:
+        """Return up to where, at most `start`, every slave that is connected has the log."""
+        return min((link.acknowledged for link in self.links if link.position is not None), default=start)
+
+    # --- told by links
+
+    def joined(self, link: SlaveLink) -> None:
+        self.links.add(link)
+        self._ticker.start()
+        if len(self.links) > _MOST_LINKS:
+            link.refuse(f"there are more than {_MOST_LINKS} connections")
+
+    def reported(self, link: SlaveLink) -> None:
+        self.changed()
+
+    def left(self, link: SlaveLink) -> None:
+        self.links.discard(link)
+        self.changed()
+
+    def _new_link(self) -> SlaveLink:
+        return SlaveLink(self._log, self._rules, self, self._executor, self._clock.monotonic)
+
+    def _tick(self) -> bool:
+        for link in tuple(self.links):
+            link.tick()
+        return bool(self.links)

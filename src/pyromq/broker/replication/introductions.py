@@ -1,0 +1,86 @@
+"""How our own brokers meet on the replication stream, before the slave's first report.
+
+    slave   Hello    who it is, and in which epoch it believes its master to be
+    master  Welcome  a challenge, if there is a secret
+    slave   Proof    its answer: HMAC-SHA256 of the challenge and the Hello, keyed with the secret
+    master  Welcome  accepted, or the reason why not; then the connection ends
+
+Whoever knows no secret gets nothing where one is set, Apache's slaves among them.
+"""
+
+from __future__ import annotations
+
+import hmac
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from pyromq.errors import RemoteProtocolError
+from pyromq.protocol.ha import encode_note
+
+
+class Hello(Struct, frozen=True, tag="hello"):
+    """A slave introduces itself."""
+
+    name: str
+    """The broker's name: that of its master."""
+    broker_id: int
+    store: str
+    """The id of its store's directory."""
+    epoch: str
+    """The id of the epoch in which its master said to be."""
+    file_size: int
+    """The size of a file of its log."""
+
+
+class Proof(Struct, frozen=True, tag="proof"):
+    """The answer to a challenge."""
+
+    mac: str
+
+
+class Welcome(Struct, frozen=True, tag="welcome"):
+    """What a master says to a Hello or a Proof."""
+
+    challenge: str = ""
+    refusal: str = ""
+
+
+SlaveNote = Hello | Proof
+
+_decode_slave = msgspec.json.Decoder(SlaveNote)
+_decode_master = msgspec.json.Decoder(Welcome)
+
+
+def encode(note: Hello | Proof | Welcome) -> bytes:
+    """Write a note for the stream."""
+    return encode_note(msgspec.json.encode(note))
+
+
+def decode_slave_note(data: bytes) -> SlaveNote:
+    """Read what a slave says of itself; raises RemoteProtocolError."""
+    try:
+        note: SlaveNote = _decode_slave.decode(data)
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"a slave introduces itself wrongly: {error}") from None
+    return note
+
+
+def decode_welcome(data: bytes) -> Welcome:
+    """Read what a master says; raises RemoteProtocolError."""
+    try:
+        return _decode_master.decode(data)
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"a master answers wrongly: {error}") from None
+
+
+def proof(secret: str, challenge: str, hello: Hello) -> Proof:
+    """Answer a challenge."""
+    text = challenge.encode() + msgspec.json.encode(hello)
+    return Proof(hmac.new(secret.encode(), text, sha256).hexdigest())
+
+
+def is_proven(given: Proof, secret: str, challenge: str, hello: Hello) -> bool:
+    """Return True if a proof can only come from one who knows the secret."""
+    return hmac.compare_digest(given.mac, proof(secret, challenge, hello).mac)
