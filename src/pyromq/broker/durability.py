@@ -1,13 +1,17 @@
 """Durability: how far the log is safe, the one object that everybody asks.
 
-    flushed     up to there the log is on this disk: progress that is saved may count on it
-    confirmed   up to there answers may say "stored": it is written, or flushed where sends wait for that (SYNC_FLUSH)
+    flushed    up to there the log is on this disk: progress that is saved may count on it
+    durable    up to there it is here as safely as was promised: written, or flushed where sends wait for that
+    copies     whether slaves have it up to an end, where sends wait for them (SYNC_MASTER)
 
-Whoever answers a send, or delivers a message that waited, asks for "confirmed" and knows nothing of disks or other
-machines. Whatever else has to happen before an answer may leave belongs into this class.
+Whoever answers a send asks for both; whoever delivers a message that waited asks for "durable". Nobody else knows of
+disks or other machines.
 """
 
 from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
 
 from pyromq.broker.signals import Signal, StoreSignals
 from pyromq.errors import StoreError
@@ -15,17 +19,40 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 
 
+class Copies(Enum):
+    """Whether slaves have the log up to some end."""
+
+    COMPLETE = "as many as an acknowledgement promises"
+    PENDING = "not yet"
+    MISSING = "no slave is there that could"
+
+
+class Replicas(Protocol):
+    """The slaves, as far as sends depend on them."""
+
+    @property
+    def changed(self) -> Signal[[]]:
+        """A slave has confirmed more, has come or has gone."""
+
+    def copies(self, end: int) -> Copies:
+        """Return whether slaves have the log up to an end."""
+
+
 class Durability:
     """Answers for one store."""
 
-    def __init__(self, store: MessageStore, signals: StoreSignals) -> None:
-        self.waits = _waits_for_flush(store.config)
-        """Whether what is written is not confirmed at once."""
-        self.confirmed: Signal[[int]] = signals.durable
-        """Tells up to where the log is confirmed now; silent unless `waits`."""
+    def __init__(self, store: MessageStore, signals: StoreSignals, replicas: Replicas | None = None) -> None:
+        """`replicas` if sends wait for slaves."""
+        self.waits = _waits_for_flush(store.config) or replicas is not None
+        """Whether what is written may not be acknowledged at once."""
+        self.changed: tuple[Signal[[int]] | Signal[[]], ...] = (
+            (signals.durable,) if replicas is None else (signals.durable, replicas.changed)
+        )
+        """Heard when more of the log may be acknowledged; silent unless `waits`."""
         self.failed: Signal[[StoreError]] = signals.failed
-        """Tells that nothing more will be confirmed."""
+        """Tells that nothing more will be durable."""
         self._store = store
+        self._replicas = replicas
 
     @property
     def flushed_end(self) -> int:
@@ -33,13 +60,13 @@ class Durability:
         return self._store.flushed_offset
 
     @property
-    def confirmed_end(self) -> int:
-        """Up to where answers may say "stored"."""
-        return self._store.flushed_offset if self.waits else self._store.max_physical_offset
+    def durable_end(self) -> int:
+        """Up to where the log is here as safely as was promised."""
+        return self._store.confirm_offset
 
-    def is_confirmed(self, end: int) -> bool:
-        """Return True if answers may say that the log is stored up to an end."""
-        return end <= self.confirmed_end
+    def copies(self, end: int) -> Copies:
+        """Return whether slaves have the log up to an end; they do where sends do not wait for them."""
+        return Copies.COMPLETE if self._replicas is None else self._replicas.copies(end)
 
 
 def loss_window(config: StoreConfig) -> str:

@@ -15,11 +15,12 @@ from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.durability import loss_window
+from pyromq.broker.durability import Replicas, loss_window
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.follower import Follower
 from pyromq.broker.replication.ha_server import HaServer
+from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.sides.ports import Ports
@@ -83,7 +84,7 @@ class Broker:
             self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
             self._ha = await self._open_ha(stack)
             self.service = self._new_service(signals)
-            self._follower = self._new_follower(stack)
+            self._follower = self._new_follower()
             stack.push_async_callback(self._ports.close)
             stack.push_async_callback(self._stop_answering)
             if self._first_role is Role.MASTER:
@@ -91,6 +92,7 @@ class Broker:
             else:
                 self._be_slave()
             await stack.enter_async_context(self.service)
+            stack.push_async_callback(self._follower.stop)
             if self.role is Role.SLAVE:
                 self._follower.start()
             self._clean(stack)
@@ -172,11 +174,9 @@ class Broker:
         stack.push_async_callback(server.close)
         return server
 
-    def _new_follower(self, stack: AsyncExitStack) -> Follower:
+    def _new_follower(self) -> Follower:
         service = self.service
-        follower = Follower(service.parts, self.store, self._epochs, service.remoting, service.registration)
-        stack.push_async_callback(follower.stop)
-        return follower
+        return Follower(service.parts, self.store, self._epochs, service.remoting, service.registration)
 
     def _clean(self, stack: AsyncExitStack) -> None:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
@@ -197,12 +197,16 @@ class Broker:
         await self._follower.stop()
         epoch = self._epochs.begin(self.store.max_physical_offset)
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
-        write = WriteSide(self.service.parts, self.store, self._cleaning)
+        write = WriteSide(self.service.parts, self.store, self._cleaning, self._replicas())
         self._write = await write.__aenter__()
         self._ports.answer(write.handlers)
         self.service.registration.broker_id = MASTER_ID
         self._ha.epoch_id = epoch.id
         self._stop_sending = self._ports.round.at_end(self._ha.pump)
+        self.service.registration.announce()
+
+    def _replicas(self) -> Replicas | None:
+        return AnySlave(self._ha, self.config.ha_fall_behind) if self.config.role == "SYNC_MASTER" else None
 
     async def demote(self) -> None:
         """Become slave: take no more messages, let the answers leave that wait, and follow the master."""

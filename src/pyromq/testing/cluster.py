@@ -38,7 +38,9 @@ class LocalBroker:
         self.name = name
         self.store_path = store_path
         self.broker_id = broker_id
-        """0 for a master; its slaves have ids from 1."""
+        """Its id while it is a slave."""
+        self.is_slave = broker_id > 0
+        """Whether it starts as a slave; promote() and demote() change that too."""
         self.port = 0
         self.server: Broker | None = None
 
@@ -121,13 +123,26 @@ class LocalCluster:
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, traceback)
 
-    def stop_broker(self, number: int = 0) -> None:
-        """Stop a broker like SIGTERM: it unregisters, flushes and closes."""
-        self._portal.call(self._stop_broker(self.brokers[number]))
+    def stop_broker(self, broker: int | LocalBroker = 0) -> None:
+        """Stop a broker, a master by its number, like SIGTERM: it unregisters, flushes and closes."""
+        self._portal.call(self._stop_broker(self._broker(broker)))
 
-    def start_broker(self, number: int = 0) -> None:
+    def start_broker(self, broker: int | LocalBroker = 0) -> None:
         """Start a stopped broker again, at its old address, with its files."""
-        self._portal.call(self._start_broker(self.brokers[number]))
+        self._portal.call(self._start_broker(self._broker(broker)))
+
+    def _broker(self, broker: int | LocalBroker) -> LocalBroker:
+        return self.brokers[broker] if isinstance(broker, int) else broker
+
+    def promote(self, broker: LocalBroker) -> None:
+        """Make a running broker master: it takes messages from now on. Whoever was master is to be demoted first."""
+        self._portal.call(_running(broker).promote())
+        broker.is_slave = False
+
+    def demote(self, broker: LocalBroker) -> None:
+        """Make a running broker slave: it follows whoever is registered as master."""
+        self._portal.call(_running(broker).demote())
+        broker.is_slave = True
 
     async def _open(self) -> None:
         asyncio.get_running_loop().set_default_executor(self._threads)
@@ -179,10 +194,10 @@ class LocalCluster:
             "storePathRootDir": str(broker.store_path),
             "enablePropertyFilter": "true",  # as `pyromq up`
         }
-        if broker.broker_id:
-            own |= {"brokerId": str(broker.broker_id)}
-            return Broker(broker_config({**own, **self._settings, "brokerRole": "SLAVE"}, host=HOST), self.clock)
-        return Broker(broker_config({**own, **self._settings}, host=HOST), self.clock)
+        settings = {**own, **self._settings}
+        if broker.is_slave:
+            settings |= {"brokerRole": "SLAVE", "brokerId": str(broker.broker_id or self._slaves_each + 1)}
+        return Broker(broker_config(settings, host=HOST), self.clock)
 
     def _is_busy(self) -> bool:
         """Return True if a thread has work that answers wait for."""
@@ -192,6 +207,12 @@ class LocalCluster:
         self._portal.close()
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
+
+
+def _running(broker: LocalBroker) -> Broker:
+    if broker.server is None:
+        raise RuntimeError(f"broker {broker.name} is not running")
+    return broker.server
 
 
 class _CountingExecutor(ThreadPoolExecutor):

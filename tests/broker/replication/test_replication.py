@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from pyromq import Message
+from pyromq import Message, SendStatus
 from pyromq.blocking import Producer
 from pyromq.broker.server import Broker
 from pyromq.testing import LocalCluster, wait_until
@@ -50,3 +52,125 @@ def test_a_slave_gets_the_log_byte_for_byte(pair: LocalCluster) -> None:
     wait_until(lambda: same_logs(pair))
     store = server(pair.slaves[0]).store
     assert sum(store.max_offset("orders", queue) for queue in store.queue_ids("orders")) == 3
+
+
+def test_a_slave_that_was_away_goes_on_where_it_stopped(pair: LocalCluster) -> None:
+    send(pair, b"one")
+    wait_until(lambda: same_logs(pair))
+    pair.stop_broker(pair.slaves[0])
+    send(pair, b"two", b"three")
+    pair.start_broker(pair.slaves[0])
+    wait_until(lambda: same_logs(pair))
+
+
+def test_an_empty_slave_gets_every_file_of_the_log(tmp_path: Path) -> None:
+    settings = {"mappedFileSizeCommitLog": 1 << 16, "maxMessageSize": 30_000}
+    with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
+        cluster.stop_broker(cluster.slaves[0])
+        send(cluster, *(Random(number).randbytes(20_000) for number in range(12)))
+        assert server(cluster.brokers[0]).store.max_physical_offset > 3 << 16
+        shutil.rmtree(cluster.slaves[0].store_path)
+        cluster.start_broker(cluster.slaves[0])
+        wait_until(lambda: same_logs(cluster))
+
+
+def test_an_empty_slave_begins_where_a_log_begins_whose_first_files_have_expired(tmp_path: Path) -> None:
+    settings = {"mappedFileSizeCommitLog": 1 << 16, "maxMessageSize": 30_000}
+    with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
+        cluster.stop_broker(cluster.slaves[0])
+        send(cluster, *(Random(number).randbytes(20_000) for number in range(12)))
+        _expire(cluster, 2 << 16)
+        shutil.rmtree(cluster.slaves[0].store_path)
+        cluster.start_broker(cluster.slaves[0])
+        wait_until(lambda: same_logs(cluster))
+        assert server(cluster.slaves[0]).store.min_physical_offset == 2 << 16
+
+
+def test_a_slave_that_fell_behind_the_masters_first_file_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"mappedFileSizeCommitLog": 1 << 16, "maxMessageSize": 30_000}
+    with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
+        send(cluster, b"one")
+        wait_until(lambda: same_logs(cluster))
+        cluster.stop_broker(cluster.slaves[0])
+        send(cluster, *(Random(number).randbytes(20_000) for number in range(12)))
+        _expire(cluster, 2 << 16)
+        cluster.start_broker(cluster.slaves[0])
+        wait_until(lambda: same_logs(cluster))
+        assert "this slave begins anew" in caplog.text
+        store = server(cluster.slaves[0]).store
+        master = server(cluster.brokers[0]).store
+        for queue in master.queue_ids("orders"):
+            assert store.max_offset("orders", queue) == master.max_offset("orders", queue)
+            assert store.min_offset("orders", queue) == master.min_offset("orders", queue)
+
+
+def test_an_old_master_with_a_tail_of_its_own_is_cut(pair: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """Its tail is longer than what the new master has written since, and was never replicated."""
+    send(pair, b"one")
+    wait_until(lambda: same_logs(pair))
+    slave, master = pair.slaves[0], pair.brokers[0]
+    pair.stop_broker(slave)
+    send(pair, b"lost", b"lost too", b"and this")
+    pair.stop_broker(master)
+    pair.start_broker(slave)
+    pair.promote(slave)
+    wait_until(lambda: _is_registered_master(pair, slave))
+    send(pair, b"two")
+    master.is_slave = True
+    pair.start_broker(master)
+    wait_until(lambda: same_logs(pair))
+    assert "cut off what the master never had" in caplog.text
+    assert b"lost" not in log_of(master)
+    assert list((master.store_path / "quarantine").iterdir())
+
+
+def test_a_slave_of_another_file_size_is_refused_with_both_numbers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LocalCluster(slaves=1, data=tmp_path) as cluster:
+        send(cluster, b"one")
+        cluster.stop_broker(cluster.slaves[0])
+        shutil.rmtree(cluster.slaves[0].store_path)
+        cluster._settings = {"mappedFileSizeCommitLog": "65536"}
+        cluster.start_broker(cluster.slaves[0])
+        wait_until(lambda: "mappedFileSizeCommitLog is 1073741824 at the master and 65536 here" in caplog.text)
+
+
+def test_a_secret_is_known_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with LocalCluster(slaves=1, data=tmp_path, settings={"haSecret": "a"}) as cluster:
+        send(cluster, b"one")
+        wait_until(lambda: same_logs(cluster))
+        cluster.stop_broker(cluster.slaves[0])
+        cluster._settings = {"haSecret": "b"}
+        cluster.start_broker(cluster.slaves[0])
+        wait_until(lambda: "it does not know haSecret" in caplog.text)
+
+
+def test_a_slave_with_sync_flush_confirms_only_what_is_on_its_disk(tmp_path: Path) -> None:
+    settings = {"flushDiskType": "SYNC_FLUSH", "brokerRole": "SYNC_MASTER"}
+    with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
+        wait_until(lambda: server(cluster.brokers[0])._ha.links)
+        wait_until(lambda: next(iter(server(cluster.brokers[0])._ha.links)).position is not None)
+        with Producer("shop", cluster.namesrv, clock=cluster.clock) as producer:
+            result = producer.send(Message("orders", b"one"))
+        assert result.status is SendStatus.SEND_OK
+        slave = server(cluster.slaves[0]).store
+        assert slave.flushed_offset == server(cluster.brokers[0]).store.max_physical_offset
+
+
+def _expire(cluster: LocalCluster, start: int) -> None:
+    """Have the master delete the first files of its log."""
+    master = server(cluster.brokers[0])
+
+    async def drop() -> None:
+        master.store.cleaner.drop_log_before(start)
+        while master.store.cleaner.go_on():
+            pass
+
+    cluster._portal.call(drop())
+
+
+def _is_registered_master(cluster: LocalCluster, broker: LocalBroker) -> bool:
+    return server(broker).service.registration.broker_id == 0 and bool(server(broker).service.registered_at)

@@ -2,8 +2,9 @@
 
 A send joins the store's open group. At the end of the loop's round the group is written, and under SYNC_FLUSH flushed;
 then the answers leave. A flush that takes too long is answered with FLUSH_DISK_TIMEOUT: the message may become durable
-yet. Whoever sends with WAIT=false is answered after the write. If that fails, every waiting send is told so, and none
-hears "stored". Parts of the broker that put messages themselves are told the same way.
+yet. A SYNC_MASTER also waits for a slave, or answers SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT. Whoever sends with
+WAIT=false is answered after the write. If that fails, every waiting send is told so, and none hears "stored". Parts of
+the broker that put messages themselves are told when the log here has them.
 
 Only the log counts here. Whether a table is saved is another question: who depends on it waits for it before the
 message is put (`TopicTable.when_saved`). An answer "not stored" about a message that is in the log would double it.
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pyromq.broker.durability import Durability
+from pyromq.broker.durability import Copies, Durability
 from pyromq.clock import Clock
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.codes import ResponseCode
@@ -36,8 +37,8 @@ FRAME_PREFIX = 4
 _TICKS = 10  # of a flush's time-out
 
 
-class _Flushing(NamedTuple):
-    """Answers that leave when the log is durable up to an end, and since which tick they wait."""
+class _Waiting(NamedTuple):
+    """Answers that leave when the log is safe up to an end, and since which tick they wait."""
 
     end: int
     group: WaitingAnswers
@@ -53,7 +54,9 @@ class Acknowledgements:
         durability: Durability,
         round: Round,
         clock: Clock,
+        *,
         flush_timeout: float,
+        slave_timeout: float,
     ) -> None:
         self._store = store
         self._round = round
@@ -62,12 +65,14 @@ class Acknowledgements:
         self._impatient: WaitingAnswers = []
         self._told: list[WhenStored] = []
         self._telling: deque[tuple[int, list[WhenStored]]] = deque()
-        self._flushing: deque[_Flushing] = deque()
-        self._ticker = Ticker(clock, flush_timeout / _TICKS, self._time_out)
+        self._waiting: deque[_Waiting] = deque()
+        tick = min(flush_timeout, slave_timeout) / _TICKS
+        self._flush_ticks, self._slave_ticks = flush_timeout / tick, slave_timeout / tick
+        self._ticker = Ticker(clock, tick, self._time_out)
         self._idle = asyncio.Event()
         self._idle.set()
         self._unsubscribe = (
-            durability.confirmed.subscribe(self._confirmed),
+            *(changed.subscribe(self._look) for changed in durability.changed),
             durability.failed.subscribe(self._failed),
             round.at_end(self.finish_group),
         )
@@ -108,9 +113,10 @@ class Acknowledgements:
         if told:
             self._telling.append((self._store.max_physical_offset, told))
         _release(impatient)
-        self._flushing.append(_Flushing(self._store.max_physical_offset, group, self._ticker.count))
+        self._waiting.append(_Waiting(self._store.max_physical_offset, group, self._ticker.count))
         self._ticker.start()
         self._idle.clear()
+        self._look()
 
     async def drained(self) -> None:
         """Wait until no answer is kept any more."""
@@ -123,28 +129,49 @@ class Acknowledgements:
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 
-    def _confirmed(self, end: int) -> None:
-        while self._flushing and self._flushing[0].end <= end:
-            _release(self._flushing.popleft().group)
-        while self._telling and self._telling[0][0] <= end:
+    def _look(self, *_: object) -> None:
+        """Let the answers leave whose promise has come true."""
+        durable = self._durability.durable_end
+        while self._telling and self._telling[0][0] <= durable:
             _tell(self._telling.popleft()[1], True)
+        while self._waiting and self._waiting[0].end <= durable:
+            copies = self._durability.copies(self._waiting[0].end)
+            if copies is Copies.PENDING and self._waiting[0].group:
+                break
+            group = self._waiting.popleft().group
+            if copies is Copies.MISSING:
+                _release_with(ResponseCode.SLAVE_NOT_AVAILABLE, group)
+            else:
+                _release(group)
         self._note_idle()
 
     def _failed(self, error: StoreError) -> None:
-        while self._flushing:
-            _refuse(self._flushing.popleft().group, public_reason(error))
+        while self._waiting:
+            _refuse(self._waiting.popleft().group, public_reason(error))
         while self._telling:
             _tell(self._telling.popleft()[1], False)
         self._note_idle()
 
     def _time_out(self) -> bool:
-        while self._flushing and self._ticker.count - self._flushing[0].since > _TICKS:
-            _release_late(self._flushing.popleft().group)
+        while self._waiting and (code := self._overdue(self._waiting[0])) is not None:
+            _release_with(code, self._waiting.popleft().group)
         self._note_idle()
-        return bool(self._flushing)
+        return bool(self._waiting)
+
+    def _overdue(self, waiting: _Waiting) -> ResponseCode | None:
+        """Return with which code answers leave that have waited for too long; None if they have not."""
+        age = self._ticker.count - waiting.since
+        if waiting.end > self._durability.durable_end and age <= self._flush_ticks:
+            return None
+        copies = self._durability.copies(waiting.end)
+        if copies is Copies.MISSING:
+            return ResponseCode.SLAVE_NOT_AVAILABLE
+        if copies is Copies.PENDING and age > self._slave_ticks:
+            return ResponseCode.FLUSH_SLAVE_TIMEOUT
+        return ResponseCode.FLUSH_DISK_TIMEOUT if waiting.end > self._durability.durable_end else None
 
     def _note_idle(self) -> None:
-        if not self._flushing:
+        if not self._waiting:
             self._idle.set()
 
 
@@ -158,10 +185,11 @@ def _release(group: WaitingAnswers) -> None:
         connection.send(answer)
 
 
-def _release_late(group: WaitingAnswers) -> None:
+def _release_with(code: ResponseCode, group: WaitingAnswers) -> None:
+    """Let answers leave that say: stored here, fate elsewhere unknown."""
     for connection, _, answer in group:
         command = decode(answer[FRAME_PREFIX:])
-        command.code = ResponseCode.FLUSH_DISK_TIMEOUT
+        command.code = code
         connection.send(command.encode())
 
 

@@ -69,12 +69,12 @@ class Follower:
 
     async def stop(self) -> None:
         """Confirm nothing any more, and follow nobody."""
-        self._unsubscribe()
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            self._unsubscribe()
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+                await task
 
     @property
     def lag(self) -> int:

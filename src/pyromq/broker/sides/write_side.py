@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from pyromq.broker.cleaning import Cleaning, StoreHandlers
 from pyromq.broker.delay.levels.schedule import Schedule
 from pyromq.broker.delay.timer.timer_service import TimerService
-from pyromq.broker.durability import Durability
+from pyromq.broker.durability import Durability, Replicas
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.messages.deferred_messages import DeferredMessages, DelayedMessages
@@ -32,12 +32,18 @@ class WriteSide:
     requests that write. Whoever closes it has them refused first; the answers that still wait for the disk then leave.
     """
 
-    def __init__(self, parts: Parts, store: MessageStore, cleaning: Cleaning) -> None:
+    def __init__(self, parts: Parts, store: MessageStore, cleaning: Cleaning, replicas: Replicas | None = None) -> None:
+        """`replicas` if sends wait for slaves."""
         config = parts.config
         self._parts = parts
-        durability = Durability(store, parts.signals)
+        durability = Durability(store, parts.signals, replicas)
         self._acknowledgements = Acknowledgements(
-            store, durability, parts.round, parts.clock, config.sync_flush_timeout
+            store,
+            durability,
+            parts.round,
+            parts.clock,
+            flush_timeout=config.sync_flush_timeout,
+            slave_timeout=config.slave_timeout,
         )
         self._new_topics = NewTopicSends(parts.topics)
         writing = Writing(

@@ -127,7 +127,9 @@ class TimerRig:
         parts = parts_over(self.store, self.clock, signals)
         self._topics = parts.topics
         durability = Durability(self.store, signals)
-        self.acknowledgements = Acknowledgements(self.store, durability, parts.round, self.clock, 5.0)
+        self.acknowledgements = Acknowledgements(
+            self.store, durability, parts.round, self.clock, flush_timeout=5.0, slave_timeout=3.0
+        )
         writing = Writing(
             store=self.store,
             durability=durability,

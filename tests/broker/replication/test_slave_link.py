@@ -1,0 +1,169 @@
+"""What a master sends to a slave, and which reports it believes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pyromq.broker.server import Broker
+from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.ha import encode_note
+from pyromq.testing import TestClock, eventually
+from tests.broker.conftest import StartBroker
+from tests.broker.helpers import Peer
+from tests.broker.replication.conftest import Attach
+
+
+async def test_an_empty_slave_gets_the_whole_log(broker: Broker, peer: Peer, attach: Attach) -> None:
+    await peer.send()
+    slave = await attach(broker)
+    slave.report(0)
+    await slave.has(broker.store.max_physical_offset)
+    log = broker.store.log_bytes
+    assert slave.received == log.read(0, log.end)
+
+
+async def test_a_slave_is_sent_what_follows_its_report(broker: Broker, peer: Peer, attach: Attach) -> None:
+    await peer.send()
+    half = broker.store.max_physical_offset
+    await peer.send()
+    slave = await attach(broker)
+    slave.report(half)
+    await slave.has(broker.store.max_physical_offset - half)
+    assert slave.transfers[0] == (half, b"")  # a heartbeat says where it begins
+    assert slave.transfers[1].physical_offset == half
+
+
+async def test_a_message_is_sent_as_soon_as_it_is_written(broker: Broker, peer: Peer, attach: Attach) -> None:
+    slave = await attach(broker)
+    slave.report(0)
+    await eventually(lambda: slave.transfers)
+    await peer.send()
+    await slave.has(broker.store.max_physical_offset)
+
+
+async def test_no_transfer_crosses_files_or_is_longer_than_apaches_slaves_take(
+    start_broker: StartBroker, attach: Attach, clock: TestClock
+) -> None:
+    size = 1 << 16
+    broker = await start_broker(mappedFileSizeCommitLog=size, maxMessageSize=40_000)
+    peer = Peer(broker.address, clock)
+    for _ in range(5):
+        await peer.send(body=bytes(30_000))
+    slave = await attach(broker)
+    slave.report(0)
+    await slave.has(broker.store.max_physical_offset)
+    for offset, body in slave.transfers:
+        assert len(body) <= 32 * 1024
+        assert not body or offset // size == (offset + len(body) - 1) // size
+    await peer.remoting.close()
+
+
+@pytest.mark.parametrize("report", [1 << 40, 10_000])
+async def test_a_first_report_beyond_the_log_is_cut_off(
+    broker: Broker, peer: Peer, attach: Attach, report: int
+) -> None:
+    await peer.send()
+    slave = await attach(broker)
+    slave.report(report)
+    await slave.cut_off()
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\xff" * 8,
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        encode_note(b"not json"),
+        encode_note(b'{"type":"proof","mac":""}'),
+        encode_note(bytes(1 << 20)),
+    ],
+)
+async def test_strangers_are_cut_off_and_change_nothing(
+    start_broker: StartBroker, attach: Attach, clock: TestClock, junk: bytes
+) -> None:
+    broker = await start_broker(brokerRole="SYNC_MASTER")
+    peer = Peer(broker.address, clock)
+    stranger = await attach(broker)
+    stranger.send(junk)
+    await stranger.cut_off()
+    await peer.send(expect=ResponseCode.SLAVE_NOT_AVAILABLE)
+    await peer.remoting.close()
+
+
+async def test_a_silent_stranger_does_not_delay_a_send(
+    start_broker: StartBroker, attach: Attach, clock: TestClock
+) -> None:
+    broker = await start_broker(brokerRole="SYNC_MASTER")
+    peer = Peer(broker.address, clock)
+    await attach(broker)
+    await peer.send(expect=ResponseCode.SLAVE_NOT_AVAILABLE)
+    await peer.remoting.close()
+
+
+async def test_a_slave_that_confirms_what_it_was_not_sent_does_not_count(
+    start_broker: StartBroker, attach: Attach, clock: TestClock
+) -> None:
+    broker = await start_broker(brokerRole="SYNC_MASTER")
+    peer = Peer(broker.address, clock)
+    liar = await attach(broker)
+    liar.report(0)
+    await eventually(lambda: liar.transfers)
+    liar.report(1 << 30)
+    await liar.cut_off()
+    await peer.send(expect=ResponseCode.SLAVE_NOT_AVAILABLE)
+    await peer.remoting.close()
+
+
+async def test_a_sync_master_waits_for_a_slave(start_broker: StartBroker, attach: Attach, clock: TestClock) -> None:
+    broker = await start_broker(brokerRole="SYNC_MASTER")
+    peer = Peer(broker.address, clock)
+    slave = await attach(broker)
+    slave.report(0)
+    await eventually(lambda: slave.transfers)
+    sending = asyncio.create_task(peer.send())
+    await eventually(lambda: len(slave.received) > 0)
+    assert not sending.done()
+    slave.report(len(slave.received))
+    assert (await sending).code == ResponseCode.SUCCESS
+    await peer.remoting.close()
+
+
+async def test_a_slave_that_does_not_confirm_in_time(
+    start_broker: StartBroker, attach: Attach, clock: TestClock
+) -> None:
+    broker = await start_broker(brokerRole="SYNC_MASTER", slaveTimeout=3000)
+    peer = Peer(broker.address, clock)
+    slave = await attach(broker)
+    slave.report(0)
+    await eventually(lambda: slave.transfers)
+    sending = asyncio.create_task(peer.send(expect=ResponseCode.FLUSH_SLAVE_TIMEOUT))
+    await eventually(lambda: len(slave.received) > 0)
+    await clock.advance_async(seconds=2)
+    assert not sending.done()
+    await clock.advance_async(seconds=2)
+    await sending
+    await peer.send(properties="WAIT\x01false")  # who does not wait is answered at once
+    await peer.remoting.close()
+
+
+async def test_heartbeats_both_ways(broker: Broker, attach: Attach, clock: TestClock) -> None:
+    slave = await attach(broker)
+    slave.report(0)
+    await eventually(lambda: len(slave.transfers) == 1)
+    await clock.advance_async(seconds=7)
+    await eventually(lambda: len(slave.transfers) == 2)
+    assert slave.transfers[1].body == b""
+    await clock.advance_async(seconds=20)
+    await slave.cut_off()
+
+
+async def test_with_a_secret_a_bare_report_gets_nothing(start_broker: StartBroker, attach: Attach) -> None:
+    broker = await start_broker(haSecret="s3cret")
+    slave = await attach(broker)
+    slave.report(0)
+    await slave.cut_off()
+    assert slave.transfers == []
