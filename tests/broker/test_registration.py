@@ -126,7 +126,7 @@ async def test_a_name_server_hears_all_that_apaches_broker_would_tell(
         registration, farewell = heard
     assert (registration.language, registration.version) == (LanguageCode.JAVA, VERSION)
     assert registration.ext_fields == identity | {
-        "haServerAddr": f"10.0.0.9:{broker.port + 1}",
+        "haServerAddr": f"10.0.0.9:{broker._ha.port}",
         "compressed": "false",
         "bodyCrc32": str(body_crc(registration.body)),
     }

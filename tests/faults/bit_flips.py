@@ -115,9 +115,9 @@ async def _use(broker: Broker, peer: Peer, messages: dict[Place, Sent], life: in
     broker.groups.find_or_create(GROUP)
     broker._tables.save()
     if life == 0:
-        broker.store._flusher.checkpoint()
-    broker.store._flusher.flush()
-    broker.store._flusher.note_position()  # after a kill, recovery must read what is flushed
+        broker.store.flusher.checkpoint()
+    broker.store.flusher.flush()
+    broker.store.flusher.note_position()  # after a kill, recovery must read what is flushed
 
 
 # --- what is turned over, and what must be there

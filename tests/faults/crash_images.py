@@ -167,15 +167,15 @@ class Life:
         return sent
 
     def _flush(self, store: MessageStore) -> None:
-        store._flusher.flush()
+        store.flusher.flush()
         self.files.remark(Durable())
 
     def _checkpoint(self, store: MessageStore) -> None:
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         self.files.remark(Durable())
 
     def _note_position(self, store: MessageStore) -> None:
-        store._flusher.note_position()
+        store.flusher.note_position()
 
     def _delete(self, store: MessageStore) -> None:
         topic = self._chance.choice(TOPICS)

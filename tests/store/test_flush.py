@@ -133,8 +133,8 @@ def test_a_position_is_noted_after_a_checkpoint_that_is_being_written(tmp_path: 
     with small_store(tmp_path, files) as store:
         store.put(message())
         store.commit()
-        files.meanwhile = store._flusher.note_position
-        store._flusher.checkpoint()
+        files.meanwhile = store.flusher.note_position
+        store.flusher.checkpoint()
         assert files.noting is not None
         files.noting.join()
 
@@ -321,14 +321,14 @@ def test_a_checkpoint_that_takes_long_holds_up_no_flush_of_the_log(tmp_path: Pat
 
 def test_how_long_messages_wait_for_their_flush_is_measured(tmp_path: Path) -> None:
     with small_store(tmp_path) as store:
-        assert (store.unflushed_ms, store.max_unflushed_ms) == (0, 0)
+        assert (store.flusher.unflushed_ms, store.flusher.max_unflushed_ms) == (0, 0)
         store.put(message())
         store.commit()
-        first = store.unflushed_ms
-        wait_until(lambda: store.unflushed_ms > first)
-        store._flusher.flush()
-        assert store.unflushed_ms == 0
-        assert store.max_unflushed_ms > first
+        first = store.flusher.unflushed_ms
+        wait_until(lambda: store.flusher.unflushed_ms > first)
+        store.flusher.flush()
+        assert store.flusher.unflushed_ms == 0
+        assert store.flusher.max_unflushed_ms > first
 
 
 def test_a_queue_that_is_removed_while_it_waits_for_its_flush_stops_nothing(tmp_path: Path) -> None:
@@ -339,8 +339,8 @@ def test_a_queue_that_is_removed_while_it_waits_for_its_flush_stops_nothing(tmp_
         for number in range(0, 50, 2):
             store.cleaner.delete_topic(f"t{number}")
         store.cleaner._remover.wait()
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         for number in range(1, 50, 2):
             store.cleaner.delete_topic(f"t{number}")
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         assert store.writable

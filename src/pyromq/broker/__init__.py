@@ -7,5 +7,6 @@ requests      one table: code → header, handler, right, whether it writes, cos
 messages/  pulls/  delay/  transactions/   what happens to messages; each handler lives beside its subject
 tables/  clients/  config/                 topics, groups, offsets; who is connected; settings
 stats/  tools/                             what is counted; what mqadmin and our AdminClient ask for
-durability, signals, registration, cleaning   how far the log is safe; who hears of what; name servers; retention
+replication/                               master and slaves
+signals, registration, cleaning            who hears of what; name servers; retention
 """

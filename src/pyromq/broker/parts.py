@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.durability import Durability
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.signals import Signal, StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats

@@ -38,7 +38,7 @@ RETRY_PERIOD = 5.0  # after a failure; RocketMQ waits for the next period
 UNREGISTER_TIMEOUT = 3.0
 
 
-class MasterAddress(NamedTuple):
+class KnownMaster(NamedTuple):
     """Where a master is: for requests, and for slaves; either is empty if it is not known."""
 
     broker: str
@@ -61,7 +61,7 @@ class Registration:
         self.registered: set[str] = set()
         self.broker_id = MASTER_ID
         """Under which id this broker is announced; for the next registration."""
-        self.master = MasterAddress("", "")
+        self.master = KnownMaster("", "")
         """The master of this broker's name, as the name servers know it; empty if there is none, or this is it."""
         self._failing: set[str] = set()
         self._config = config
@@ -174,7 +174,7 @@ class Registration:
 
     def _note_master(self, answer: RemotingCommand) -> None:
         header = answer.header(RegisterBrokerResponseHeader)
-        self.master = MasterAddress(header.master_addr or "", header.ha_server_addr or "")
+        self.master = KnownMaster(header.master_addr or "", header.ha_server_addr or "")
 
     def _note_failure(self, server: str, error: PyroMQError) -> None:
         self.registered.discard(server)

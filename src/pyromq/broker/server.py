@@ -15,7 +15,7 @@ from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.durability import Replicas, loss_window
+from pyromq.broker.messages.durability import Replicas, loss_window
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.follower import Follower
@@ -168,7 +168,7 @@ class Broker:
             secret=config.ha_secret,
         )
         server = HaServer(
-            self.store.log_bytes, rules, self._clock, host=config.host, port=config.ha_port, may_continue=_may_continue
+            self.store.copied_log, rules, self._clock, host=config.host, port=config.ha_port, may_continue=_may_continue
         )
         await server.open()
         stack.push_async_callback(server.close)

@@ -24,9 +24,9 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.index.key_query import MAX_TIME_MS, read_offsets
+from pyromq.store.read.copied_log import CopiedLog
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
 from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries
-from pyromq.store.read.raw_reader import LogBytes
 from pyromq.store.read.read_guard import ReadGuard
 from pyromq.store.read.readable import PropertyFilter
 from pyromq.store.read.reading import Reading
@@ -99,16 +99,16 @@ class MessageStore:
         self._queues = self._directory.queues
         self._index = self._directory.index
         self._appender = self._directory.appender(now_ms)
-        self.cleaner = self._directory.cleaner(now_ms, durable_end=lambda: self._flusher.flushed_offset)
+        self.cleaner = self._directory.cleaner(now_ms, durable_end=lambda: self.flusher.flushed_offset)
         """Removes what has expired or was deleted."""
         self._reading = Reading(self)
-        self.log_bytes = LogBytes(self._log, self._queues, self._files, self._reading)
+        self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)
         """The log as it stands, for who copies it."""
         self.fences = self._directory.fences
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
         self._reader = QueueReader(self._log, self._queues, read_limits(config), guard)
-        self._flusher = self._directory.flusher(self._flushed, self._flush_failed)
+        self.flusher = self._directory.flusher(self._flushed, self._flush_failed)
         self._raw_log = RawLog(self._directory.parts, self._appender, config.delay_levels_ms, self._finish_group)
 
     # --- opening and closing
@@ -126,12 +126,12 @@ class MessageStore:
     def _open(self, stack: ExitStack) -> None:
         stop, found = self._directory.open(stack)
         self._appender.begin(found.last_timestamp_ms)
-        self._flusher.begin(found.end, found.last_timestamp_ms, stop.position)
-        self._flusher.checkpoint()  # what recovery did is not to be done again
+        self.flusher.begin(found.end, found.last_timestamp_ms, stop.position)
+        self.flusher.checkpoint()  # what recovery did is not to be done again
         self.found_topics = found.topics
-        stack.callback(self._flusher.close)
-        self._flusher.start()
-        stack.callback(self._flusher.stop)
+        stack.callback(self.flusher.close)
+        self.flusher.start()
+        stack.callback(self.flusher.stop)
         self.cleaner.open()
         stack.callback(self.cleaner.close)
 
@@ -142,7 +142,7 @@ class MessageStore:
         try:
             if self._failure is None:
                 self.commit()
-                self._flusher.stop()
+                self.flusher.stop()
                 self._finish()
         finally:
             self.is_open = False
@@ -150,9 +150,9 @@ class MessageStore:
 
     def _finish(self) -> None:
         try:
-            self._flusher.flush()
-            self._durable(self._flusher.flushed_offset)
-            self._flusher.checkpoint()
+            self.flusher.flush()
+            self._durable(self.flusher.flushed_offset)
+            self.flusher.checkpoint()
             self._directory.mark_clean()
         except OSError as error:
             raise self._fail("close", error) from error
@@ -173,7 +173,7 @@ class MessageStore:
 
     @property
     def _can_write(self) -> bool:
-        return self.is_open and self._failure is None and self._flusher.failure is None
+        return self.is_open and self._failure is None and self.flusher.failure is None
 
     @property
     def has_pending(self) -> bool:
@@ -217,7 +217,7 @@ class MessageStore:
             raise self.refusal()
         began = perf_counter()
         try:
-            self._flusher.wrote(self._log.write(), group.end, group.last_timestamp_ms)
+            self.flusher.wrote(self._log.write(), group.end, group.last_timestamp_ms)
         except OSError as error:
             self._log.drop_group()
             raise self._fail("write to", error) from error
@@ -226,20 +226,20 @@ class MessageStore:
         if not self.waits_for_flush:
             self._settle(group.end)
         elif self._call_threadsafe is not None:
-            self._flusher.wake()
+            self.flusher.wake()
         else:
             self._flush_now()
 
     def flush(self) -> None:
         """Make durable what was committed; raises StoreError, and the store stops writing, if that fails."""
         try:
-            self._flusher.flush()
+            self.flusher.flush()
         except OSError as error:
             raise self._fail("flush", error) from error
 
     def _flush_now(self) -> None:
         self.flush()
-        self._durable(self._flusher.flushed_offset)
+        self._durable(self.flusher.flushed_offset)
 
     def _finish_group(self) -> None:
         """Write the open group and make all that was written visible, flushed first if that is asked for."""
@@ -266,7 +266,7 @@ class MessageStore:
         except StoreError as error:
             self._stop(error)
             raise
-        self._flusher.dispatched(group.end, group.last_timestamp_ms)
+        self.flusher.dispatched(group.end, group.last_timestamp_ms)
         return group.arrivals
 
     # --- following another log
@@ -330,7 +330,7 @@ class MessageStore:
 
     def _cut(self, cut: LogCut) -> None:
         try:
-            cut.run(self._flusher)
+            cut.run(self.flusher)
         except OSError as error:
             raise self._fail("cut", error) from error
         except StoreError as error:
@@ -346,7 +346,7 @@ class MessageStore:
 
     def _flushed_for(self, end: int) -> None:
         with suppress(StoreError):  # on_failure has told it
-            self._durable(min(end, self._flusher.flushed_offset))  # the log may have been cut since
+            self._durable(min(end, self.flusher.flushed_offset))  # the log may have been cut since
 
     def _flush_failed(self, error: OSError) -> None:
         if self._call_threadsafe is not None:
@@ -373,7 +373,7 @@ class MessageStore:
         """Say why no message is taken, while `writable` is false."""
         if self._can_write:
             return self.cleaner.refusal()
-        failure = self._failure or self._flusher.failure
+        failure = self._failure or self.flusher.failure
         return StoreClosed(f"the store stopped writing: {failure}" if failure else "the store is closed")
 
     # --- reading
@@ -490,19 +490,9 @@ class MessageStore:
     @property
     def flushed_offset(self) -> int:
         """Up to where the log is durable."""
-        return self._flusher.flushed_offset
+        return self.flusher.flushed_offset
 
     @property
     def confirm_offset(self) -> int:
         """Up to where messages are visible and may be acknowledged (RocketMQ's confirm offset)."""
-        return self._flusher.flushed_offset if self.waits_for_flush else self._log.end
-
-    @property
-    def unflushed_ms(self) -> float:
-        """How long the oldest message that is not durable has waited; 0 if all are."""
-        return self._flusher.unflushed_ms
-
-    @property
-    def max_unflushed_ms(self) -> float:
-        """The longest that a message has waited for its flush since the store was opened."""
-        return self._flusher.max_unflushed_ms
+        return self.flusher.flushed_offset if self.waits_for_flush else self._log.end

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyromq.broker.config.broker_config import broker_config
-from pyromq.broker.durability import loss_window
+from pyromq.broker.messages.durability import loss_window
 from pyromq.broker.messages.sent_properties import waits_for_flush
 from pyromq.errors import ConfigError
 from pyromq.protocol.bodies import KVTable, decode

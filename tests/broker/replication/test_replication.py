@@ -28,7 +28,7 @@ def server(broker: LocalBroker) -> Broker:
 
 
 def log_of(broker: LocalBroker) -> bytes:
-    log = server(broker).store.log_bytes
+    log = server(broker).store.copied_log
     data, position = b"", log.start
     while position < log.end:
         block = log.read(position, 1 << 20)

@@ -20,7 +20,7 @@ async def test_an_empty_slave_gets_the_whole_log(broker: Broker, peer: Peer, att
     slave = await attach(broker)
     slave.report(0)
     await slave.has(broker.store.max_physical_offset)
-    log = broker.store.log_bytes
+    log = broker.store.copied_log
     assert slave.received == log.read(0, log.end)
 
 

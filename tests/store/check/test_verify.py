@@ -378,7 +378,7 @@ def test_slots_that_a_live_broker_writes_later_are_one_note_for_each_file(
     monkeypatch.setattr(message_index, "_PAGES_A_PASS", 1)
     with small_store(tmp_path, max_hash_slots=20_000, max_index_entries=1_000) as store:
         put_some(store, 60)
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         behind = [one for one in found_in(tmp_path) if "slots are behind" in one.text]
         assert [one.severity for one in behind] == [Severity.NOTE]
         assert problems(tmp_path) == []
@@ -387,7 +387,7 @@ def test_slots_that_a_live_broker_writes_later_are_one_note_for_each_file(
 def test_a_slot_of_a_full_file_is_judged_although_the_store_is_live(tmp_path: Path) -> None:
     with small_store(tmp_path, max_hash_slots=SLOTS, max_index_entries=80) as store:
         put_some(store, 60)
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         first = min((tmp_path / "index").iterdir())
         with first.open("r+b") as stream:
             stream.seek(HEADER.size)

@@ -30,7 +30,7 @@ def live(root: Path, files: FaultyFiles) -> list[str]:
                 if index == 3:
                     store.query("orders", key, 1)
                     with suppress(OSError):
-                        store._flusher.checkpoint()
+                        store.flusher.checkpoint()
     return acknowledged
 
 

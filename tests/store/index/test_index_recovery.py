@@ -56,7 +56,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Path, i
     for number in range(STEPS):
         put(store, number)
         if number % 4 == 2:
-            store._flusher.checkpoint()
+            store.flusher.checkpoint()
             flushed = base / f"flushed-{number}"
             shutil.copytree(base / "live", flushed)
         store.query("orders", "none", 1)  # has the keys written
@@ -138,7 +138,7 @@ def test_a_damaged_last_file_is_mended_from_the_log_after_a_crash(
     store.open()
     for number in range(8):
         put(store, number)
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
     root = left_by_a_kill(store, tmp_path / "killed")
     if not with_position:
         (root / "pyromq.position").unlink()
@@ -217,7 +217,7 @@ def test_keys_of_records_that_the_log_has_lost_are_dropped(tmp_path: Path) -> No
     store.open()
     for number in range(3):
         put(store, number)
-    store._flusher.checkpoint()
+    store.flusher.checkpoint()
     cut = store.max_physical_offset
     for number in range(3, 8):
         put(store, number)
@@ -290,7 +290,7 @@ def test_after_our_crash_a_java_broker_reads_the_log_from_where_it_loses_keys(
     for number in range(count):
         times.now_ms += 10_000
         put(store, number)
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
     root = left_by_a_kill(store, tmp_path / "killed")
     checkpoint, _ = CheckpointFiles(root, QuickFiles()).read()
     kept = Counter(_offsets_kept(root, Geometry(GEOMETRY.slots, entries), checkpoint.index_timestamp_ms))

@@ -145,7 +145,7 @@ def test_a_full_file_is_flushed_with_the_next_checkpoint(tmp_path: Path) -> None
             store.put(keyed(f"k{number}"))
             store.commit()
         assert found(store, "k3") == [b"hello"]
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         header = HEADER.unpack(index_files(tmp_path)[0].read_bytes()[:40])
         assert header[5] == 16
         checkpoint = (tmp_path / "checkpoint").read_bytes()
@@ -177,7 +177,7 @@ def test_a_full_disk_lets_keys_wait_then_refuses_messages_and_resumes_by_itself(
             accepted += 1
         assert 8 <= accepted < 12
         assert "no space for the index" in caplog.text
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         files.full = False
         store.put(keyed("more"))
         store.commit()
@@ -231,7 +231,7 @@ def test_files_whose_messages_are_gone_are_removed_but_never_the_last(tmp_path: 
             store.put(keyed(f"k{number}"))
             store.commit()
         assert found(store, "k59") == [b"hello"]
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         files = index_files(tmp_path)
         assert len(files) == 4
         second_end = HEADER.unpack(files[1].read_bytes()[:40])[3]
@@ -249,7 +249,7 @@ def test_sends_go_on_while_an_expired_file_is_removed(tmp_path: Path) -> None:
         for number in range(60):
             store.put(keyed(f"k{number}"))
             store.commit()
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         files.meanwhile = lambda: store.query("orders", "k59", 1)
         store._index.expire(store.max_physical_offset)
         assert files.waited == [False, False, False]
@@ -277,7 +277,7 @@ def test_an_expired_file_that_cannot_be_removed_is_tried_again(tmp_path: Path) -
         for number in range(60):
             store.put(keyed(f"k{number}"))
             store.commit()
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         files.fail = lambda name, _: errno.EIO if name == "unlink" else None
         with pytest.raises(OSError, match="Input/output"):
             store._index.expire(store.max_physical_offset)
@@ -343,7 +343,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        self.store._flusher.checkpoint()
+        self.store.flusher.checkpoint()
 
     @rule()
     def restart(self) -> None:

@@ -22,7 +22,7 @@ def fill(store: MessageStore) -> None:
     for number in range(COUNT):
         store.put(keyed(f"k{number}", "all", unique=f"U{number}", body=b"%d" % number))
     store.commit()
-    store._flusher.checkpoint()
+    store.flusher.checkpoint()
 
 
 def bodies(reader: StoreReader, key: str, count: int = 64, **times: int) -> list[bytes]:

@@ -60,7 +60,7 @@ def raw_log(root: Path) -> bytes:
     return b"".join(file.read_bytes() for file in log_files(root))
 
 
-def log_bytes(store: MessageStore) -> bytes:
+def copied_log(store: MessageStore) -> bytes:
     """Return the bytes of the log from its beginning to its end."""
     data = raw_log(store.config.root) if store.max_physical_offset > store.min_physical_offset else b""
     return data[: store.max_physical_offset - store.min_physical_offset]
@@ -70,7 +70,7 @@ def content(store: MessageStore) -> dict[str, object]:
     """Return all that a store answers: two stores with the same content are the same to whoever asks them."""
     queues = [(topic, queue_id) for topic in TOPICS for queue_id in store.queue_ids(topic)]
     return {
-        "log": (store.min_physical_offset, store.max_physical_offset, log_bytes(store)),
+        "log": (store.min_physical_offset, store.max_physical_offset, copied_log(store)),
         "queues": {
             queue: (
                 store.min_offset(*queue),

@@ -27,7 +27,7 @@ from tests.store.helpers import (
     small_config,
     small_store,
 )
-from tests.store.recovery.copies import Sent, content, fill, log_bytes, sent_messages
+from tests.store.recovery.copies import Sent, content, copied_log, fill, sent_messages
 from tests.store.recovery.test_raw_log import ORDERS, directory
 
 
@@ -80,7 +80,7 @@ def test_a_copy_that_was_cut_takes_the_bytes_again(sent: list[Sent], data: st.Da
     with directory() as root:
         with small_store(root / "source") as source, small_store(root / "copy") as copy:
             ends = [0, *fill(source, sent)]
-            raw = log_bytes(source)
+            raw = copied_log(source)
             copy.append_raw(0, raw)
             for _ in range(3):
                 copy.cut(data.draw(st.sampled_from([end for end in ends if end <= copy.max_physical_offset])))
@@ -108,7 +108,7 @@ def test_a_store_that_is_killed_after_a_cut_is_cut(sent: list[Sent], more: list[
 def test_what_was_cut_off_is_in_quarantine(tmp_path: Path) -> None:
     with small_store(tmp_path) as store:
         ends = fill(store, ORDERS)
-        raw = log_bytes(store)
+        raw = copied_log(store)
         store.cut(ends[4])
         (kept,) = (tmp_path / "quarantine").iterdir()
         assert kept.name.startswith(f"{ends[4]:020d}.")
@@ -179,7 +179,7 @@ def test_a_log_can_be_cut_where_a_file_begins_and_before_the_blank_record_that_e
 def test_a_log_that_was_cut_to_nothing_may_begin_elsewhere(tmp_path: Path) -> None:
     with small_store(tmp_path / "source") as source, small_store(tmp_path / "copy") as copy:
         fill(source, ORDERS)
-        raw = log_bytes(source)
+        raw = copied_log(source)
         copy.append_raw(0, raw[:5000])
         copy.cut(0)
         assert copy.topics == [] or all(copy.max_offset("orders", queue_id) == 0 for queue_id in range(3))
@@ -205,7 +205,7 @@ def test_a_store_whose_log_is_empty_opens_again(tmp_path: Path) -> None:
 def test_a_store_whose_log_began_later_and_is_empty_opens_again(tmp_path: Path) -> None:
     with small_store(tmp_path / "source") as source, small_store(tmp_path / "copy") as copy:
         fill(source, ORDERS)
-        copy.append_raw(LOG_FILE_SIZE, log_bytes(source)[LOG_FILE_SIZE:])
+        copy.append_raw(LOG_FILE_SIZE, copied_log(source)[LOG_FILE_SIZE:])
         copy.cut(LOG_FILE_SIZE)
     with small_store(tmp_path / "copy") as copy:
         assert copy.min_physical_offset == copy.max_physical_offset
@@ -299,7 +299,7 @@ def test_a_cut_that_fails_anywhere_leaves_a_store_that_opens_uncut_or_cut(tmp_pa
         store = small_store(root, files)
         store.open()
         ends = fill(store, ORDERS)
-        raw = log_bytes(store)
+        raw = copied_log(store)
         files.calls.clear()
         files.fail = lambda name, count, limit=number: errno.EIO if name == call and count == limit else None  # type: ignore[misc]
         has_failed = False
@@ -307,13 +307,13 @@ def test_a_cut_that_fails_anywhere_leaves_a_store_that_opens_uncut_or_cut(tmp_pa
             store.cut(ends[9])
         except StoreError:
             has_failed = True
-            assert not store.writable or log_bytes(store) == raw
+            assert not store.writable or copied_log(store) == raw
         files.fail = lambda name, count: None
         store.close()
         with small_store(root) as store:
             end = store.max_physical_offset
             assert ends[9] <= end <= len(raw)
-            assert log_bytes(store) == raw[:end]
+            assert copied_log(store) == raw[:end]
             assert not store.fences
             queued = sum(store.max_offset("orders", queue_id) for queue_id in range(3))
             assert queued == sum(place <= end for place in ends)

@@ -29,7 +29,7 @@ from tests.store.helpers import (
     small_config,
     small_store,
 )
-from tests.store.recovery.copies import Sent, chunks, content, fill, log_bytes, raw_log, sent_messages
+from tests.store.recovery.copies import Sent, chunks, content, copied_log, fill, raw_log, sent_messages
 
 ORDERS: list[Sent] = [("orders", number % 3, 300, f"key{number % 6}", 0) for number in range(40)]
 
@@ -47,7 +47,7 @@ def filled(root: Path, sent: list[Sent] | None = None) -> bytes:
     """Make a store; return the bytes of its log."""
     with small_store(root) as store:
         fill(store, ORDERS if sent is None else sent)
-        return log_bytes(store)
+        return copied_log(store)
 
 
 def feed(store: MessageStore, data: bytes, sizes: list[int]) -> None:
@@ -73,7 +73,7 @@ def test_a_store_fed_with_the_bytes_of_another_is_the_same_store(
         with small_store(root / "source") as source, small_store(root / "copy") as copy:
             assert content(copy) == content(source)
             fill(source, sent, len(sent))
-            data = log_bytes(source)
+            data = copied_log(source)
             feed(copy, data, sizes)
             assert content(copy) == content(source)
         assert raw_log(root / "copy") == raw_log(root / "source") if data else True
@@ -209,13 +209,13 @@ def test_an_empty_store_may_begin_with_any_file(tmp_path: Path) -> None:
 def test_a_queue_that_begins_again_begins_again_in_the_copy(tmp_path: Path) -> None:
     with small_store(tmp_path / "source") as source, small_store(tmp_path / "copy") as copy:
         fill(source, ORDERS[:9])
-        feed(copy, log_bytes(source), [500])
+        feed(copy, copied_log(source), [500])
         source.cleaner.delete_topic("orders")
         source.cleaner.save_deletions()
         fill(source, ORDERS[9:15])
         arrivals: list[Arrival] = []
         copy.on_arrival = arrivals.extend
-        feed(copy, log_bytes(source), [500])
+        feed(copy, copied_log(source), [500])
         assert len(arrivals) == 6
         for queue_id in range(3):
             assert bodies(copy, queue_id=queue_id) == bodies(source, queue_id=queue_id)
@@ -232,7 +232,7 @@ def test_a_queue_that_jumps_ahead_does_so_in_the_copy(tmp_path: Path, flush: str
         queue = source._queues.get("orders", 0)
         queue.extend(7)  # what recovery does with a queue whose last records are lost
         fill(source, ORDERS[6:12])
-        feed(copy, log_bytes(source), [500])
+        feed(copy, copied_log(source), [500])
         assert copy.next_offset("orders", 0) == source.next_offset("orders", 0) == 9
         assert bodies(copy) == bodies(source)
         expected = bodies(copy)
@@ -244,10 +244,10 @@ def test_a_queue_that_jumps_ahead_does_so_in_the_copy(tmp_path: Path, flush: str
 def test_a_record_whose_queue_offset_cannot_be_is_fenced(tmp_path: Path) -> None:
     with small_store(tmp_path / "source") as source, small_store(tmp_path / "copy") as copy:
         ends = fill(source, ORDERS[:9])
-        data = bytearray(log_bytes(source))
+        data = bytearray(copied_log(source))
         data[ends[5] + 20 : ends[5] + 28] = (1_000_000).to_bytes(8, "big")  # no checksum covers it
         feed(copy, bytes(data), [500])
-        assert log_bytes(copy) == data
+        assert copied_log(copy) == data
         assert copy.fences.ranges() == [(ends[5], ends[6])]
         assert copy.next_offset("orders", 0) == 2
         assert bodies(copy, queue_id=1) == bodies(source, queue_id=1)

@@ -108,7 +108,7 @@ def test_a_deletion_is_kept_until_the_log_has_moved_past_it(tmp_path: Path) -> N
     assert not deletions.covers("others", 0)
     store = open_store(tmp_path, max_store_bytes=4096)
     send(store, "others", 8, body=BODY)
-    store._flusher.flush()
+    store.flusher.flush()
     store.cleaner.run()
     assert not store._directory.deletions.covers("orders", 0)
     store.close()
@@ -162,7 +162,7 @@ def test_expired_queues_are_deleted_if_they_are_out_of_use(tmp_path: Path) -> No
     in_use: Callable[[str, int], bool] = lambda topic, queue_id: queue_id == 0  # noqa: E731
     assert store.cleaner.delete_expired_queues(in_use) == 0  # there is still something in them
     send(store, "others", 4, body=BODY)
-    store._flusher.flush()
+    store.flusher.flush()
     store.cleaner.run()
     assert store.cleaner.delete_expired_queues(in_use) == 1
     assert store.queue_ids("orders") == [0]

@@ -66,7 +66,7 @@ class Kept:
         for index in range(2 * log_file_count):
             self.store.put(message(topic, body=b"%d" % (index % 10) + BODY))
         self.store.commit()
-        self.store._flusher.flush()
+        self.store.flusher.flush()
 
     def clean(self) -> None:
         """Make one pass, and wait until what it removes is gone."""
@@ -266,7 +266,7 @@ def test_the_index_follows_the_log(tmp_path: Path) -> None:
             properties = encode_properties({"KEYS": f"k{number}"}).encode()
             store.put(Record(topic="orders", body=BODY, properties=properties, store_host=HOST))
         store.commit()
-        store._flusher.checkpoint()
+        store.flusher.checkpoint()
         before = len(list((tmp_path / "index").iterdir()))
         kept.clean()
         assert before == 4  # of three keys each
@@ -309,7 +309,7 @@ def test_many_queues_follow_a_few_at_a_time(tmp_path: Path) -> None:
         for number in range(120):
             store.put(message(f"t{number}", body=BODY))
         store.commit()
-        store._flusher.flush()
+        store.flusher.flush()
         for _ in range(6):
             store.cleaner.run()
         steps = 0
@@ -411,7 +411,7 @@ def test_real_files_are_judged_by_their_real_times(tmp_path: Path) -> None:
         for _ in range(6):
             store.put(message(body=BODY))
         store.commit()
-        store._flusher.flush()
+        store.flusher.flush()
         store.cleaner.run()
         assert store.min_physical_offset == 0
         os.utime(log_files(tmp_path)[0], (0, 0))

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pyromq.broker.durability import Copies, Durability
+from pyromq.broker.messages.durability import Copies, Durability
 from pyromq.clock import Clock
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.codes import ResponseCode

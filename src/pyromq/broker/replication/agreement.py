@@ -46,7 +46,7 @@ class Agreement:
 
         Raises ReplicationRefused where an operator has to decide, StoreError or OSError.
         """
-        file_size = self._store.log_bytes.file_size
+        file_size = self._store.copied_log.file_size
         if state.file_size != file_size:
             raise ReplicationRefused(
                 f"mappedFileSizeCommitLog is {state.file_size} at the master and {file_size} here: it must be the same"
@@ -107,7 +107,7 @@ class Agreement:
         if mine < first:
             self._begin_anew(first, mine)
             return
-        last = self._store.log_bytes.last_record()
+        last = self._store.copied_log.last_record()
         if last is not None and await calls.record(last.physical_offset) != last.data:
             raise ReplicationRefused(
                 f"the record at {last.physical_offset} is another one at the master: the logs have parted;"

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyromq.broker.config.public_address import join_address, split_address
 from pyromq.broker.parts import Parts
-from pyromq.broker.registration import MasterAddress, Registration
+from pyromq.broker.registration import KnownMaster, Registration
 from pyromq.broker.replication.agreement import Agreement
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.introductions import Hello, decode_welcome, encode, proof
@@ -118,10 +118,10 @@ class Follower:
         else:
             self.master_end = state.max_offset
             report = await self._agreement.with_ours(state, calls)
-            master = MasterAddress(master.broker, self._parts.config.ha_master_address or state.ha_address)
+            master = KnownMaster(master.broker, self._parts.config.ha_master_address or state.ha_address)
         await self._copy(master, state, report)
 
-    async def _find_master(self) -> MasterAddress:
+    async def _find_master(self) -> KnownMaster:
         """Ask the name servers anew: only the answer to a registration names the master."""
         await self._registration.register_everywhere()
         broker, ha = self._registration.master
@@ -131,11 +131,11 @@ class Follower:
         if not broker:  # RocketMQ's port for slaves is always the one above
             host, port = split_address(ha)
             broker = join_address(host, port - 1)
-        return MasterAddress(broker, ha)
+        return KnownMaster(broker, ha)
 
     # --- the stream
 
-    async def _copy(self, master: MasterAddress, state: ReplicationState | None, report: int) -> None:
+    async def _copy(self, master: KnownMaster, state: ReplicationState | None, report: int) -> None:
         reader, writer = await self._connect(master.ha)
         try:
             transfers = _Transfers(reader, self._parts.clock, self._parts.config.ha_patience)
@@ -171,7 +171,7 @@ class Follower:
             config.broker_id,
             self._epochs.store_id,
             state.epochs[-1].id if state.epochs else "",
-            self._store.log_bytes.file_size,
+            self._store.copied_log.file_size,
         )
         writer.write(encode(hello))
         welcome = decode_welcome(await transfers.note())

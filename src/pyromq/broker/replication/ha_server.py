@@ -13,7 +13,7 @@ from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
 from pyromq.errors import RemotingError
 from pyromq.remoting.ticker import Ticker
-from pyromq.store.read.raw_reader import LogBytes
+from pyromq.store.read.copied_log import CopiedLog
 
 TICK: Final = 1.0
 _MOST_LINKS: Final = 64
@@ -27,7 +27,7 @@ class HaServer:
 
     def __init__(
         self,
-        log: LogBytes,
+        log: CopiedLog,
         rules: LinkRules,
         clock: Clock,
         *,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.broker.durability import Copies
+from pyromq.broker.messages.durability import Copies
 from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.signals import Signal
 

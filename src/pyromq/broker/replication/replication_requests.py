@@ -40,7 +40,7 @@ class ReplicationHandlers:
             min_offset=self._store.min_physical_offset,
             max_offset=self._store.max_physical_offset,
             flushed_offset=self._store.flushed_offset,
-            file_size=self._store.log_bytes.file_size,
+            file_size=self._store.copied_log.file_size,
             ha_address=self._ha_address,
         )
         return response(request, body=encode_state(state))
@@ -51,4 +51,4 @@ class ReplicationHandlers:
         first, end = self._store.min_physical_offset, self._store.max_physical_offset
         if not first <= header.offset <= end or header.length < 0:
             raise BrokerError(f"the log is from {first} to {end}: there is no offset {header.offset}")
-        return response(request, body=self._store.log_bytes.read(header.offset, min(header.length, MOST_BYTES)))
+        return response(request, body=self._store.copied_log.read(header.offset, min(header.length, MOST_BYTES)))

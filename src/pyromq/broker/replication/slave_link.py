@@ -20,7 +20,7 @@ from msgspec import Struct
 from pyromq.broker.replication.introductions import Hello, Proof, Welcome, decode_slave_note, encode, is_proven
 from pyromq.errors import RemoteProtocolError, StoreError
 from pyromq.protocol.ha import ReportDecoder, encode_transfer
-from pyromq.store.read.raw_reader import LogBytes
+from pyromq.store.read.copied_log import CopiedLog
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class SlaveLink(asyncio.Protocol):
     """A slave, from its connection to its end."""
 
     def __init__(
-        self, log: LogBytes, rules: LinkRules, owner: LinkOwner, executor: Executor, monotonic: Callable[[], float]
+        self, log: CopiedLog, rules: LinkRules, owner: LinkOwner, executor: Executor, monotonic: Callable[[], float]
     ) -> None:
         self.hello: Hello | None = None
         """Who it is; None if it did not say, as Apache's."""

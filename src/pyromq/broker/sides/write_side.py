@@ -9,10 +9,10 @@ from typing import Any, Final, Self
 from pyromq.broker.cleaning import Cleaning, StoreHandlers
 from pyromq.broker.delay.levels.schedule import Schedule
 from pyromq.broker.delay.timer.timer_service import TimerService
-from pyromq.broker.durability import Durability, Replicas
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.messages.deferred_messages import DeferredMessages, DelayedMessages
+from pyromq.broker.messages.durability import Durability, Replicas
 from pyromq.broker.messages.flow_control import SendFlowControl
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.messages.reply import ReplyHandler

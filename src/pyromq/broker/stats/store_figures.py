@@ -143,13 +143,13 @@ _WRITING: Final[tuple[Figure[MessageStore], ...]] = (
         "unflushed_ms",
         "How long the oldest message that is not durable has waited.",
         Kind.GAUGE,
-        lambda store: store.unflushed_ms,
+        lambda store: store.flusher.unflushed_ms,
     ),
     Figure(
         "max_unflushed_ms",
         "The longest that a message has waited for its flush.",
         Kind.GAUGE,
-        lambda store: store.max_unflushed_ms,
+        lambda store: store.flusher.max_unflushed_ms,
     ),
     Figure("damaged_ranges", "Damaged parts of the log.", Kind.GAUGE, lambda store: len(store.fences)),
     Figure(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pyromq.broker.clients.client_registry import Client
 from pyromq.broker.parts import Parts
+from pyromq.clock import Clock, wall_ms
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
     ClientConnection,
@@ -34,6 +35,7 @@ class GroupHandlers:
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._clients = parts.clients
+        self._clock = parts.clock
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Create a group or change it; answer when that is saved."""
@@ -79,7 +81,10 @@ class GroupHandlers:
 
     def all_producers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return every producer that is online, by group."""
-        table = {name: list(map(_producer_info, members.values())) for name, members in self._clients.producers.items()}
+        table = {
+            name: [_producer_info(client, self._clock) for client in members.values()]
+            for name, members in self._clients.producers.items()
+        }
         return response(request, body=encode(ProducerTableInfo(data=table)))
 
     async def _saved(self) -> None:
@@ -99,11 +104,11 @@ def _connections(clients: Iterable[Client]) -> list[ClientConnection]:
     ]
 
 
-def _producer_info(client: Client) -> ProducerInfo:
+def _producer_info(client: Client, clock: Clock) -> ProducerInfo:
     return ProducerInfo(
         client_id=client.client_id,
         remote_ip=f"/{client.connection.peer}",  # with the slash, as Java's addresses are written
         language=client.language,
         version=client.version,
-        last_update_timestamp=int(client.seen * 1000),
+        last_update_timestamp=wall_ms(clock, client.seen),
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.durability import Durability
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.transactions.half_messages import QUEUE
 from pyromq.broker.transactions.transaction_ledger import TransactionLedger

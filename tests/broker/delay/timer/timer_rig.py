@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.broker.delay.timer.timer_service import TimerService
-from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import is_timed
+from pyromq.broker.messages.durability import Durability
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.parts import Writing
 from pyromq.broker.signals import StoreSignals

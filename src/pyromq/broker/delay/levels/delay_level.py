@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 from pyromq.broker.delay.deliveries import Deliveries
 from pyromq.broker.delay.levels.schedule_queue import ScheduleQueue
-from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.durability import Durability
 from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import CorruptRecord, MalformedHeader, StoreError
 from pyromq.protocol.messages.message import MessageExt

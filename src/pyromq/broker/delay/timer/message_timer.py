@@ -22,8 +22,8 @@ from pyromq.broker.delay.timer.timer_delivery import TimerDelivery
 from pyromq.broker.delay.timer.timer_follower import TimerFollower, first_progress, fits
 from pyromq.broker.delay.timer.timer_ledger import TimerLedger
 from pyromq.broker.delay.timer.timer_records import TIMER_QUEUE, cancelled, due_of, due_time, let_wait, read_waiting
-from pyromq.broker.durability import Durability
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.durability import Durability
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import CorruptRecord, ServiceNotAvailable, StoreError, SystemBusy

@@ -1,4 +1,4 @@
-"""The bytes of a log, for who copies it: on the loop's thread (LogBytes), and on another one (RawReader)."""
+"""The bytes of a log, for who copies it: on the loop's thread (CopiedLog), and on another one (RawReader)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyromq.store.results import StoredRecord
 from pyromq.store.segments import SegmentedFile
 
 
-class LogBytes:
+class CopiedLog:
     """The log of an open store as it stands, from `start` to `end`, in files of one size."""
 
     def __init__(self, log: CommitLog, queues: ConsumeQueues, files: OsFiles, reading: Reading) -> None:
