@@ -22,11 +22,12 @@ _WRAPPERS = re.compile(
 )
 _STATE = re.compile(r"\s*SQLSTATE: \w+(?:;? \(?line \d+,? pos \d+\)?)?;?\s*$")
 _CALL = "An error occurred while calling "  # what Py4J puts before a JVM exception
-_SHIP = "install PyroMQ on the cluster, or call pyromq.spark.register(spark, ship=True)"
+_SHIP = "on a cluster install PyroMQ, or call pyromq.spark.register(spark, ship=True)"
+_HERE = "on this machine call pyromq.spark.register(spark), or set PYSPARK_PYTHON to a Python that has PyroMQ"
 _ADVICE = {
     "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": "messages are only ever added to a topic: write with mode('append')",
-    "No module named 'pyromq'": f"PyroMQ is missing on an executor or in the planner: {_SHIP}",
-    "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_SHIP}",
+    "No module named 'pyromq'": f"PyroMQ is missing in the Python of an executor or planner: {_HERE}; {_SHIP}",
+    "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_HERE}; {_SHIP}",
     "Python worker failed to connect back": (
         "a Python process of Spark took more than 10 s to start; the machine may be busy: run it again"
     ),
