@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
+_RECENT_TICKS = 2
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
 
 
@@ -35,7 +36,8 @@ class Connection(asyncio.Protocol):
     the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. With `credentials`
     every request is signed, except for frames that the caller encoded and passed to `send`. With `throttles` nothing is
     read from a peer that does not read its answers. A server throttles; a client must not, or the two could wait for
-    each other for ever.
+    each other for ever. With `drops_silent` a request that times out closes the connection if nothing was read since it
+    was sent: the peer may be gone without a word, and only a new connection can tell.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Connection(asyncio.Protocol):
         throttles: bool,
         address: str = "",
         credentials: Credentials | None = None,
+        drops_silent: bool = False,
     ) -> None:
         self.address = address
         self.peer = ""
@@ -71,14 +74,17 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
         self._write_high = limits.write_high
-        self._outstanding = Outstanding(deadlines, limits.max_outstanding)
+        self._drops_silent = drops_silent
+        self._outstanding = Outstanding(deadlines, limits.max_outstanding, self._drop_silent if drops_silent else None)
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._parts: list[bytes | memoryview] = []
         self._queued = 0
-        self._unsent = 0
+        self._written = 0
+        self._sent = 0
+        self._stuck_ticks = 0
         self._paused = False
         self._backlog: list[bytes] = []
         self._first_byte = -1
@@ -98,6 +104,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.silent_ticks = 0
         self.received_ms = self._clock.now_ms()
+        self._outstanding.heard = self._outstanding.opaque
         if self._first_byte < 0:
             self._first_byte = data[0]
             if self._first_byte == TLS_HANDSHAKE:
@@ -156,6 +163,7 @@ class Connection(asyncio.Protocol):
         if not parts or self._transport.is_closing():
             return
         self.silent_ticks = 0
+        self._written += size
         if size <= JOIN_LIMIT:
             self._transport.write(b"".join(parts))
         else:
@@ -223,10 +231,14 @@ class Connection(asyncio.Protocol):
     async def _wait_for_room(self, timeout: float) -> float:
         """Wait until `writable`, even after all others that waited; return the rest of `timeout`."""
         deadline = self._clock.monotonic() + timeout
+        started = self._outstanding.next_opaque()
         while not self.writable:
             try:
                 await wait_for(self._clock, self.drain(), deadline - self._clock.monotonic())
             except TimeoutError:
+                full = self._outstanding.full  # then the time-outs of those requests decide
+                if self._drops_silent and not full and self._outstanding.silent_since(started):
+                    self._drop_silent(f"it took no request within {timeout:g} s, and nothing arrived")
                 raise RequestTimeout(f"{self.address} took no request within {timeout:g} s") from None
         return min(deadline - self._clock.monotonic(), timeout)
 
@@ -255,13 +267,20 @@ class Connection(asyncio.Protocol):
 
     def age(self) -> None:
         """Count a tick without traffic, and a tick within an unfinished frame; called by the idle watch."""
-        unsent = self._transport.get_write_buffer_size()
-        if unsent != self._unsent:  # the peer still reads, however slowly
-            self._unsent = unsent
-            self.silent_ticks = 0
+        sent = self._written - self._transport.get_write_buffer_size()
+        if sent != self._sent:  # the peer still reads, however slowly
+            self._sent = sent
+            self.silent_ticks = self._stuck_ticks = 0
         self.silent_ticks += 1
+        self._stuck_ticks += 1
         reading = self._transport.is_reading()
         self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
+
+    def _drop_silent(self, reason: str) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        moved = self._written - unsent != self._sent or self._stuck_ticks <= _RECENT_TICKS
+        if not (unsent and moved):  # else it is reading a large request, slowly
+            self.abort(reason)
 
     def _lost_text(self) -> str:
         return f"connection to {self.address} lost: {self._reason}"
