@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
@@ -23,7 +23,7 @@ from pyromq.protocol.headers.send import (
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import UNIQ_KEY, find_property
 from pyromq.protocol.names import RETRY_PREFIX
-from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.connection import Connection, Handler, HandlerResult
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster, eventually
 
@@ -182,7 +182,7 @@ class SendBacks:
         self.headers.append(command.header(ConsumerSendMsgBackRequestHeader))
         return response(command, self.code, "as the script says")
 
-    def _answer_copy(self, command: RemotingCommand, connection: Connection) -> Answer | Coroutine[Any, Any, Answer]:
+    def _answer_copy(self, command: RemotingCommand, connection: Connection) -> HandlerResult:
         header = command.header(SendMessageRequestHeaderV2)
         if header.topic.startswith(RETRY_PREFIX):
             self.copies.append(header)

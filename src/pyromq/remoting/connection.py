@@ -1,14 +1,16 @@
 """One socket that carries requests and answers in both directions.
 
-Everything runs in callbacks of the loop. A read passes its frames to `serve` at once. Answers are collected until the
-round ends and leave in one write. A request needs no task, no timer and no stream of its own.
+Everything runs in callbacks of the loop. A read passes its frames to `serve` at once, or as many as are the share of
+one connection in a round; the rest waits for the next turn. Answers are collected until the round ends and leave in one
+write. A request needs no task, no timer and no stream of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
 from typing import Any, TypeAlias, cast
 
 from pyromq.clock import Clock, wait_for
@@ -26,6 +28,7 @@ CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
 _RECENT_TICKS = 2
+SHARE = 256  # requests of one connection that a round serves
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
 
 
@@ -117,7 +120,10 @@ class Connection(asyncio.Protocol):
             return
         if frames:
             self.frame_ticks = 0
-            self._take(frames)
+            if self._backlog:
+                self._backlog += frames  # read before the pause took effect
+            else:
+                self._take(frames)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -129,7 +135,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._can_write.set()
         if self._throttles:
-            self._take_backlog()
+            self._round.wait_turn(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
@@ -171,7 +177,7 @@ class Connection(asyncio.Protocol):
         if not self._paused:
             self._can_write.set()
             if self._backlog:
-                self._loop.call_soon(self._take_backlog)
+                self._round.wait_turn(self)
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """Send a request and return its answer, whatever its code; raise RequestTimeout or ConnectionLost."""
@@ -287,12 +293,18 @@ class Connection(asyncio.Protocol):
 
     # --- receiving -------------------------------------------------------------------------------------------------
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _take(self, frames: list[bytes], at_least: int = 0) -> None:
+        throttles, round = self._throttles, self._round
+        if throttles:
+            round.schedule()
         for index, frame in enumerate(frames):
-            if self._throttles and self._queued > self._write_high:
-                # A few bytes of request can ask for megabytes: serve the rest of this read later.
-                self._backlog = frames[index:]
-                self._transport.pause_reading()
+            if throttles and index >= at_least and (index >= SHARE or perf_counter() >= round.serves_until):
+                self._hold(frames[index:])
+                round.wait_turn(self)
+                return
+            if throttles and self._queued > self._write_high:
+                # A few bytes of request can ask for megabytes: the rest is served once these are written.
+                self._hold(frames[index:])
                 return
             try:
                 command = decode(frame, max_header=self._max_header)
@@ -306,11 +318,16 @@ class Connection(asyncio.Protocol):
             else:
                 self._serve(command, self)
 
-    def _take_backlog(self) -> None:
+    def _hold(self, frames: list[bytes]) -> None:
+        self._backlog = frames
+        self._transport.pause_reading()
+
+    def take_turn(self) -> None:
+        """Serve the next share of what was held back; called by the round."""
         if self.closed or self._paused:
             return
         frames, self._backlog = self._backlog, []
-        self._take(frames)
+        self._take(frames, at_least=1)  # however slow the machine, a turn gets on
         if not (self._backlog or self._paused or self._transport.is_closing()):
             self._transport.resume_reading()
 
@@ -318,8 +335,11 @@ class Connection(asyncio.Protocol):
 Answer: TypeAlias = bytes | RemotingCommand | None
 """An encoded frame, a command to encode, or None: the answer comes later by `Connection.send`, or never."""
 
-Handler: TypeAlias = Callable[[RemotingCommand, Connection], Answer | Coroutine[Any, Any, Answer]]
-"""Answers one request or raises. A coroutine runs as a task. One-way requests get no answer."""
+HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None, None, Answer]
+"""An answer, or what yields one later: a coroutine runs as a task, a generator in slices (slices.py)."""
+
+Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
+"""Answers one request or raises. One-way requests get no answer."""
 
 
 def _address_text(address: tuple[Any, ...] | None) -> str:
