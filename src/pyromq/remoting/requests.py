@@ -1,6 +1,6 @@
 """The table of the requests that a server answers: one row for each code, and whatever is decided by code.
 
-    code → header type, handler, right needed, whether it writes, what it costs
+    code → header type, handler, right needed, whether it writes, what it costs, how large its body may be
 
 A row names its handler as a function of a class (`SendHandler.send`). A server binds the table to the objects that it
 has built: `handlers()` returns the bound methods by code, for dispatch to find with one lookup. Everything else reads
@@ -16,9 +16,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from pyromq.errors import BrokerError
+from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers import Header
 from pyromq.protocol.rights import Right
-from pyromq.remoting.connection import Handler
+from pyromq.remoting.connection import Connection, Handler, HandlerResult
+
+MAX_BODY = 16 * 1024
+"""Bytes of a body that can be read at once, in whatever dialect of JSON it is written."""
 
 
 class Cost(Enum):
@@ -42,6 +47,8 @@ class RequestRow(Struct, frozen=True):
     writes: bool = False
     """Whether it changes what is stored: a server that only reads refuses it."""
     cost: Cost = Cost.LIGHT
+    max_body: int = MAX_BODY
+    """Bytes of its body; a longer one is refused unread. Messages and pulls have limits of their own."""
 
     @property
     def owner(self) -> str:
@@ -83,7 +90,21 @@ class RequestTable:
         """Return, by code, the methods of these objects; a row whose class is not among them is left out."""
         by_class = {type(owner).__qualname__: owner for owner in owners}
         return {
-            row.code: getattr(by_class[row.owner], row.handler.__name__)
+            row.code: _limited(row, getattr(by_class[row.owner], row.handler.__name__))
             for row in self
             if row.handler is not None and row.owner in by_class
         }
+
+
+def _limited(row: RequestRow, handler: Handler) -> Handler:
+    """Return a handler that refuses a body over the limit of its row."""
+    if row.cost in (Cost.SEND, Cost.PULL):
+        return handler
+    code, limit = row.code, row.max_body
+
+    def limited(request: RemotingCommand, connection: Connection) -> HandlerResult:
+        if len(request.body) > limit:
+            raise BrokerError(f"request {code} has a body of {len(request.body)} bytes, the limit is {limit}")
+        return handler(request, connection)
+
+    return limited
