@@ -16,7 +16,16 @@ from msgspec import Struct
 from pyromq.errors import ConfigError
 from pyromq.pipelines.common.checkpoints import check_same_stream, last_offsets
 from pyromq.pipelines.common.shared_files import check_shared
-from pyromq.pipelines.common.source_options import KEPT_COLUMNS, are_times, at_least, origin, start, subscription
+from pyromq.pipelines.common.source_options import (
+    KEPT_COLUMNS,
+    are_times,
+    at_least,
+    look_at_source,
+    origin,
+    start,
+    subscription,
+)
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.pipelines.common.watching import start_and_watch
 from pyromq.pipelines.outcome import Outcome, Progress
 from pyromq.spark.options.store_options import STORE
@@ -72,6 +81,11 @@ def check(options: Options) -> None:
     start(options.start)
     at_least(1, batch=options.batch)
     are_times(every=options.every)
+
+
+def look(options: Options, place: SparkPlace) -> None:
+    """Raise PyroMQError, before Spark starts, if a topic is missing."""
+    look_at_source(place, options.namesrv, options.topics, options.pattern, options.store, options.broker_name)
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
