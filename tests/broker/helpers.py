@@ -10,6 +10,7 @@ from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.parts import OffsetMoved, Parts
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.signals import StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
@@ -157,6 +158,7 @@ def parts_over(store: MessageStore, clock: Clock, signals: StoreSignals) -> Part
         clock=clock,
         round=Round(loop),
         store=store,
+        reads=DiskReads(store),
         tables=tables,
         clients=ClientRegistry(),
         stats=BrokerStats(tables.topics, clock.now(), loop.call_soon),

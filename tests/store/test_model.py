@@ -145,7 +145,7 @@ def _record(queue: tuple[str, int], sent: tuple[bytes, str | None]) -> Record:
     return message(topic=queue[0], queue_id=queue[1], body=sent[0], tag=sent[1])
 
 
-def _check(views: list[bytes | memoryview], expected: list[Stored]) -> None:
+def _check(views: list[bytes | bytearray | memoryview], expected: list[Stored]) -> None:
     found = decode_messages(b"".join(views))
     assert [(one.body, one.tags) for one in found] == [(one.body, one.tag) for one in expected]
     assert [(one.queue_offset, one.physical_offset, one.store_timestamp_ms) for one in found] == [

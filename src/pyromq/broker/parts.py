@@ -18,6 +18,7 @@ from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.durability import Durability
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.signals import Signal, StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
@@ -44,6 +45,8 @@ class Parts:
     clock: Clock
     round: Round
     store: SearchableStore
+    reads: DiskReads
+    """Reads that may have to wait for the disk."""
     tables: Tables
     clients: ClientRegistry
     stats: BrokerStats

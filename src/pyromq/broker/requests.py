@@ -33,13 +33,9 @@ from pyromq.protocol.rights import Right
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
 
-MAX_HEARTBEAT: Final = 4 * 1024 * 1024  # 25,000 subscriptions
-MAX_QUEUE_LIST: Final = 8 * 1024 * 1024  # 65,535 queues of a topic with a long name
-MAX_SETTINGS: Final = 64 * 1024
-
 # fmt: off
 REQUESTS: Final = RequestTable([
-    # code, header, handler, right, writes, cost, bytes of the body
+    # code, header, handler, right, writes, cost; reads=True if it reads messages
 
     # messages
     Row(Code.SEND_MESSAGE, send.SendMessageRequestHeader, SendHandler.send, Right.PUB, True, Cost.SEND),
@@ -48,11 +44,11 @@ REQUESTS: Final = RequestTable([
     Row(Code.SEND_REPLY_MESSAGE, send.SendMessageRequestHeader, ReplyHandler.reply, Right.REPLY, True, Cost.SEND),
     Row(Code.SEND_REPLY_MESSAGE_V2, send.SendMessageRequestHeaderV2, ReplyHandler.reply, Right.REPLY, True, Cost.SEND),
     Row(Code.CONSUMER_SEND_MSG_BACK, send.ConsumerSendMsgBackRequestHeader, SendBackHandler.send_back,
-        Right.SEND_BACK, True, Cost.SEND),
+        Right.SEND_BACK, True, Cost.SEND, reads=True),
 
     # transactions
     Row(Code.END_TRANSACTION, transactions.EndTransactionRequestHeader, TransactionHandlers.end,
-        Right.PUB_OF_HALF_MESSAGE, True, Cost.SEND),
+        Right.PUB_OF_HALF_MESSAGE, True, Cost.SEND, reads=True),
     Row(Code.RESUME_CHECK_HALF_MESSAGE, transactions.ResumeCheckHalfMessageRequestHeader, TransactionHandlers.resume,
         Right.ADMIN, True, Cost.HEAVY),
     Row(Code.LIST_TRANSACTIONS, transactions.ListTransactionsRequestHeader, TransactionHandlers.list_halves,
@@ -65,18 +61,21 @@ REQUESTS: Final = RequestTable([
         Right.ADMIN, False, Cost.HEAVY),
 
     # pulls, and where queues begin and end
-    Row(Code.PULL_MESSAGE, pull.PullMessageRequestHeader, PullHandler.pull, Right.SUB, False, Cost.PULL),
-    Row(Code.PULL_QUEUES, pull.PullQueuesRequestHeader, PullQueuesHandler.pull, Right.SUB, False, Cost.PULL),
+    Row(Code.PULL_MESSAGE, pull.PullMessageRequestHeader, PullHandler.pull, Right.SUB, False, Cost.PULL, reads=True),
+    Row(Code.PULL_QUEUES, pull.PullQueuesRequestHeader, PullQueuesHandler.pull, Right.SUB, False, Cost.PULL,
+        reads=True),
     Row(Code.QUERY_MESSAGE, pull.QueryMessageRequestHeader, QueryHandler.query, Right.SUB_TOPIC, False, Cost.HEAVY),
-    Row(Code.VIEW_MESSAGE_BY_ID, pull.ViewMessageByIdRequestHeader, OffsetHandlers.view, Right.SUB_OF_MESSAGE),
-    Row(Code.QUERY_CONSUMER_OFFSET, offsets.QueryConsumerOffsetRequestHeader, OffsetHandlers.query, Right.SUB),
+    Row(Code.VIEW_MESSAGE_BY_ID, pull.ViewMessageByIdRequestHeader, OffsetHandlers.view, Right.SUB_OF_MESSAGE,
+        reads=True),
+    Row(Code.QUERY_CONSUMER_OFFSET, offsets.QueryConsumerOffsetRequestHeader, OffsetHandlers.query, Right.SUB,
+        reads=True),
     Row(Code.UPDATE_CONSUMER_OFFSET, offsets.UpdateConsumerOffsetRequestHeader, OffsetHandlers.update, Right.SUB),
     Row(Code.SEARCH_OFFSET_BY_TIMESTAMP, offsets.SearchOffsetByTimestampRequestHeader, OffsetHandlers.search,
-        Right.PUB_OR_SUB),
+        Right.PUB_OR_SUB, reads=True),
     Row(Code.GET_MAX_OFFSET, offsets.GetMaxOffsetRequestHeader, OffsetHandlers.maximum, Right.PUB_OR_SUB),
     Row(Code.GET_MIN_OFFSET, offsets.GetMinOffsetRequestHeader, OffsetHandlers.minimum, Right.PUB_OR_SUB),
     Row(Code.GET_EARLIEST_MSG_STORETIME, offsets.GetEarliestMsgStoretimeRequestHeader, OffsetHandlers.earliest_time,
-        Right.PUB_OR_SUB),
+        Right.PUB_OR_SUB, reads=True),
     Row(Code.GET_ALL_CONSUMER_OFFSET, None, OffsetHandlers.all_committed, Right.ADMIN, False, Cost.HEAVY),
 
     # replication: what our own brokers ask each other
@@ -84,18 +83,18 @@ REQUESTS: Final = RequestTable([
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write
-    Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS, False, Cost.LIGHT, MAX_HEARTBEAT),
+    Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS),
     Row(Code.UNREGISTER_CLIENT, clients.UnregisterClientRequestHeader, ClientHandlers.unregister, Right.MEMBERS),
-    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB, False, Cost.LIGHT, 256 * 1024),
+    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB),
     Row(Code.GET_CONSUMER_LIST_BY_GROUP, clients.GetConsumerListByGroupRequestHeader, ClientHandlers.consumer_list,
         Right.SUB),
-    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB, False, Cost.LIGHT, MAX_QUEUE_LIST),
-    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB, False, Cost.LIGHT, MAX_QUEUE_LIST),
+    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB),
+    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB),
 
     # tools: the broker
     Row(Code.GET_BROKER_CONFIG, None, BrokerHandlers.settings, Right.ADMIN),
-    Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings, Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS),
-    Row(Code.GET_BROKER_RUNTIME_INFO, None, BrokerHandlers.runtime_info, Right.ADMIN),
+    Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.GET_BROKER_RUNTIME_INFO, None, BrokerHandlers.runtime_info, Right.ADMIN, reads=True),
     Row(Code.VIEW_BROKER_STATS_DATA, admin.ViewBrokerStatsDataRequestHeader, StatsHandlers.view, Right.ADMIN),
     Row(Code.TRIGGER_DELETE_FILES, None, None, Right.ADMIN, True),
     Row(Code.DELETE_EXPIRED_COMMITLOG, None, StoreHandlers.delete_expired_files, Right.ADMIN, True, Cost.HEAVY),
@@ -109,12 +108,12 @@ REQUESTS: Final = RequestTable([
         Right.ADMIN, True, Cost.HEAVY),
     Row(Code.GET_ALL_TOPIC_CONFIG, None, TopicHandlers.list_all, Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_TOPIC_STATS_INFO, admin.GetTopicStatsInfoRequestHeader, TopicHandlers.stats,
-        Right.PUB_OR_SUB_OR_ADMIN),
+        Right.PUB_OR_SUB_OR_ADMIN, reads=True),
     Row(Code.QUERY_TOPIC_CONSUME_BY_WHO, admin.QueryTopicConsumeByWhoRequestHeader, TopicHandlers.consumed_by,
         Right.PUB_OR_SUB_OR_ADMIN),
     Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, TopicHandlers.system_topics, Right.ACCOUNT_OR_ADMIN),
     Row(Code.QUERY_CONSUME_QUEUE, admin.QueryConsumeQueueRequestHeader, QueueHandlers.entries,
-        Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY),
+        Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY, reads=True),
 
     # tools: groups
     Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, GroupHandlers.update, Right.ADMIN, True, Cost.HEAVY),
@@ -127,15 +126,15 @@ REQUESTS: Final = RequestTable([
         Right.PUB_OR_SUB_OR_ADMIN),
     Row(Code.GET_ALL_PRODUCER_INFO, None, GroupHandlers.all_producers, Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_CONSUME_STATS, admin.GetConsumeStatsRequestHeader, ProgressHandlers.of_group,
-        Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY),
+        Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY, reads=True),
     Row(Code.GET_BROKER_CONSUME_STATS, admin.GetBrokerConsumeStatsRequestHeader, ProgressHandlers.of_all,
         Right.ADMIN, False, Cost.HEAVY),
     Row(Code.QUERY_CONSUME_TIME_SPAN, admin.QueryConsumeTimeSpanRequestHeader, ProgressHandlers.time_spans,
-        Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY),
+        Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY, reads=True),
 
     # tools: offsets that are set, and what is asked of consumers
     Row(Code.INVOKE_BROKER_TO_RESET_OFFSET, admin.InvokeBrokerToResetOffsetRequestHeader, ResetHandlers.reset,
-        Right.ADMIN),
+        Right.ADMIN, reads=True),
     Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, admin.InvokeBrokerToGetConsumerStatusRequestHeader,
         ResetHandlers.status, Right.ADMIN, False, Cost.HEAVY),
     Row(Code.CLONE_GROUP_OFFSET, admin.CloneGroupOffsetRequestHeader, ResetHandlers.clone, Right.ADMIN),

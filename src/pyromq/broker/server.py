@@ -16,6 +16,7 @@ from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.messages.durability import Replicas, loss_window
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.follower import Follower
@@ -79,6 +80,7 @@ class Broker:
             self._ports = await stack.enter_async_context(Ports(self.config, self._clock))
             signals = StoreSignals()
             self.store = stack.enter_context(self._new_store(signals))
+            self._reads = DiskReads(self.store)
             logger.info(loss_window(self.config.store))
             self._tables = self._open_tables(stack)
             self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
@@ -136,6 +138,7 @@ class Broker:
             self._clock,
             ports=self._ports,
             store=self.store,
+            reads=self._reads,
             tables=self._tables,
             signals=signals,
             ha_port=self._ha.port,
@@ -152,7 +155,8 @@ class Broker:
                     self._ports.ha_address(self._ha.port),
                     lambda: self.role is Role.MASTER,
                 ),
-            ]
+            ],
+            self._reads,
         )
         return service
 
@@ -199,7 +203,7 @@ class Broker:
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
         write = WriteSide(self.service.parts, self.store, self._cleaning, self._replicas())
         self._write = await write.__aenter__()
-        self._ports.answer(write.handlers)
+        self._ports.answer(write.handlers, self._reads)
         self.service.registration.broker_id = MASTER_ID
         self._ha.epoch_id = epoch.id
         self._stop_sending = self._ports.round.at_end(self._ha.pump)
@@ -232,6 +236,7 @@ class Broker:
         """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""
         self.service.reading.pulls.waiting.close()
         await self._end_writing(_refuse_while_stopping)
+        await self._reads.close()
 
     # --- what it shows
 

@@ -4,17 +4,23 @@ A record never crosses files. When the next one does not fit with 8 bytes to spa
 and the log goes on in a new one. Records join an open group first; write() puts the group into the file with one
 pwrite (one more for each roll). Disk space is reserved before a record joins, so a full disk refuses the record
 instead of breaking the write.
+
+Bytes that are in memory are read through a map, which is the fastest way: the newest of those that were written since
+the log was opened, and others of which the system says so. The rest is read by `pread`: a page fault in a map would
+stop every thread until the disk has answered.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pyromq.errors import MalformedHeader, StoreError
+from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.messages.record import (
     MAX_HEAD_SIZE,
+    MESSAGE_MAGIC,
     RecordCheck,
     RecordStatus,
     blank_record,
@@ -22,9 +28,14 @@ from pyromq.protocol.messages.record import (
     read_head,
 )
 from pyromq.store.files import OsFiles, disk_usage, store_error, write_all
+from pyromq.store.read.residency import Residency
 from pyromq.store.segments import SegmentedFile
 
 BLANK_SIZE: Final = 8
+
+_FIRST_READ: Final = 4096
+_MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
+_NO_RECORD: Final = RecordCheck(RecordStatus.DAMAGED, -1)
 
 
 class LogFile(NamedTuple):
@@ -58,9 +69,17 @@ class _FilePart:
 class CommitLog:
     """Append, read and roll; `end` is what was written, `position` counts the open group too."""
 
-    def __init__(self, segments: SegmentedFile, files: OsFiles, *, reserve_step: int, max_maps: int) -> None:
+    def __init__(
+        self, segments: SegmentedFile, files: OsFiles, *, reserve_step: int, max_maps: int, mapped_tail: int
+    ) -> None:
+        """`mapped_tail` is how many of the newest bytes are taken to be in memory."""
         self.segments = segments
         self.end = self.position = 0
+        self.mapped_from = 0
+        """From here on bytes are taken to be in memory."""
+        self._residency = Residency(segments)
+        self._opened_at = 0
+        self._mapped_tail = mapped_tail
         self._files = files
         self._reserve_step = reserve_step
         self._reserved = 0  # up to here the disk has space for us, room for the record that closes the file included
@@ -84,7 +103,7 @@ class CommitLog:
 
     def settle(self, end: int) -> None:
         """Begin to write at the end that recovery found."""
-        self.end = self.position = self._reserved = end
+        self.end = self.position = self._reserved = self._opened_at = self.mapped_from = end
         if self.start <= end < self.segments.stop:
             self._current = self._open(self.segments.file_start(end))
             self._begin_run(self._current)
@@ -134,6 +153,7 @@ class CommitLog:
         for run in runs:
             write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
         self.end = self.position
+        self.mapped_from = max(self._opened_at, self.end - self._mapped_tail)
         self._runs.clear()
         if self._current is not None:
             self._begin_run(self._current)
@@ -193,19 +213,38 @@ class CommitLog:
 
     # --- reading
 
-    def view(self, position: int, length: int) -> memoryview:
-        """Return bytes of one file without copying them: through its map, for what is likely in memory."""
+    def view(self, position: int, length: int) -> bytes | memoryview:
+        """Return bytes of one file, without copying them where they are known to be in memory."""
+        if position < self.mapped_from and not self._residency.covers(((position, position + length),)):
+            return self.segments.pread(position, length)
         start = position - position % self.file_size
-        whole = self._maps.get(start)
-        if whole is None:
-            whole = self._map(start)
-        else:
-            self._maps.move_to_end(start)
-        return whole[position - start : position - start + length]
+        return self._whole(start)[position - start : position - start + length]
+
+    def views(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray | memoryview]:
+        """Return runs of bytes, each from one position up to another in the same file, in any number of pieces."""
+        if runs and runs[0][0] < self.mapped_from and not self._residency.covers(runs):
+            return [*self.segments.pread_runs(runs)]
+        file_size = self.segments.file_size
+        start, whole = -file_size, memoryview(b"")
+        found: list[bytes | bytearray | memoryview] = []
+        for first, last in runs:
+            at = first - start
+            if not 0 <= at < file_size:
+                at = first % file_size
+                start, whole = first - at, self._whole(first - at)
+            found.append(whole[at : at + last - first])
+        return found
 
     def pread(self, position: int, length: int) -> bytes:
         """Return bytes of one file by a call that lets other threads run while the disk is read."""
         return self.segments.pread(position, length)
+
+    def _whole(self, start: int) -> memoryview:
+        whole = self._maps.get(start)
+        if whole is None:
+            return self._map(start)
+        self._maps.move_to_end(start)
+        return whole
 
     def _map(self, start: int) -> memoryview:
         path = self.segments.path(start)
@@ -222,21 +261,15 @@ class CommitLog:
         self._maps[start] = whole
         return whole
 
-    def check(self, position: int, limit: int, *, check_crc: bool = True) -> RecordCheck:
-        """Tell what stands at a position, looking at no byte of its file from `limit` on."""
-        start = self.segments.file_start(position)
-        file = self.view(start, self.file_size)
-        found = check_record(file, position - start, min(limit - start, self.file_size), check_crc=check_crc)
-        if found.head is not None and found.head.physical_offset != position:
-            return RecordCheck(RecordStatus.DAMAGED, -1)  # a stranger's record, or one from another place
-        return found
-
     def read(self, position: int) -> bytes | None:
         """Return the whole record that begins at a position; None if none does."""
         if not self.start <= position < self.end:
             return None
-        found = self.check(position, self.end)
-        return bytes(self.view(position, found.size)) if found.status is RecordStatus.MESSAGE else None
+        data, found = load_record(self._view_up_to_end, position)
+        return bytes(data) if found.status is RecordStatus.MESSAGE else None
+
+    def _view_up_to_end(self, position: int, length: int) -> bytes | memoryview:
+        return self.view(position, min(length, self.end - position))
 
     def store_timestamp_ms(self, position: int) -> int | None:
         """Return when the record at a position was stored; None if it is no longer there."""
@@ -265,3 +298,29 @@ class CommitLog:
             self._files.close(descriptor)
         self._runs.clear()
         self._current = None
+
+
+def load_record(
+    view: Callable[[int, int], bytes | memoryview], position: int, *, check_crc: bool = True
+) -> tuple[bytes | memoryview, RecordCheck]:
+    """Return the bytes of the record that begins at a position of a log, and what they are.
+
+    `view` returns bytes of the log by position and length, fewer where it ends.
+    """
+    data = view(position, _FIRST_READ)
+    size = _claimed_size(data)
+    data = data[:size] if size <= len(data) else view(position, size)
+    found = check_record(data, 0, len(data), check_crc=check_crc)
+    if found.head is None or found.head.physical_offset != position:
+        return data, _NO_RECORD  # a stranger's record, or one from another place
+    return data, found
+
+
+def _claimed_size(data: bytes | memoryview) -> int:
+    """Return the size a record says it has; 0 if that cannot be, for it may be damaged and claim a gigabyte."""
+    try:
+        head = read_head(data)
+    except MalformedHeader:
+        return 0
+    is_possible = 0 <= head.total_size - head.body_length <= _MAX_WITHOUT_BODY and head.body_length >= 0
+    return head.total_size if head.magic == MESSAGE_MAGIC and is_possible else 0

@@ -59,6 +59,8 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     """Descriptors kept open for consume queues and old files of the log, whatever number of queues there is."""
     max_mapped_files: int = 16
     """Files of the log that are mapped for reading at a time."""
+    mapped_tail: int = 32 * MIB
+    """How many of the newest bytes of the log are taken to be in memory without asking the system."""
 
     message_index: bool = True
     """Whether messages can be found by key (`messageIndexEnable`)."""

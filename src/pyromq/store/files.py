@@ -13,7 +13,25 @@ from pyromq.errors import DiskFull, StoreError
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)  # Linux only
 _syncfs: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Python's os module lacks it
+_MAP_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+def _memory_calls() -> ctypes.PyDLL | None:
+    """Return the system's calls that tell what is in memory; Python's mmap module lacks mincore. None without them."""
+    library = ctypes.PyDLL(None)  # they do not wait, so that the interpreter's lock need not be given up for them
+    try:
+        library.mmap.restype = ctypes.c_void_p
+        library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
+        library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+        library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    except AttributeError:
+        return None
+    return library
+
+
+_libc: Final = _memory_calls()
 
 
 class DiskUsage(NamedTuple):
@@ -36,6 +54,46 @@ class OsFiles:
 
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
         return os.pread(descriptor, length, position)
+
+    def pread_cached(self, descriptor: int, buffer: bytearray | memoryview, position: int) -> int:
+        """Fill a buffer with bytes that are in the system's memory; return how many, -1 if the disk has to be read.
+
+        Fewer than asked for are the last ones of the file. Where the system cannot tell, the disk is read.
+        """
+        if not _NOWAIT:
+            return self._fill(descriptor, buffer, position)
+        try:
+            count = os.preadv(descriptor, (buffer,), position, _NOWAIT)
+        except BlockingIOError:
+            return -1
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+            return self._fill(descriptor, buffer, position)  # a file system that lives in memory, for example
+        if count < len(buffer) and position + count < os.fstat(descriptor).st_size:
+            return -1
+        return count
+
+    def _fill(self, descriptor: int, buffer: bytearray | memoryview, position: int) -> int:
+        data = self.pread(descriptor, len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def is_cached(self, descriptor: int, length: int, position: int) -> bool:
+        """Return True if the system says that it has all these bytes in memory; a position begins a page.
+
+        To a user who neither owns the file nor may write to it, Linux says that of everything.
+        """
+        if _libc is None:
+            return False
+        pages = -(-length // mmap.PAGESIZE)
+        address = _libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, position)
+        if address == _MAP_FAILED:
+            return False
+        found = ctypes.create_string_buffer(pages)
+        failed = _libc.mincore(address, length, found)
+        _libc.munmap(address, length)
+        return not failed and all(page & 1 for page in found.raw)
 
     def will_need(self, descriptor: int, length: int, position: int) -> None:
         """Have the system fetch bytes from the disk, where it can, without waiting for them."""

@@ -25,6 +25,7 @@ from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.index.key_query import MAX_TIME_MS, read_offsets
 from pyromq.store.read.copied_log import CopiedLog
+from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
 from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries
 from pyromq.store.read.read_guard import ReadGuard
@@ -104,6 +105,7 @@ class MessageStore:
         self._reading = Reading(self)
         self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)
         """The log as it stands, for who copies it."""
+        self.disk = DiskAccess(self._directory.pool, self._files)  # for readers who must not wait for it
         self.fences = self._directory.fences
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)

@@ -74,7 +74,7 @@ class GetResult(Struct, frozen=True):
     next_offset: int
     min_offset: int
     max_offset: int
-    views: list[bytes | memoryview]
+    views: list[bytes | bytearray | memoryview]
     count: int = 0
     size: int = 0
     suggest_slave: bool = False

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.errors import StoreError
 from pyromq.store.files import OsFiles, make_directories, store_error, write_all
@@ -28,10 +29,32 @@ def is_zero(data: bytes) -> bool:
     return _ZEROS.startswith(data)
 
 
+class FileRange(NamedTuple):
+    """Bytes of a file."""
+
+    path: str
+    position: int
+    length: int
+
+
+class NotInMemory(Exception):
+    """A reader who must not wait asked for bytes that are only on the disk; see `store/read/disk_access.py`."""
+
+    def __init__(self, missing: Sequence[FileRange]) -> None:
+        super().__init__(missing)
+        self.missing = missing
+
+
 class DescriptorPool:
-    """A bounded number of open files: the one unused for longest is closed for the next."""
+    """A bounded number of open files: the one unused for longest is closed for the next.
+
+    While `may_wait` is False, reads of these files raise NotInMemory where they would wait for the disk.
+    """
 
     def __init__(self, files: OsFiles, limit: int) -> None:
+        self.may_wait = True
+        self.fetched: Collection[FileRange] = ()
+        """What was fetched for the reader at work: it may wait for these, so that it cannot be sent away for ever."""
         self._files = files
         self._limit = limit
         self._open: OrderedDict[str, int] = OrderedDict()
@@ -48,6 +71,25 @@ class DescriptorPool:
         else:
             self._open.move_to_end(path)
         return descriptor
+
+    def pread(self, path: str, length: int, position: int) -> bytes:
+        """Read from a file."""
+        descriptor = self.get(path)
+        if self.may_wait:
+            return self._files.pread(descriptor, length, position)
+        buffer = bytearray(length)
+        count = self._files.pread_cached(descriptor, buffer, position)
+        if count == length:
+            return bytes(buffer)
+        if count < 0:
+            self.let_wait_for(FileRange(path, position, length))
+            return self._files.pread(descriptor, length, position)
+        return bytes(buffer[:count])
+
+    def let_wait_for(self, missing: FileRange) -> None:
+        """Raise NotInMemory unless the bytes were fetched."""
+        if missing not in self.fetched:
+            raise NotInMemory([missing])
 
     def add(self, path: str, descriptor: int) -> None:
         """Take over a descriptor that was opened elsewhere."""
@@ -203,7 +245,41 @@ class SegmentedFile:
             return b""
         start = self.file_start(position)
         offset = position - start
-        return self._files.pread(self._pool.get(self.path(start)), min(length, self.file_size - offset), offset)
+        return self._pool.pread(self.path(start), min(length, self.file_size - offset), offset)
+
+    def pread_runs(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray]:
+        """Read runs of bytes, each from one position up to another in the same file.
+
+        Where reads must not wait, NotInMemory names all that is missing, and not only the first run.
+        """
+        if self._pool.may_wait:
+            return [self.pread(start, stop - start) for start, stop in runs]
+        # Answers are made of dozens of runs, so that this is a pull's inner loop: one buffer, one call for each run.
+        buffer = bytearray(sum([stop - start for start, stop in runs]))
+        view, at = memoryview(buffer), 0
+        missing: list[FileRange] = []
+        file_start, descriptor, pread = -1, -1, self._files.pread_cached
+        for start, stop in runs:
+            if start - start % self.file_size != file_start:
+                file_start = self.file_start(start)
+                descriptor = self._pool.get(self.path(file_start))
+            end = at + stop - start
+            if pread(descriptor, view[at:end], start - file_start) != stop - start:
+                missing.append(FileRange(self.path(file_start), start - file_start, stop - start))
+            at = end
+        if not missing:
+            return [buffer]
+        if unknown := [part for part in missing if part not in self._pool.fetched]:
+            raise NotInMemory(unknown)
+        return [self.pread(start, stop - start) for start, stop in runs]
+
+    def is_cached(self, position: int, length: int) -> bool:
+        """Return True if the system says that it has bytes in memory; those of one file are looked at, to its end."""
+        if not self.start <= position < self.stop:
+            return False
+        start = self.file_start(position)
+        length = min(length, start + self.file_size - position)
+        return self._files.is_cached(self._pool.get(self.path(start)), length, position - start)
 
     def will_need(self, position: int, length: int) -> None:
         """Have the file that holds a position fetched from the disk from there on, without waiting for it."""

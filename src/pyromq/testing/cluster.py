@@ -55,10 +55,13 @@ class LocalBroker:
         return self.server is not None
 
     def awaits_disk(self) -> bool:
-        """Return True if sends wait for the flush that SYNC_FLUSH promises."""
-        if self.server is None or self.server.config.store.flush_disk_type != "SYNC_FLUSH":
+        """Return True if sends wait for the flush that SYNC_FLUSH promises, or a thread works for an answer."""
+        if self.server is None:
             return False
-        return self.server.store.flushed_offset < self.server.store.max_physical_offset
+        if self.server.service.is_working:
+            return True
+        waits = self.server.config.store.flush_disk_type == "SYNC_FLUSH"
+        return waits and self.server.store.flushed_offset < self.server.store.max_physical_offset
 
 
 class LocalCluster:

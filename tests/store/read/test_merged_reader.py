@@ -86,10 +86,10 @@ def test_the_queues_together_give_what_each_gives_alone(
     sends: list[tuple[str, int, bytes, str | None]], max_count: int, max_bytes: int, is_reopened: bool, memory: int
 ) -> None:
     with TemporaryDirectory() as directory:
-        with small_store(Path(directory), physical_memory=memory) as store:
+        with small_store(Path(directory), mapped_tail=memory) as store:
             _fill(store, sends)
             assert is_reopened or _read(store, max_count, max_bytes) == _expected(store)
-        with small_store(Path(directory), physical_memory=memory) as store:
+        with small_store(Path(directory), mapped_tail=memory) as store:
             for _ in range(2):  # first what was not checked in this life of the store, then what is known to be sound
                 assert _read(store, max_count, max_bytes) == _expected(store)
                 assert _read(store, max_count, max_bytes, frozenset([tag_code("a")])) == _expected(store, ("a",))
@@ -142,7 +142,7 @@ class WatchedFiles(QuickFiles):
 def test_what_comes_next_is_fetched_ahead_where_it_may_be_on_disk(tmp_path: Path, memory: int, is_cold: bool) -> None:
     files = WatchedFiles()
     ranges = [QueueRange(queue_id, 0, 2) for queue_id in range(QUEUES)]
-    with small_store(tmp_path, files, physical_memory=memory) as store:
+    with small_store(tmp_path, files, mapped_tail=memory) as store:
         _fill(store, [("orders", number % QUEUES, b"x", None) for number in range(12)])
         result = store.get_merged("orders", ranges, 6, 1 << 20, None)
         assert result is not None

@@ -40,10 +40,10 @@ def bodies(store: MessageStore | StoreReader, wants: Wants, count: int = 32) -> 
     return [message.body for message in decode_messages(b"".join(result.views))]
 
 
-@pytest.mark.parametrize("ratio", [0, 40], ids=["from disk", "from memory"])
+@pytest.mark.parametrize("tail", [0, 1 << 20], ids=["from disk", "from memory"])
 @pytest.mark.parametrize("size", [1, 900], ids=["small", "large"])
-def test_records_are_chosen_by_their_stored_properties(tmp_path: Path, ratio: int, size: int) -> None:
-    with small_store(tmp_path, access_message_in_memory_max_ratio=ratio, commit_log_file_size=1 << 16) as store:
+def test_records_are_chosen_by_their_stored_properties(tmp_path: Path, tail: int, size: int) -> None:
+    with small_store(tmp_path, mapped_tail=tail, commit_log_file_size=1 << 16) as store:
         for number in range(8):
             put(store, b"%d" % number * size, a=str(number % 4))
         wants = Wants(b"a\x012")
@@ -64,7 +64,7 @@ class CountedReads(OsFiles):
 
 def test_a_large_body_that_is_not_wanted_is_not_read_from_the_disk(tmp_path: Path) -> None:
     files = CountedReads()
-    with small_store(tmp_path, files, access_message_in_memory_max_ratio=0, commit_log_file_size=1 << 20) as store:
+    with small_store(tmp_path, files, mapped_tail=0, commit_log_file_size=1 << 20) as store:
         put(store, bytes(100_000), a="1")
         put(store, bytes(100_000), a="2")
         files.read = 0
@@ -74,9 +74,9 @@ def test_a_large_body_that_is_not_wanted_is_not_read_from_the_disk(tmp_path: Pat
         assert files.read < 10_000
 
 
-@pytest.mark.parametrize("ratio", [0, 40], ids=["from disk", "from memory"])
-def test_a_filter_that_asks_for_them_gets_whole_records(tmp_path: Path, ratio: int) -> None:
-    with small_store(tmp_path, access_message_in_memory_max_ratio=ratio) as store:
+@pytest.mark.parametrize("tail", [0, 1 << 20], ids=["from disk", "from memory"])
+def test_a_filter_that_asks_for_them_gets_whole_records(tmp_path: Path, tail: int) -> None:
+    with small_store(tmp_path, mapped_tail=tail) as store:
         put(store, b"first", a="1")
         put(store, b"second", a="2")
         wants = Wants(b"seco", reads_bodies=True)

@@ -17,6 +17,7 @@ from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import GetResult, GetStatus
+from pyromq.store.segments import NotInMemory
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class PullHandler:
         self.waiting = LongPolling(parts.clock, parts.config.max_held_pulls, self.resume)
         self._clock = parts.clock
         self._store = parts.store
+        self._reads = parts.reads
         self._topics = parts.topics
         self._groups = parts.groups
         self._selection = Selection(parts)
@@ -78,15 +80,24 @@ class PullHandler:
         if held.connection.closed:
             return
         try:
-            header = held.request.header(PullMessageRequestHeader)
-            result = self._read(header, self.check(header))
-            answer = self._answer(header, held.request, result, _code(result, header))
+            try:
+                with self._store.disk.memory_only():
+                    answer = self._answer_now(held.request, held.connection)
+            except NotInMemory as error:
+                self._reads.serve_later(self._answer_now, held.request, held.connection, error.missing)
+                return
         except BrokerError as error:
             answer = response(held.request, error.code, error.remark).encode()
         except Exception as error:
             logger.exception("a held pull failed topic=%s queue=%d", *held.key)
             answer = response(held.request, ResponseCode.SYSTEM_ERROR, type(error).__name__).encode()
         held.connection.send(answer)
+
+    def _answer_now(self, request: RemotingCommand, connection: Connection) -> bytes:
+        """Answer a pull with whatever there is, and hold it no more."""
+        header = request.header(PullMessageRequestHeader)
+        result = self._read(header, self.check(header))
+        return self._answer(header, request, result, _code(result, header))
 
     def check(self, header: PullMessageRequestHeader) -> MessageFilter:
         """Make every check that RocketMQ makes, in its order; return what is wanted."""
@@ -148,9 +159,12 @@ class PullHandler:
     def _look_ahead(self, header: PullMessageRequestHeader, wanted: MessageFilter, offset: int) -> tuple[bool, int]:
         """Return whether a held pull wants a message from an offset on, and up to where this looked."""
         try:
-            result = self._store.get(
-                header.topic, header.queue_id, offset, 1, codes=wanted.codes, wants=wanted.properties
-            )
+            with self._store.disk.memory_only():
+                result = self._store.get(
+                    header.topic, header.queue_id, offset, 1, codes=wanted.codes, wants=wanted.properties
+                )
+        except NotInMemory:
+            return True, offset  # the pull itself has it fetched
         except Exception:  # called within a commit of the store, which must not fail because of it
             logger.exception("looking for a held pull failed topic=%s queue=%d", header.topic, header.queue_id)
             return True, offset  # the pull itself reports the error

@@ -17,6 +17,7 @@ from pyromq.broker.config.public_address import (
     split_address,
 )
 from pyromq.broker.messages.send import BORN_HOST
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.requests import REQUESTS
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
@@ -28,6 +29,7 @@ from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
 
 _PULLS = frozenset(REQUESTS.codes(lambda row: row.cost is Cost.PULL))
+_READS = frozenset(REQUESTS.codes(lambda row: row.reads))
 
 
 class Ports:
@@ -112,9 +114,14 @@ class Ports:
         await self._main.start()
         await self._fast.start()
 
-    def answer(self, owners: Iterable[object]) -> None:
+    def answer(self, owners: Iterable[object], reads: DiskReads) -> None:
         """Have requests answered by those methods of these objects that the table of requests names."""
-        self._set(REQUESTS.handlers(*owners))
+        self._set(
+            {
+                code: reads.served(handler) if code in _READS else handler
+                for code, handler in REQUESTS.handlers(*owners).items()
+            }
+        )
 
     def refuse_writes(self, refuse: Handler) -> None:
         """Have every request that writes refused."""

@@ -16,6 +16,7 @@ from typing import Self
 
 from pyromq.broker.config.broker_config import HA_PORT_ABOVE, BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.service import Service
 from pyromq.broker.signals import StoreSignals
@@ -57,7 +58,9 @@ class ReadOnlyBroker:
         async with AsyncExitStack() as stack:
             stack.callback(self.store.close)
             ports = await stack.enter_async_context(Ports(self.config, self._clock))
-            self._service = await stack.enter_async_context(self._new_service(ports))
+            reads = DiskReads(self.store)
+            stack.push_async_callback(reads.close)
+            self._service = await stack.enter_async_context(self._new_service(ports, reads))
             self._follow_the_directory(stack)
             self._exit = stack.pop_all()
         return self
@@ -67,7 +70,7 @@ class ReadOnlyBroker:
     ) -> None:
         await self._exit.aclose()
 
-    def _new_service(self, ports: Ports) -> Service:
+    def _new_service(self, ports: Ports, reads: DiskReads) -> Service:
         tables = Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
         tables.load()
         self._topics = tables.topics
@@ -77,6 +80,7 @@ class ReadOnlyBroker:
             self._clock,
             ports=ports,
             store=self.store,
+            reads=reads,
             tables=tables,
             signals=StoreSignals(),
             ha_port=ports.port + HA_PORT_ABOVE,

@@ -56,6 +56,7 @@ class ReadSide:
             self.pulls.waiting.figures(),
             log_figures(parts.store),
             disk_figures(parts.store, parts.config.store),
+            parts.reads.figures(),
             parts.stats.figures(),
             parts.offsets.figures(),
             parts.tables.expressions.functions.figures(),

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.parts import OffsetMoved, Parts
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.registration import Registration
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.read_side import ReadSide
@@ -37,6 +38,7 @@ class Service:
         *,
         ports: Ports,
         store: SearchableStore,
+        reads: DiskReads,
         tables: Tables,
         signals: StoreSignals,
         ha_port: int,
@@ -59,6 +61,7 @@ class Service:
             clock=clock,
             round=ports.round,
             store=store,
+            reads=reads,
             tables=tables,
             clients=ClientRegistry(),
             stats=BrokerStats(tables.topics, clock.now(), asyncio.get_running_loop().call_soon),
@@ -71,7 +74,7 @@ class Service:
             files=files,
         )
         self.reading = ReadSide(self.parts, ports)
-        ports.answer(self.reading.handlers)
+        ports.answer(self.reading.handlers, reads)
 
     async def __aenter__(self) -> Self:
         """Accept connections and register; raise RemotingError if a port was taken by another process meanwhile."""
@@ -114,6 +117,11 @@ class Service:
     def connections(self) -> int:
         """How many connections are open, at both ports."""
         return self._ports.connections
+
+    @property
+    def is_working(self) -> bool:
+        """Whether threads work for answers that are not sent yet."""
+        return self.parts.reads.workers.unfinished > 0
 
     def problem(self) -> str:
         """Return why it is not well; empty if it is."""

@@ -16,7 +16,6 @@ from pyromq.cli.arguments import (
     DryRun,
     Namesrv,
     Yes,
-    confirm,
     namesrv_addresses,
     parse_duration,
     parse_time,
@@ -28,7 +27,6 @@ from pyromq.cli.show.group_tables import description_as_tables, groups_as_table,
 from pyromq.cli.show.lines import json_line
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
-from pyromq.settings.values import integer
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 
@@ -118,7 +116,7 @@ async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *
             return
         what = f"{plan.again:,} messages are delivered again, {plan.skipped:,} are skipped"
         if ask:
-            confirm(f"Move {group} in {len(plan.moves)} queues: {what}?")
+            typer.confirm(f"Move {group} in {len(plan.moves)} queues: {what}?", abort=True, err=True)
         print(*map(move_as_line, await admin.groups.reset(plan)), sep="\n")
         told = f"; {len(plan.members)} members were told and carry it out" if plan.members else ""
         print(f"{group} moved: {what}{told}", file=sys.stderr)
@@ -142,7 +140,7 @@ async def _clone(namesrv: str, source: str, target: str, topic: str | None, *, d
         chosen = await admin.groups.plan_clone(source, target, topic)
         if not dry_run:
             if ask:
-                confirm(f"Replace the offsets of {target} by those of {source}?")
+                typer.confirm(f"Replace the offsets of {target} by those of {source}?", abort=True, err=True)
             chosen = await admin.groups.clone(source, target, topic)
     for broker, topics in chosen.items():
         print(f"{broker}: {', '.join(topics)}")
@@ -172,10 +170,9 @@ def _setting(text: str) -> tuple[str, bool | int]:
     name, value = split_assignment(text, "a setting")
     if value in ("true", "false"):
         return name, value == "true"
-    try:
-        return name, integer(-1, 2**31 - 1)(value)
-    except ValueError:
-        raise typer.BadParameter(f"{name} must be true, false or a number, not {value!r}") from None
+    if not value.isdecimal():
+        raise typer.BadParameter(f"{name} must be true, false or a number, not {value!r}")
+    return name, int(value)
 
 
 async def _set(
@@ -204,5 +201,5 @@ async def _delete(namesrv: str, group: str, *, dry_run: bool, ask: bool) -> list
             return brokers
         if ask:
             question = f"Delete {group} and all its offsets on {', '.join(brokers)}?"
-            confirm(question)
+            typer.confirm(question, abort=True, err=True)
         return await admin.groups.delete(group)

@@ -12,18 +12,11 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, StoreError
-from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
-from pyromq.protocol.messages.record import (
-    MAX_HEAD_SIZE,
-    MESSAGE_MAGIC,
-    RecordCheck,
-    RecordStatus,
-    check_record,
-    read_head,
-)
+from pyromq.protocol.messages.record import MAX_HEAD_SIZE, RecordCheck, read_head
 from pyromq.protocol.names import check_topic
+from pyromq.store.commit_log import load_record
 from pyromq.store.files import OsFiles
-from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
+from pyromq.store.segments import DescriptorPool, DirtyFiles, FileRange, NotInMemory, SegmentedFile
 
 LOG_NAME: Final = "commitlog"
 QUEUES_NAME: Final = "consumequeue"
@@ -31,8 +24,6 @@ QUEUES_NAME: Final = "consumequeue"
 _NAME_LENGTH: Final = 20
 _PAGE: Final = 4096
 _PIECE: Final = 1 << 20
-_MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
-_NO_RECORD: Final = RecordCheck(RecordStatus.DAMAGED, -1)
 
 
 class Segment(NamedTuple):
@@ -128,9 +119,22 @@ class SegmentView(SegmentedFile):
             return b""
         length = min(length, segment.end - position)
         try:
-            return self._files.pread(self._pool.get(segment.path), length, position - segment.base)
+            return self._pool.pread(segment.path, length, position - segment.base)
         except FileNotFoundError:
             return b""
+
+    def pread_runs(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray]:
+        """Read runs of bytes, each from one position up to another in the same file."""
+        found: list[bytes | bytearray] = []
+        missing: list[FileRange] = []
+        for start, stop in runs:
+            try:
+                found.append(self.pread(start, stop - start))
+            except NotInMemory as error:
+                missing += error.missing
+        if missing:
+            raise NotInMemory(missing)
+        return found
 
     def path(self, start: int) -> str:
         """Return the name of the file that begins at a position."""
@@ -155,6 +159,8 @@ class SegmentView(SegmentedFile):
 class LogView:
     """A commit log that is only read, by `pread`: a map of a file that shrinks would end the process."""
 
+    mapped_from: Final = 1 << 63
+
     def __init__(self, segments: SegmentView) -> None:
         self.segments = segments
         self.end = segments.start
@@ -178,14 +184,14 @@ class LogView:
         """Return bytes of one file."""
         return self.segments.pread(position, length)
 
+    def views(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray | memoryview]:
+        """Return runs of bytes, each from one position up to another in the same file."""
+        return [*self.segments.pread_runs(runs)]
+
     def load(self, position: int, *, check_crc: bool = True) -> tuple[bytes, RecordCheck]:
         """Return the bytes of the record that begins at a position, and what they are."""
-        data = self.pread(position, _PAGE)
-        size = _claimed_size(data)
-        data = data[:size] if size <= len(data) else self.pread(position, size)
-        found = check_record(data, 0, len(data), check_crc=check_crc)
-        is_here = found.head is not None and found.head.physical_offset == position
-        return data, found if is_here else _NO_RECORD
+        data, found = load_record(self.pread, position, check_crc=check_crc)
+        return bytes(data), found
 
     def store_timestamp_ms(self, position: int) -> int | None:
         """Return when the record at a position was stored; None if it is no longer there."""
@@ -193,13 +199,3 @@ class LogView:
             return read_head(self.pread(position, MAX_HEAD_SIZE)).store_timestamp_ms
         except MalformedHeader:
             return None
-
-
-def _claimed_size(data: bytes) -> int:
-    """Return the size a record says it has; 0 if that cannot be, for it may be damaged and claim a gigabyte."""
-    try:
-        head = read_head(data)
-    except MalformedHeader:
-        return 0
-    is_possible = 0 <= head.total_size - head.body_length <= _MAX_WITHOUT_BODY and head.body_length >= 0
-    return head.total_size if head.magic == MESSAGE_MAGIC and is_possible else 0

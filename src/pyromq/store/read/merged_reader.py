@@ -20,6 +20,7 @@ from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.read.queue_reader import LOWEST_CODE_HIGH, ReadableQueues, ReadLimits
 from pyromq.store.read.record_columns import Expected, RecordColumns
 from pyromq.store.results import MergedResult, QueueRange
+from pyromq.store.segments import FileRange, NotInMemory
 
 _ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("high", ">i4"), ("low", ">i4")])
 _LARGEST_RECORD: Final = 64 << 20
@@ -154,19 +155,25 @@ class MergedReader:
     def _read(self, entries: _Entries) -> list[bytes | memoryview]:
         """Return the bytes of records that are in the order of the log, neighbours as one piece."""
         starts, ends = _runs(entries)
-        # A page fault in a map stops every thread, a pread does not: what may have to come from the disk is read.
-        is_cold = starts < self._log.end - self._memory
+        is_old = starts < self._log.mapped_from
         pieces: list[bytes | memoryview] = []
-        for first, last in _windows(starts, ends, is_cold, self._log.file_size):
+        missing: list[FileRange] = []
+        for first, last in _windows(starts, ends, is_old, self._log.file_size):
             begin, end = int(starts[first]), int(ends[last - 1])
-            window = (self._log.pread if is_cold[first] else self._log.view)(begin, end - begin)
+            try:
+                window = self._log.view(begin, end - begin)
+            except NotInMemory as error:
+                missing += error.missing
+                continue
             if last - first == 1:
                 pieces.append(window)
                 continue
             view = memoryview(window)
             edges = zip((starts[first:last] - begin).tolist(), (ends[first:last] - begin).tolist(), strict=True)
             pieces += [view[start:end] for start, end in edges]
-        if len(ends) and is_cold[-1]:
+        if missing:
+            raise NotInMemory(missing)
+        if len(ends) and is_old[-1]:
             self._look_ahead(int(starts[0]), int(ends[-1]))
         return pieces
 
@@ -213,10 +220,10 @@ def _runs(entries: _Entries) -> tuple[Int64s, Int64s]:
     return entries.offsets[is_first], ends[is_last]
 
 
-def _windows(starts: Int64s, ends: Int64s, is_cold: NDArray[np.bool_], file_size: int) -> Iterator[tuple[int, int]]:
+def _windows(starts: Int64s, ends: Int64s, is_old: NDArray[np.bool_], file_size: int) -> Iterator[tuple[int, int]]:
     """Yield the runs, by their numbers from and to, that one look at the log gets: through a map, those of a file."""
     files, blocks = starts // file_size, starts // _BLOCK
     is_apart = (blocks[1:] != blocks[:-1]) | (starts[1:] - ends[:-1] > _WIDEST_GAP)
-    breaks = (files[1:] != files[:-1]) | (is_cold[1:] != is_cold[:-1]) | (is_cold[1:] & is_apart)
+    breaks = (files[1:] != files[:-1]) | (is_old[1:] != is_old[:-1]) | (is_old[1:] & is_apart)
     edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(starts)]
     return pairwise(edges) if len(starts) else iter(())

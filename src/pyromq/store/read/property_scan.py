@@ -13,21 +13,21 @@ _READ_WHOLE: Final = 4096  # the disk gives no less at a time
 
 
 class PropertyReader:
-    """Reads properties of records in a log; what lies before `cold_before` may have to come from the disk."""
+    """Reads properties of records in a log; of long records that may lie on the disk only the parts that it needs."""
 
-    def __init__(self, log: ReadableLog, cold_before: int) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self._start, self._end = log.start, log.end
-        self._cold_before = cold_before
+        self._mapped_from = log.mapped_from
 
     def read(self, position: int, size: int) -> bytes | None:
         """Return the properties of the record at a position; None if there is no such record."""
         if position < self._start or position + size > self._end or size <= 0:
             return None
         try:
-            if position >= self._cold_before:
+            if position >= self._mapped_from:
                 return read_properties(self._log.view(position, size))
-            return self._read_cold(position, size)
+            return self._read_parts(position, size)
         except MalformedHeader:
             return None
 
@@ -35,10 +35,9 @@ class PropertyReader:
         """Return the whole record at a position; None if there is none."""
         if position < self._start or position + size > self._end or size <= 0:
             return None
-        is_cold = position < self._cold_before
-        return self._log.pread(position, size) if is_cold else bytes(self._log.view(position, size))
+        return bytes(self._log.view(position, size))
 
-    def _read_cold(self, position: int, size: int) -> bytes:
+    def _read_parts(self, position: int, size: int) -> bytes:
         if size <= _READ_WHOLE:
             return read_properties(self._log.pread(position, size))
         tail = body_end(self._log.pread(position, MAX_HEAD_SIZE))

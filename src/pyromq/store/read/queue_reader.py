@@ -15,11 +15,13 @@ from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from pyromq.store.read.property_scan import PropertyReader, wanted_entries
 from pyromq.store.read.readable import PropertyFilter, ReadableLog
 from pyromq.store.results import GetResult, GetStatus
+from pyromq.store.segments import FileRange, NotInMemory
 
 _PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
 _SCAN_ENTRIES: Final = 800
 _SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
+_FETCHED_AT_ONCE: Final = 4 << 20
 _COMPARE_UP_TO: Final = 8  # codes; numpy's isin costs as much as eight comparisons
 # Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
 LOWEST_CODE_HIGH: Final = -1
@@ -135,10 +137,24 @@ class QueueReader:
         if self._guard is not None and self._guard.is_needed(queue, offset):
             entries = self._guard.sound_ones(queue, offset, entries)
         if wants is not None:
-            entries = wanted_entries(entries, wants, PropertyReader(self._log, batch.cold_before))
-        scanned = batch.take(entries, len(data) // ENTRY_SIZE)
+            entries = wanted_entries(entries, wants, PropertyReader(self._log))
+        try:
+            scanned = batch.take(entries, len(data) // ENTRY_SIZE)
+        except NotInMemory as error:
+            raise NotInMemory([*error.missing, *self._records(data, codes)]) from None
         last_seen = ENTRY.unpack_from(data, (scanned - 1) * ENTRY_SIZE)[0]
         return batch.result(queue, offset + scanned, last_seen)
+
+    def _records(self, data: bytes, codes: frozenset[int] | None) -> Iterator[FileRange]:
+        """Yield where the records of entries are, up to some megabytes: who has looked at one looks at the next too."""
+        segments, left = self._log.segments, _FETCHED_AT_ONCE
+        for _, (physical_offset, size) in matching_entries(data, codes):
+            left -= size
+            if left < 0:
+                return
+            if size >= SMALLEST_RECORD and self._log.start <= physical_offset < self._log.end - size:
+                start = segments.file_start(physical_offset)
+                yield FileRange(segments.path(start), physical_offset - start, size)
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the offset of the message stored nearest to a time; the first or the last if it is outside."""
@@ -179,8 +195,7 @@ class _Answer:
 
     def __init__(self, log: ReadableLog, limits: ReadLimits, max_count: int, max_bytes: int | None) -> None:
         self._log = log
-        self.cold_before = log.end - limits.memory
-        """What lies before it may have to come from the disk."""
+        self._cold_before = log.end - limits.memory  # RocketMQ's guess, which limits an answer: it may be in memory
         if max_bytes is None:
             self._hot = (min(max_count, limits.memory_count), limits.memory_bytes)
             self._cold = (min(max_count, limits.disk_count), limits.disk_bytes)
@@ -193,7 +208,7 @@ class _Answer:
 
     def take(self, entries: Iterable[tuple[int, tuple[int, int]]], read: int) -> int:
         """Take what fits of (index, (physical offset, size)); return how many of the entries read were looked at."""
-        log_start, log_end, cold_before = self._log.start, self._log.end, self.cold_before
+        log_start, log_end, cold_before = self._log.start, self._log.end, self._cold_before
         count = total = skip_to = 0
         run_end = -1
         looked_at = read
@@ -233,17 +248,11 @@ class _Answer:
             next_offset,
             queue.min_offset,
             queue.max_offset,
-            [self._read(start, end - start) for start, end in self._runs],
+            self._log.views(self._runs),
             self._count,
             self._size,
-            last_seen < self.cold_before,
+            last_seen < self._cold_before,
         )
-
-    def _read(self, position: int, length: int) -> bytes | memoryview:
-        # A page fault in a map stops every thread, a pread does not: what may have to come from the disk is read.
-        if position < self.cold_before:
-            return self._log.pread(position, length)
-        return self._log.view(position, length)
 
 
 def _most_entries(most: int, max_count: int, codes: frozenset[int] | None, wants: PropertyFilter | None) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pyromq.store.config import StoreConfig
+from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.results import GetResult, QueryResult
 from pyromq.store.segments import SegmentedFile
 
@@ -23,11 +24,16 @@ class ReadableLog(Protocol):
     def file_size(self) -> int: ...
 
     @property
+    def mapped_from(self) -> int: ...
+
+    @property
     def segments(self) -> SegmentedFile: ...
 
     def pread(self, position: int, length: int) -> bytes: ...
 
     def view(self, position: int, length: int) -> bytes | memoryview: ...
+
+    def views(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray | memoryview]: ...
 
     def store_timestamp_ms(self, position: int) -> int | None: ...
 
@@ -69,6 +75,10 @@ class ReadableStore(Protocol):
     @property
     def writable(self) -> bool:
         """Whether messages are taken."""
+
+    @property
+    def disk(self) -> DiskAccess:
+        """For readers who must not wait for the disk."""
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the ids of a topic's queues that have, or had, messages."""

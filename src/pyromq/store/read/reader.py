@@ -21,6 +21,7 @@ from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.files import OsFiles, ReadOnlyFiles, store_error
 from pyromq.store.index.key_hash import key_hash
 from pyromq.store.index.key_query import MAX_TIME_MS, KeyQuery, read_offsets
+from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.read.file_view import LOG_NAME, LogView, Segment, SegmentView, find_queues, find_root
 from pyromq.store.read.index_view import IndexView
 from pyromq.store.read.queue_reader import Place, Places, QueueReader, ReadLimits, read_limits, stored_entries
@@ -40,11 +41,11 @@ class StoreView:
     """What a directory held at one moment: its log, and its queues with their ends."""
 
     def __init__(self, root: str, log_directories: Sequence[str], files: OsFiles) -> None:
-        self._pool = DescriptorPool(files, _MAX_OPEN_FILES)
-        self.log = LogView(SegmentView(log_directories, files, self._pool))
+        self.pool = DescriptorPool(files, _MAX_OPEN_FILES)
+        self.log = LogView(SegmentView(log_directories, files, self.pool))
         self.topics: dict[str, dict[int, ConsumeQueue]] = {}
         for topic, queue_id, directory in find_queues(root, files):
-            queue = ConsumeQueue(topic, queue_id, SegmentView([directory], files, self._pool))
+            queue = ConsumeQueue(topic, queue_id, SegmentView([directory], files, self.pool))
             self.topics.setdefault(topic, {})[queue_id] = queue
             self._settle(queue)
 
@@ -54,7 +55,7 @@ class StoreView:
 
     def close(self) -> None:
         """Close every file."""
-        self._pool.close()
+        self.pool.close()
 
     def _settle(self, queue: ConsumeQueue) -> None:
         """Find where a queue begins and ends, and let the log reach as far as its last message does."""
@@ -170,6 +171,11 @@ class StoreReader:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def disk(self) -> DiskAccess:
+        """For readers who must not wait for the disk."""
+        return DiskAccess(self._view.pool, self._files)
 
     # --- what there is
 

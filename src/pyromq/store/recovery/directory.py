@@ -43,7 +43,7 @@ class StoreDirectory:
         self._files = files
         self._root = str(config.root.absolute())
         self._abort = str(config.root / ABORT_NAME)
-        self._pool = DescriptorPool(files, config.max_open_files)
+        self.pool = DescriptorPool(files, config.max_open_files)
         self.dirty_log = DirtyFiles()
         self.dirty_queues = DirtyFiles()
         self.checkpoints = CheckpointFiles(config.root, files)
@@ -52,10 +52,16 @@ class StoreDirectory:
         self.queue_ends = QueueEnds(config.root, files)
         self._quarantine = Quarantine(config.root, files)
         log_directory = str(config.commit_log_path.absolute())
-        segments = SegmentedFile(log_directory, config.commit_log_file_size, files, self._pool, self.dirty_log)
-        self.log = CommitLog(segments, files, reserve_step=config.reserve_step, max_maps=config.max_mapped_files)
+        segments = SegmentedFile(log_directory, config.commit_log_file_size, files, self.pool, self.dirty_log)
+        self.log = CommitLog(
+            segments,
+            files,
+            reserve_step=config.reserve_step,
+            max_maps=config.max_mapped_files,
+            mapped_tail=config.mapped_tail,
+        )
         queue_directory = config.root / "consumequeue"
-        self.queues = ConsumeQueues(queue_directory, config.queue_file_size, files, self._pool, self.dirty_queues)
+        self.queues = ConsumeQueues(queue_directory, config.queue_file_size, files, self.pool, self.dirty_queues)
         geometry = Geometry(config.max_hash_slots, config.max_index_entries)
         self.index = MessageIndex(IndexDirectory(config.root, geometry, files), now_ms, enabled=config.message_index)
         self.parts = StoreParts(self.log, self.queues, self.index, self.deletions, self.fences, self._quarantine)
@@ -70,7 +76,7 @@ class StoreDirectory:
         lock = DirectoryLock(self._config.root, self._files)
         lock.acquire()
         stack.callback(lock.release)
-        stack.callback(self._pool.close)
+        stack.callback(self.pool.close)
         stack.callback(self.log.close)
         stack.callback(self.index.close)
         self._take_over_file_sizes()

@@ -1,0 +1,182 @@
+"""DiskReads: reads of what is not in memory, without stopping the loop.
+
+    a handler reads        in memory, as nearly always: it answers within the read of its request, as any other
+    something is missing   its request joins the line of its connection, and a thread fetches the bytes from the disk
+    they are in memory     the handler runs again from the beginning
+
+So a consumer that catches up on a slow disk waits for the disk, and nobody else does. A connection has one fetch at a
+time: a consumer with a thousand queues cannot take all threads. Requests about one queue are answered in the order in
+which they came on their connection; whoever asks about another queue is not held up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pyromq.errors import ServiceNotAvailable, SystemBusy
+from pyromq.figures import BoundFigures, Figure, Kind
+from pyromq.protocol.codes import ONEWAY_FLAG
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.dispatch import error_answer
+from pyromq.remoting.thread_workers import ThreadWorkers
+from pyromq.store.read.readable import ReadableStore
+from pyromq.store.segments import FileRange, NotInMemory
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Place = tuple[str | None, str | None]
+
+THREADS: Final = 4
+_MOST_IN_LINE: Final = 1024  # of one connection, as of handlers that run as tasks
+
+
+class _WaitingRequest(NamedTuple):
+    """A request that waits for the disk, and how to answer it when the bytes are there."""
+
+    request: RemotingCommand
+    handler: Handler
+    place: Place
+    missing: Sequence[FileRange]
+
+
+class DiskReads:
+    """Has bytes fetched from the disk for handlers and services that read on the loop."""
+
+    def __init__(self, store: ReadableStore) -> None:
+        self.workers = ThreadWorkers("pyromq-disk", THREADS)
+        self.fetches = 0
+        """How often a reader had to wait for the disk."""
+        self._store = store
+        self._lines: dict[Connection, deque[_WaitingRequest]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def figures(self) -> BoundFigures[DiskReads]:
+        """Return the figures of reads from the disk."""
+        return BoundFigures(_FIGURES, lambda: self)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for the disk."""
+        return sum(map(len, self._lines.values()))
+
+    # --- requests
+
+    def served(self, handler: Handler) -> Handler:
+        """Return a handler that answers at once if all is in memory, else later.
+
+        The handler must change nothing before its last read: it may run several times, and the last time counts.
+        """
+
+        def serve(request: RemotingCommand, connection: Connection) -> Answer | Coroutine[Any, Any, Answer]:
+            missing: Sequence[FileRange] = ()
+            if not self._lines or not self._is_behind(request, connection):
+                try:
+                    with self._store.disk.memory_only():
+                        return handler(request, connection)
+                except NotInMemory as error:
+                    missing = error.missing
+            self.serve_later(handler, request, connection, missing)
+            return None
+
+        return serve
+
+    def serve_later(
+        self, handler: Handler, request: RemotingCommand, connection: Connection, missing: Sequence[FileRange]
+    ) -> None:
+        """Answer a request when what is missing is in memory; raise SystemBusy if too many of its connection wait."""
+        if self._is_closed:
+            raise ServiceNotAvailable("this broker is stopping")
+        line = self._lines.get(connection)
+        if line is None:
+            line = self._lines[connection] = deque()
+            task = asyncio.get_running_loop().create_task(self._serve_line(connection, line))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif len(line) >= _MOST_IN_LINE:
+            raise SystemBusy(f"{len(line)} requests of this connection wait for the disk")
+        line.append(_WaitingRequest(request, handler, _place(request), missing))
+
+    def _is_behind(self, request: RemotingCommand, connection: Connection) -> bool:
+        """Return True if an earlier request of the connection about the same queue still waits."""
+        line = self._lines.get(connection)
+        return line is not None and _place(request) in [earlier.place for earlier in line]
+
+    async def _serve_line(self, connection: Connection, line: deque[_WaitingRequest]) -> None:
+        try:
+            while line and not connection.closed:
+                await self._serve_first(connection, line[0])
+                line.popleft()
+        finally:
+            del self._lines[connection]
+
+    async def _serve_first(self, connection: Connection, first: _WaitingRequest) -> None:
+        request, handler, _, missing = first
+        try:
+            answer = await self.read(lambda: handler(request, connection), missing, lambda: connection.closed)
+            if answer is not None and not isinstance(answer, (bytes, RemotingCommand)):
+                answer = await answer
+        except Exception as error:
+            answer = error_answer(request, error)
+        if answer is not None and not request.flag & ONEWAY_FLAG:
+            connection.send(answer if isinstance(answer, bytes) else answer.encode())
+
+    # --- services
+
+    async def read(
+        self,
+        read: Callable[[], T],
+        missing: Sequence[FileRange] = (),
+        is_given_up: Callable[[], bool] = lambda: False,
+    ) -> T:
+        """Call a function that reads until all that it needs is in memory, and return what it returns.
+
+        It may be called several times, so it changes nothing before its last read. `missing` is what an attempt before
+        has not found. Raises ServiceNotAvailable if it is given up.
+        """
+        fetched: set[FileRange] = set()
+        while True:
+            if missing:
+                await self._fetch(missing)
+                fetched.update(missing)
+            if is_given_up() or self._is_closed:
+                raise ServiceNotAvailable("nobody waits for this any more")
+            try:
+                with self._store.disk.memory_only(fetched):
+                    return read()
+            except NotInMemory as error:
+                missing = error.missing
+
+    async def _fetch(self, missing: Sequence[FileRange]) -> None:
+        self.fetches += 1
+        await self.workers.run(self._store.disk.fetch, missing)
+
+    async def close(self) -> None:
+        """Refuse what waits. A Java client that gets no answer would not read its queue for 30 s."""
+        self._is_closed = True
+        refused = ServiceNotAvailable("this broker is stopping")
+        for connection, line in self._lines.items():
+            for request, *_ in line:
+                connection.send(error_answer(request, refused).encode())
+            line.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.workers.close()
+
+
+def _place(request: RemotingCommand) -> Place:
+    fields = request.ext_fields
+    return fields.get("topic"), fields.get("queueId")
+
+
+_FIGURES: Final[tuple[Figure[DiskReads], ...]] = (
+    Figure("disk_fetches", "Reads that had to wait for the disk.", Kind.COUNTER, lambda reads: reads.fetches),
+    Figure("disk_waiting", "Requests that wait for the disk.", Kind.GAUGE, lambda reads: reads.waiting),
+)

@@ -1,0 +1,87 @@
+"""Reading without waiting for the disk: an event loop reads what is in memory, and threads fetch the rest for it.
+
+    with store.disk.memory_only():         reads raise NotInMemory, which names the missing bytes, instead of waiting
+    store.disk.fetch(error.missing)        in a thread: reads them, so that the system has them in memory
+    with store.disk.memory_only(fetched):  the same read again
+
+Nothing is shared with the thread: it opens the files for itself. What it has fetched may be gone again before the
+second attempt. That one then waits, else it could be sent away for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from itertools import groupby
+from types import TracebackType
+from typing import Final
+
+from pyromq.store.files import OsFiles
+from pyromq.store.segments import DescriptorPool, FileRange
+
+logger = logging.getLogger(__name__)
+
+_PIECE: Final = 256 << 10
+_LEAST_AHEAD: Final = 128 << 10
+_MOST_AHEAD: Final = 4 << 20
+
+
+class DiskAccess:
+    """Whether and how reads of a store's files wait for the disk."""
+
+    def __init__(self, pool: DescriptorPool, files: OsFiles) -> None:
+        self._pool = pool
+        self._files = files
+
+    def memory_only(self, fetched: Collection[FileRange] = ()) -> MemoryOnly:
+        """Return what, while it is entered, makes reads raise NotInMemory instead of waiting for the disk.
+
+        They may wait for what was fetched.
+        """
+        return MemoryOnly(self._pool, fetched)
+
+    def fetch(self, missing: Iterable[FileRange]) -> None:
+        """Have the system read bytes into its memory, and ask for what probably comes next; any thread may call this.
+
+        It raises nothing: whoever reads the bytes then is told what is wrong with them.
+        """
+        for path, parts in groupby(sorted(set(missing)), key=lambda part: part.path):
+            try:
+                _fetch_from(self._files, path, list(parts))
+            except OSError as error:
+                logger.debug("cannot fetch bytes of file=%s: %s", path, error)
+
+
+class MemoryOnly:
+    """While it is entered, reads through a pool raise NotInMemory where they would wait for the disk."""
+
+    __slots__ = ("_fetched", "_pool")
+
+    def __init__(self, pool: DescriptorPool, fetched: Collection[FileRange] = ()) -> None:
+        self._pool = pool
+        self._fetched = fetched
+
+    def __enter__(self) -> None:
+        self._pool.may_wait = False
+        self._pool.fetched = self._fetched
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._pool.may_wait = True
+        self._pool.fetched = ()
+
+
+def _fetch_from(files: OsFiles, path: str, parts: list[FileRange]) -> None:
+    descriptor = files.open(path)
+    try:
+        for _, position, length in parts:
+            files.will_need(descriptor, length, position)  # all of them, so that the disk chooses their order
+        for _, position, length in parts:
+            for start in range(position, position + length, _PIECE):
+                files.pread(descriptor, min(_PIECE, position + length - start), start)
+        end = parts[-1].position + parts[-1].length
+        ahead = min(max(end - parts[0].position, _LEAST_AHEAD), _MOST_AHEAD)
+        files.will_need(descriptor, ahead, end)
+    finally:
+        files.close(descriptor)

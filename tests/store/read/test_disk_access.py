@@ -1,0 +1,200 @@
+"""Reads that do not wait for the disk, over a file layer that says what is in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.errors import StoreError
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.store.files import OsFiles
+from pyromq.store.message_store import MessageStore
+from pyromq.store.read.reader import StoreReader
+from pyromq.store.results import QueueRange
+from pyromq.store.segments import FileRange, NotInMemory
+from tests.store.helpers import message, small_store
+from tests.store.slow_disk import SlowDisk
+
+BIG: dict[str, Any] = {"commit_log_file_size": 1 << 20, "consume_queue_file_size": 20_000}
+
+
+def fill(root: Path, count: int = 40, queues: int = 2) -> None:
+    with small_store(root, **BIG) as store:
+        for number in range(count):
+            store.put(message(queue_id=number % queues, body=b"%d" % number))
+        store.commit()
+
+
+def bodies(store: MessageStore, **options: object) -> list[bytes]:
+    result = store.get("orders", 0, 0, 32, **options)  # type: ignore[arg-type]
+    return [found.body for found in decode_messages(b"".join(result.views))]
+
+
+def patiently(store: MessageStore | StoreReader, read: Callable[[], object]) -> tuple[object, int]:
+    """Read without waiting, with what is missing fetched in between; return what was read, and how often it was not."""
+    fetched: set[FileRange] = set()
+    for attempt in range(100):
+        try:
+            with store.disk.memory_only(fetched):
+                return read(), attempt
+        except NotInMemory as error:
+            fetched.update(error.missing)
+            thread = threading.Thread(target=store.disk.fetch, args=(error.missing,), name="fetch")
+            thread.start()
+            thread.join()
+    raise AssertionError("it never ended")
+
+
+def test_what_is_in_memory_is_read_at_once(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with small_store(tmp_path, **BIG) as store, store.disk.memory_only():
+        assert len(bodies(store)) == 20
+
+
+def test_what_is_on_disk_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    fill(tmp_path)
+    disk = SlowDisk()
+    with small_store(tmp_path, disk, **BIG) as store:
+        disk.forget()
+        with pytest.raises(NotInMemory) as caught, store.disk.memory_only():
+            bodies(store)
+        (missing,) = caught.value.missing
+        assert missing.path.endswith("/consumequeue/orders/0/00000000000000000000")
+        assert not disk.waits
+        assert len(bodies(store)) == 20, "whoever may wait reads as ever"
+        assert disk.waits
+
+
+def test_a_read_needs_few_attempts_however_many_records_it_finds_on_disk(tmp_path: Path) -> None:
+    fill(tmp_path)
+    disk = SlowDisk()
+    with small_store(tmp_path, disk, **BIG) as store:
+        disk.forget()
+        found, attempts = patiently(store, lambda: bodies(store))
+        assert found == [b"%d" % number for number in range(0, 40, 2)]
+        assert attempts <= 3  # the entries, then all records at once
+
+
+def test_records_of_this_life_are_read_through_the_map_and_no_disk_is_asked(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    with small_store(tmp_path, disk, **BIG) as store:
+        for _ in range(3):
+            store.put(message())
+        store.commit()
+        with store.disk.memory_only():
+            bodies(store)
+            disk.asked.clear()
+            assert len(bodies(store)) == 3
+        assert not [path for path in disk.asked if "commitlog" in path]
+
+
+def test_older_records_of_this_life_are_not_read_through_the_map(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    with small_store(tmp_path, disk, mapped_tail=500, **BIG) as store:
+        for _ in range(30):
+            store.put(message())
+        store.commit()
+        disk.forget()
+        found, attempts = patiently(store, lambda: bodies(store))
+        assert len(found) == 30  # type: ignore[arg-type]
+        assert attempts >= 1
+
+
+@pytest.mark.parametrize("is_view", [False, True], ids=["own store", "somebody else's"])
+def test_every_kind_of_read_can_be_made_without_waiting(tmp_path: Path, is_view: bool) -> None:
+    fill(tmp_path, count=300)
+    disk = SlowDisk()
+    with StoreReader(tmp_path, files=disk) if is_view else small_store(tmp_path, disk, **BIG) as store:
+        place = store.get("orders", 1, 7, 1)
+        (record,) = decode_messages(b"".join(place.views))
+        reads: list[Callable[[], object]] = [
+            lambda: b"".join(store.get("orders", 1, 100, 32).views),
+            lambda: store.raw_entries("orders", 0, 3, 90),
+            lambda: store.read(record.physical_offset),
+            lambda: store.offset_at("orders", 1, record.store_timestamp_ms),
+            lambda: store.earliest_time("orders", 1),
+        ]
+        for read in reads:
+            expected = read()
+            disk.forget()
+            disk.waits.clear()
+            found, attempts = patiently(store, read)
+            assert found == expected
+            assert attempts >= 1
+            assert set(disk.waits) == {"fetch"}
+
+
+def test_several_queues_are_read_without_waiting(tmp_path: Path) -> None:
+    fill(tmp_path, count=300)
+    disk = SlowDisk()
+    ranges = [QueueRange(0, 0, 150), QueueRange(1, 0, 150)]
+
+    def read(store: MessageStore) -> bytes:
+        result = store.get_merged("orders", ranges, 300, 1 << 20, None)
+        assert result is not None
+        return b"".join(result.views)
+
+    with small_store(tmp_path, disk, **BIG) as store:
+        expected = read(store)
+        disk.forget()
+        found, attempts = patiently(store, lambda: read(store))
+        assert found == expected
+        assert 1 <= attempts <= 4
+
+
+def test_what_was_fetched_and_is_gone_again_is_waited_for(tmp_path: Path) -> None:
+    fill(tmp_path)
+    disk = SlowDisk()
+    with small_store(tmp_path, disk, **BIG) as store:
+        disk.forget()
+        disk.remembers = False
+        found, _ = patiently(store, lambda: bodies(store))
+        assert len(found) == 20  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_disk_is_told_to_the_reader_not_to_the_fetcher(tmp_path: Path) -> None:
+    fill(tmp_path)
+    disk = SlowDisk()
+    with small_store(tmp_path, disk, **BIG) as store:
+        disk.forget()
+        disk.broken = True
+        with pytest.raises(StoreError):
+            patiently(store, lambda: store.raw_entries("orders", 0, 0, 5))
+
+
+def test_a_file_that_is_gone_is_nothing_to_fetch(tmp_path: Path) -> None:
+    with small_store(tmp_path, **BIG) as store:
+        store.disk.fetch([FileRange(str(tmp_path / "nowhere"), 0, 10)])
+
+
+def test_the_system_says_what_it_has_in_memory(tmp_path: Path) -> None:
+    files = OsFiles()
+    descriptor = files.open(str(tmp_path / "file"), create=True)
+    files.pwrite(descriptor, b"some bytes", 0)
+    buffer = bytearray(4)
+    assert files.pread_cached(descriptor, buffer, 5) == 4
+    assert buffer == b"byte"
+    assert files.pread_cached(descriptor, bytearray(9), 5) == 5, "the file ends"
+    assert files.pread_cached(descriptor, bytearray(9), 50) == 0
+    files.close(descriptor)
+
+
+def test_a_file_system_that_cannot_tell_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = OsFiles()
+    descriptor = files.open(str(tmp_path / "file"), create=True)
+    files.pwrite(descriptor, b"some bytes", 0)
+
+    def cannot(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "preadv", cannot)
+    buffer = bytearray(4)
+    assert files.pread_cached(descriptor, buffer, 5) == 4
+    assert buffer == b"byte"
+    files.close(descriptor)
