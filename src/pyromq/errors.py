@@ -52,9 +52,9 @@ class CannotListen(RemotingError):
 
     retriable = False
 
-    def __init__(self, host: str, port: int, cause: OSError) -> None:
+    def __init__(self, host: str, port: int, cause: OSError, purpose: str = "") -> None:
         reason = os.strerror(cause.errno).lower() if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
-        super().__init__(f"cannot listen on {host}:{port}: {reason}")
+        super().__init__(f"cannot listen on {host}:{port}{purpose and f' for {purpose}'}: {reason}")
         self.port = port
         self.cause = cause
 

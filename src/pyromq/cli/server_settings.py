@@ -20,6 +20,7 @@ from pyromq.settings.properties_file import parse_properties, read_properties_fi
 
 STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
 DEFAULT_DATA = Path("pyromq-data")
+BROKER_PORT = "--port; a broker also takes the ports two below (fast) and one above (for slaves)"
 
 
 def read_settings(table: KeyTable, file: Path | None, assignments: Iterable[str]) -> tuple[dict[str, str], set[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, pyromq_here
+from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, pyromq_here, start_up, stop
 
 
 def test_the_console_port_serves_healthz_and_varz(servers: Servers) -> None:
@@ -105,3 +106,40 @@ class TestNamesrv:
         assert len(warnings) == 1, log
         assert warnings[0].endswith("settings without effect: rocketmqHome, serverWorkerThreads, zz")
         assert (tmp_path / "kv").is_dir()
+
+
+def test_brokers_and_slaves_start_in_one_process(tmp_path: Path) -> None:
+    running = start_up(tmp_path, "--brokers", "2", "--slaves", "1")
+    try:
+        assert len(running.broker.split(",")) == 4
+        with urllib.request.urlopen(f"{running.console}/varz", timeout=10) as answer:
+            brokers = json.load(answer)["brokers"]
+        assert len({broker["address"] for broker in brokers}) == 4
+        assert {path.name for path in tmp_path.iterdir()} >= {
+            "store",
+            "broker-b",
+            "broker-a-slave-1",
+            "broker-b-slave-1",
+        }
+        sent = pyromq_here("send", "orders", "x", "-n", running.namesrv)
+        assert sent.returncode == 0, sent.stderr
+    finally:
+        assert stop(running) == 0
+
+
+@pytest.mark.parametrize("key", ["storePathRootDir", "storePathCommitLog", "haListenPort"])
+def test_what_only_one_broker_can_have_is_refused_for_several(key: str) -> None:
+    line = one_line_error(pyromq_here("up", "--slaves", "1", "--set", f"{key}=1"))
+    assert line == f"pyromq: {key} belongs to one broker: it cannot be used with --brokers or --slaves"
+
+
+def test_the_port_for_slaves_in_use_names_its_options(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        arguments = ("--set", f"haListenPort={port}", "-n", "127.0.0.1:1", "--port", "0", "--data", str(tmp_path))
+        done = pyromq("broker", *arguments)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port} for slaves: address already in use" in done.stderr
+    assert "with --port; a broker also takes the ports" in done.stderr

@@ -153,6 +153,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             raise ConfigError("brokerId: a slave needs an id above 0 (brokerRole=SLAVE)")
         if 0 < self.port <= FAST_PORT_BELOW:
             raise ConfigError(f"listenPort: {self.port} leaves no room for the fast port, two below it")
+        if self.ha_port > 65535:
+            raise ConfigError(
+                f"listenPort: {self.port} leaves no room for the port for slaves, one above: set haListenPort"
+            )
 
     @property
     def is_slave(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
-from pyromq.errors import RemotingError
+from pyromq.errors import CannotListen
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.read.copied_log import CopiedLog
 
@@ -51,13 +50,12 @@ class HaServer:
         self._listener: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Take the port and accept connections; raise RemotingError if it is in use."""
+        """Take the port and accept connections; raise CannotListen if it cannot be had."""
         loop = asyncio.get_running_loop()
         try:
             self._listener = await loop.create_server(self._new_link, self._host, self.port)
         except OSError as error:
-            reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
-            raise RemotingError(f"cannot listen on {self._host}:{self.port} for slaves: {reason}") from error
+            raise CannotListen(self._host, self.port, error, "slaves") from error
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def close(self) -> None:

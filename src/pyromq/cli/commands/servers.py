@@ -20,6 +20,7 @@ from pyromq.broker.server import Broker, settle_memory
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.family import Family
 from pyromq.cli.server_settings import (
+    BROKER_PORT,
     DEFAULT_DATA,
     port_from,
     port_option,
@@ -66,22 +67,16 @@ def up(
     config: ConfigFile = None,
     assignments: Assignments = None,
     brokers: Annotated[int, typer.Option(min=1, max=26, help="Number of brokers: broker-a, broker-b, ...")] = 1,
-    slaves: Annotated[int, typer.Option(min=0, help="Slaves of each broker; not supported yet.")] = 0,
+    slaves: Annotated[int, typer.Option(min=0, max=9, help="Number of slaves of each broker.")] = 0,
     lenient: Lenient = False,
 ) -> None:
-    """Start a name server, a broker and the console in one process."""
-    if slaves:
-        raise ConfigError("--slaves: this release has no replication yet")
+    """Start a name server, brokers and the console in one process."""
     start_logging()
     settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     settings.setdefault(
         "enablePropertyFilter", "true"
     )  # for trying things out; `pyromq broker` keeps RocketMQ's default
-    if brokers > 1 and (
-        named := [key for key in ("storePathRootDir", "storePathCommitLog", "brokerName") if key in settings]
-    ):
-        raise ConfigError(f"{named[0]} belongs to one broker: it cannot be used with --brokers {brokers}")
-    chosen = [_broker_settings(settings, number, data, port) for number in range(brokers)]
+    chosen = _all_settings(settings, brokers, slaves, data, port)
     configs = [broker_config(values, lenient=lenient, always_strict=by_set, host=host) for values in chosen]
     _warn(configs[0].without_effect)
 
@@ -98,7 +93,7 @@ def up(
             started = []
             for config in configs:
                 server = Broker(replace(config, namesrv=(name_server.address,)), clock)
-                with port_from("--port, which also takes the port two below"):
+                with port_from(BROKER_PORT):
                     started.append(await stack.enter_async_context(server))
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
             url = await stack.enter_async_context(serve(app, listener))
@@ -170,7 +165,7 @@ def broker(
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
     if name is not None:
         settings["brokerName"] = name
-    chosen = _broker_settings(settings, 0, data, port)
+    (chosen,) = _all_settings(settings, 1, 0, data, port)
     made = broker_config(chosen, lenient=lenient, always_strict=by_set, host=host)
     _warn(made.without_effect)
 
@@ -178,7 +173,7 @@ def broker(
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
             listener = None if http_port is None else _http_listener(host, http_port, "--http-port", stack)
-            with port_from("--port, which also takes the port two below"):
+            with port_from(BROKER_PORT):
                 server = await stack.enter_async_context(Broker(made, SystemClock()))
             extra = ""
             if listener is not None:
@@ -198,15 +193,38 @@ def _http_listener(host: str, port: int, option: str, stack: AsyncExitStack) -> 
         return stack.enter_context(bind(host, port))
 
 
-def _broker_settings(settings: Mapping[str, str], number: int, data: Path | None, port: int | None) -> dict[str, str]:
+def _all_settings(
+    settings: Mapping[str, str], brokers: int, slaves: int, data: Path | None, port: int | None
+) -> list[dict[str, str]]:
+    """Return the settings of each broker, masters first; raise ConfigError if several would share what only one can."""
+    alone = ["brokerName"] if brokers > 1 else []
+    alone += ["storePathRootDir", "storePathCommitLog", "haListenPort"] if brokers > 1 or slaves else []
+    if shared := [key for key in alone if key in settings]:
+        raise ConfigError(f"{shared[0]} belongs to one broker: it cannot be used with --brokers or --slaves")
+    masters = [_broker_settings(settings, number, data) for number in range(brokers)]
+    chosen = masters + [_slave_settings(master, number + 1, data) for master in masters for number in range(slaves)]
+    for number, values in enumerate(chosen):
+        values["listenPort"] = _nth_port(settings, port, number)
+    return chosen
+
+
+def _broker_settings(settings: Mapping[str, str], number: int, data: Path | None) -> dict[str, str]:
     """Return the settings of broker number `number`, with defaults for what is not given."""
     name = settings.get("brokerName") or f"broker-{string.ascii_lowercase[number]}"
+    root = store_root(settings, data, "store" if number == 0 else f"{name}/store")
+    return {**settings, "brokerName": name, "storePathRootDir": root}
+
+
+def _slave_settings(master: Mapping[str, str], broker_id: int, data: Path | None) -> dict[str, str]:
+    """Return the settings of a slave: those of its master, with a directory of its own."""
+    root = (data or DEFAULT_DATA) / f"{master['brokerName']}-slave-{broker_id}" / "store"
+    return {**master, "brokerRole": "SLAVE", "brokerId": str(broker_id), "storePathRootDir": str(root)}
+
+
+def _nth_port(settings: Mapping[str, str], port: int | None, number: int) -> str:
+    """Return the port of broker number `number`; one that is no number is refused with all other settings."""
     first = str(port) if port is not None else settings.get("listenPort", str(DEFAULT_PORT)).strip()
-    chosen = dict(settings)
-    chosen["brokerName"] = name
-    chosen["listenPort"] = str(int(first) + PORTS_APART * number) if first.isdecimal() and int(first) else first
-    chosen["storePathRootDir"] = store_root(settings, data, "store" if number == 0 else f"{name}/store")
-    return chosen
+    return str(int(first) + PORTS_APART * number) if first.isdecimal() and int(first) else first
 
 
 def _warn(without_effect: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.sides.read_only import ReadOnlyBroker
 from pyromq.cli.arguments import AsJson, DryRun, Yes
 from pyromq.cli.family import Family
-from pyromq.cli.server_settings import port_from, port_option, read_settings, start_logging, stop_signals
+from pyromq.cli.server_settings import BROKER_PORT, port_from, port_option, read_settings, start_logging, stop_signals
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.clock import SystemClock
@@ -174,7 +174,7 @@ def serve(
                 with port_from("--namesrv-port"):
                     address = (await stack.enter_async_context(server)).address
             config = _read_only_config(reader, host, port, name, address)
-            with port_from("--port, which also takes the port two below"):
+            with port_from(BROKER_PORT):
                 broker = await stack.enter_async_context(ReadOnlyBroker(config, clock, reader))
             typer.echo(f"PyroMQ store ready: namesrv {address} broker {broker.address} read-only {reader.root}")
             await stopped.wait()
