@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.config.broker_config import broker_config, settings_of
+from pyromq.broker.config.keys import BROKER_TABLE
+from pyromq.namesrv.keys import NAMESRV_TABLE
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 LINE = 120
@@ -22,6 +26,14 @@ _LINK = re.compile(r"\]\(([^)#:]+)\)")
 def test_a_line_fits_a_screen(page: Path) -> None:
     lines = page.read_text().splitlines()
     assert [line for line in lines if len(line) > (TABLE_LINE if line.startswith("|") else LINE)] == []
+
+
+def test_the_page_of_settings_has_every_key_with_its_default() -> None:
+    _, broker, namesrv = (ROOT / "docs" / "configuration.md").read_text().split("## Keys of a ")
+    written = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]*?)`? \|", broker, re.MULTILINE))
+    known = {key: value for key, value in settings_of(broker_config({})).items() if key in BROKER_TABLE.keys}
+    assert written | {"messageDelayLevel": known["messageDelayLevel"]} == {k: v or "–" for k, v in known.items()}
+    assert re.findall(r"^\| `(\w+)` ", namesrv, re.MULTILINE) == list(NAMESRV_TABLE.keys)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))

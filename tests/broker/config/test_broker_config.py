@@ -217,6 +217,11 @@ def test_settings_read_back_give_the_same_configuration() -> None:
     assert broker_config(shown) == config
 
 
+def test_a_secret_is_not_shown() -> None:
+    assert settings_of(broker_config({"haSecret": "s3cret"}))["haSecret"] == "******"
+    assert settings_of(broker_config({}))["haSecret"] == ""
+
+
 def test_the_public_host_is_the_one_listened_on_unless_said_otherwise() -> None:
     assert broker_config({}, host="10.1.2.3").public_host == "10.1.2.3"
     assert broker_config({"brokerIP1": "mq.example"}, host="0.0.0.0").public_host == "mq.example"

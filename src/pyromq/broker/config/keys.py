@@ -47,6 +47,11 @@ def _show_functions(value: tuple[tuple[str, str], ...]) -> str:
     return ";".join(f"{name}={place}" for name, place in value)
 
 
+def _hide(value: str) -> str:
+    """Show only whether there is a secret: GET_BROKER_CONFIG answers anybody."""
+    return "******" if value else ""
+
+
 def _flag(field: str) -> Key:
     return Key(field, boolean, show_boolean)
 
@@ -72,7 +77,7 @@ BROKER_KEYS: dict[str, Key] = {
     "haHousekeepingInterval": _period("ha_patience", 1, 600_000),
     "haTransferBatchSize": Key("ha_batch_size", integer(1, 4 << 20)),
     "haSlaveFallbehindMax": Key("ha_fall_behind", integer(0, 1 << 60)),
-    "haSecret": Key("ha_secret", word),
+    "haSecret": Key("ha_secret", word, _hide),
     "slaveTimeout": _period("slave_timeout", 1, 86_400_000),
     "pyromqHaKeepBytes": Key("ha_keep_bytes", integer(0, 1 << 60)),
     "brokerPermission": Key("permission", integer(0, 7)),
