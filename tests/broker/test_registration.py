@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +162,14 @@ async def test_every_name_server_is_told_and_a_dead_one_holds_nobody_up(
         assert await watcher.brokers() == await other.brokers() == {"broker-a"}
         assert broker.http_info()["registered_at"] == sorted([name_server.address, second.address])
         assert caplog.text.count(f"cannot register at name server {dead}") == 1
+
+
+async def test_a_broker_given_as_name_server_is_told_as_such(
+    start_broker: StartBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = await start_broker()
+    await start_broker(storePathRootDir=tmp_path / "other", brokerName="broker-b", namesrvAddr=other.address)
+    assert f"cannot register at name server {other.address}: it is no name server; is it a broker?" in caplog.text
 
 
 async def test_a_name_server_that_comes_later_hears_of_the_broker_within_seconds(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from io import StringIO
 
 import pytest
 import typer
 
-from pyromq.cli.arguments import namesrv_addresses, parse_duration, parse_time, split_assignment
+from pyromq.cli.arguments import confirm, namesrv_addresses, parse_duration, parse_time, split_assignment
+from pyromq.errors import ClientError
 
 
 def test_durations_are_written_as_people_do() -> None:
@@ -44,3 +46,12 @@ def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert namesrv_addresses(None) == "10.0.0.1:9876"
     monkeypatch.delenv("NAMESRV_ADDR")
     assert namesrv_addresses(None) == "127.0.0.1:9876"
+
+
+@pytest.mark.parametrize("answer", ["", "n\n", "\n"])
+def test_without_a_yes_nothing_is_done(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO(answer))
+    with pytest.raises(ClientError, match="not confirmed, nothing was changed; --yes does not ask"):
+        confirm("Delete everything?")
+    monkeypatch.setattr("sys.stdin", StringIO("y\n"))
+    confirm("Delete everything?")

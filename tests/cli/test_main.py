@@ -95,3 +95,14 @@ def test_an_unexpected_exception_is_one_line_unless_debug(monkeypatch: pytest.Mo
 def test_a_file_that_is_missing_is_one_line() -> None:
     line = one_line_error(pyromq_here("send", "t", "--file", "/no/such/file"))
     assert line == "pyromq: /no/such/file: No such file or directory"
+
+
+def test_a_misspelt_verb_names_the_nearest() -> None:
+    done = pyromq_here("tial", "orders")
+    assert done.returncode == 2
+    assert "there is no verb 'tial'; did you mean tail?" in done.stderr
+
+
+def test_a_name_that_is_not_there_needs_no_code(servers: Servers) -> None:
+    line = one_line_error(pyromq_here("group", "describe", "nobody", "-n", servers.namesrv))
+    assert line == "pyromq: no broker knows the group 'nobody'"

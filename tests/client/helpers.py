@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
@@ -22,7 +23,7 @@ from pyromq.protocol.headers.send import (
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import UNIQ_KEY, find_property
 from pyromq.protocol.names import RETRY_PREFIX
-from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.connection import Connection, Handler, HandlerResult
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster, eventually
 
@@ -181,10 +182,66 @@ class SendBacks:
         self.headers.append(command.header(ConsumerSendMsgBackRequestHeader))
         return response(command, self.code, "as the script says")
 
-    def _answer_copy(self, command: RemotingCommand, connection: Connection) -> Answer | Coroutine[Any, Any, Answer]:
+    def _answer_copy(self, command: RemotingCommand, connection: Connection) -> HandlerResult:
         header = command.header(SendMessageRequestHeaderV2)
         if header.topic.startswith(RETRY_PREFIX):
             self.copies.append(header)
             if not self.takes_copies:
                 return response(command, ResponseCode.SYSTEM_ERROR, "no copies either")
         return self._send(command, connection)
+
+
+class Proxy:
+    """Passes bytes on to an address; `freeze` lets its open connections fall silent, as a lost network does.
+
+    New connections work. While it is held, nothing arrives.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.address = ""
+        self._target = target
+        self._open = asyncio.Event()
+        self._open.set()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._listener.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+        self.freeze()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def freeze(self) -> None:
+        """Pass nothing more on, in either direction, and close nothing."""
+        for pump in self._pumps:
+            pump.cancel()
+
+    def hold(self) -> None:
+        """Keep all bytes until `release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Pass on what was held, and what comes."""
+        self._open.set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._target.split(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        self._writers += [writer, far_writer]
+        for ends in ((reader, far_writer), (far_reader, writer)):
+            pump = asyncio.create_task(self._pump(*ends))
+            self._pumps.add(pump)
+            pump.add_done_callback(self._pumps.discard)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from pyromq.client.background import FailureLog, Periodic, is_being_cancelled
+from pyromq.client.background import FailureLog, Periodic, is_being_cancelled, run_all
 from pyromq.clock import SystemClock
 from pyromq.errors import PyroMQError
 from pyromq.testing import eventually
@@ -67,3 +67,23 @@ def test_a_lasting_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> N
         "painting failed and is tried again: its text cannot be read, str() raised RuntimeError",
         "painting works again",
     ]
+
+
+async def test_every_step_of_closing_runs_and_the_first_failure_is_raised() -> None:
+    done: list[str] = []
+
+    async def good() -> None:
+        done.append("good")
+
+    async def bad() -> None:
+        done.append("bad")
+        raise ValueError("the first")
+
+    async def worse() -> None:
+        raise OSError("the second")
+
+    with pytest.raises(ValueError, match="the first"):
+        await run_all(good, bad, worse, good)
+    assert done == ["good", "bad", "good"]
+    await run_all(good)
+    assert done[-1] == "good"

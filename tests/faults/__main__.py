@@ -66,6 +66,10 @@ PARTS = [
         "group_chaos", "group_chaos --messages 12000 --changes 4 --rate 4000",
     ),
     Part(
+        "chaos", "nothing is lost, invented or out of order while everything goes wrong at once",
+        "chaos --minutes 60", "chaos --rounds 2 --seconds 8",
+    ),
+    Part(
         "archive", "an archived and replayed topic is the same although drivers are killed",
         "pipelines archive --messages 1000000 --kills 3", "pipelines archive --messages 5000 --size 100 --kills 1",
     ),

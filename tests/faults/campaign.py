@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct, field, structs
@@ -74,20 +75,34 @@ class Server:
         """Kill it."""
         self.end(signal.SIGKILL)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def end(self, how: signal.Signals) -> None:
         """Send a signal and wait until it has exited."""
-        self._process.send_signal(how)
+        self.send_signal(how)
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
 
 
 def free_ports() -> tuple[int, int]:
-    """Return two free ports, for a server that returns to the same addresses."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+    """Return two free ports, for a name server and a broker that return to the same addresses.
+
+    They are below those that the system gives to connections: while the server is away, a client's connection could
+    otherwise take its port. A broker also listens on the port two below its own.
+    """
+    chance = random.SystemRandom()
+    while True:
+        port = chance.randrange(20_000, 32_000)
+        with ExitStack() as stack:
+            try:
+                for number in range(port - 2, port + 3):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", number))
+            except OSError:
+                continue
+            return port + 2, port
 
 
 class History(Struct):

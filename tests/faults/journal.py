@@ -78,6 +78,8 @@ class Formed(Event, frozen=True, tag="formed"):
     """What fails comes again. Without, as in broadcasting, a failed message is finished."""
     limit: int | None = None
     """How often a message is retried before it becomes a dead letter."""
+    parallel: bool = False
+    """Its listeners run on threads, which begin in any order."""
     alone: bool = False
     """Each life of a member has its queues for itself: nothing comes to it twice, unless the position was moved."""
 

@@ -259,6 +259,7 @@ def test_an_orderly_queue_may_start_again_at_the_committed_offset() -> None:
 
 def test_a_first_delivery_behind_a_later_one_is_out_of_order() -> None:
     assert sent("a", "b").handle("b", 1).handle("a", 0).kinds == ["out of order"]
+    assert sent("a", "b", parallel=True).handle("b", 1).handle("a", 0).kinds == []
 
 
 def test_after_a_reset_messages_that_were_skipped_may_come() -> None:

@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from pyromq import COMMIT, ROLLBACK, UNKNOWN, Message, MessageExt, PushConsumer,
 from pyromq.admin import AdminClient
 from pyromq.protocol.headers.transactions import TransactionState
 from tests.faults.bank import COMMITTED, ROLLED_BACK, Bank
-from tests.faults.campaign import Server
+from tests.faults.campaign import Server, free_ports
 
 TOPIC = "transfers"
 GROUP = "bank-a"
@@ -130,7 +129,7 @@ class Campaign:
     def __init__(self, directory: Path, chance: random.Random) -> None:
         self._directory = directory
         self._chance = chance
-        self._ports = (free_port(), free_port())
+        self._ports = free_ports()
         self._log = directory / "log"
         self.namesrv = f"127.0.0.1:{self._ports[0]}"
         self.bank = Bank(directory / "bank.db")
@@ -214,13 +213,6 @@ class Campaign:
         for producer in self._producers:
             producer.kill()
         self._server.kill()
-
-
-def free_port() -> int:
-    """Return a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def campaign(transfers: int, *, kills: int = 2, seed: int = 0, pause: float = 3.0) -> Verdict:

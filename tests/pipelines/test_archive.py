@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 from pyromq import Message, PyroMQError, blocking
 from pyromq.errors import ConfigError
 from pyromq.pipelines import archive
+from pyromq.pipelines.common.message_selection import SelectionOptions, choose
 from pyromq.pipelines.common.pipeline_session import one_line_errors
 from pyromq.pipelines.outcome import Silent, Stopped
 from pyromq.testing import LocalCluster
@@ -47,6 +49,27 @@ def test_every_message_is_archived_once_with_all_that_belongs_to_it_run_after_ru
     assert (row.properties["color"], row.properties["__SHARDINGKEY"]) == ("blue", "k5")
     assert row.day == row.store_timestamp.date()
     assert (tmp_path / "a" / "topic=kept" / f"day={row.day}").is_dir()
+
+
+def test_days_are_utc_whatever_the_zone_of_the_session(
+    spark: SparkSession, cluster: LocalCluster, producer: blocking.Producer, tmp_path: Path
+) -> None:
+    now = datetime.now(UTC)
+    zone = "-12:00" if now.hour < 12 else "+14:00"  # where it is another day now
+    usual = spark.conf.get("spark.sql.session.timeZone")
+    for message in numbered("zoned", range(1, 4)):
+        producer.send(message)
+    options = archive.Options(namesrv=cluster.namesrv, topics="zoned", to=str(tmp_path / "a"))
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        archive.run(spark, options, Silent())
+        near = {"since": str(now - timedelta(minutes=9)), "until": str(now + timedelta(minutes=9))}
+        chosen = choose(spark, SelectionOptions(archive=str(tmp_path / "a"), **near))
+        assert chosen.kept.count() == 3
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(usual))
+    days = {path.name for path in (tmp_path / "a" / "topic=zoned").iterdir()}
+    assert days == {f"day={row.store_timestamp.date()}" for row in _rows(spark, tmp_path / "a")}
 
 
 def test_an_archive_is_made_from_files_and_goes_on_through_the_broker(spark: SparkSession, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_followed_archive_stops_cleanly_at_a_signal_and_says_what_it_did(
     outcome = json.loads(output)
     assert (outcome["read"], outcome["written"]) == (10, 10)
     assert outcome["remarks"][0].startswith("Stopped after a batch")
-    assert "stopping after the batch in hand" in errors
+    assert "stopping after the current batch" in errors
     assert "Traceback" not in errors
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.pipelines import report
+from pyromq.pipelines.common.spark_place import SparkPlace
 
 SOMEWHERE = "127.0.0.1:9876"
 
@@ -50,4 +51,4 @@ def test_a_topic_that_is_not_in_the_store_is_refused_before_spark_starts(tmp_pat
     (tmp_path / "store" / "consumequeue").mkdir()
     options = report.Options(store=str(tmp_path / "store"), topics="ordres", out=str(tmp_path / "page.html"))
     with pytest.raises(ConfigError, match="no topic 'ordres' in the store"):
-        report.check(options)
+        report.look(options, SparkPlace())

@@ -47,6 +47,8 @@ HEARTBEAT_FIXED = bytes.fromhex("0022 00 018F 00000004 00000002")
         frame(b'{"code":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
         frame(b'{"a":' * 40_000),
         frame(b'{"code":310,"extFields":{"a":' + b"[" * 100_000),
+        frame(b'{"code":34,"extFields":{' + b",".join(b'"%d":"1"' % number for number in range(1001)) + b"}}"),
+        frame(b'{"code":34,"extFields":{' + b",".join(b'"%d":1' % number for number in range(1001)) + b"}}"),
     ],
     ids=lambda data: repr(data[:24]),
 )
@@ -86,6 +88,7 @@ def test_a_binary_header_with_texts_is_read() -> None:
         _binary(ext=b"\x00\x02a\x00\x00\x00\x00"),
         _binary(ext=b"\x00\x01a\x7f\xff\xff\xff"),
         _binary(ext=b"\x00\x01\xff\x00\x00\x00\x00"),
+        _binary(ext=bytes(6) * 1001),
     ],
     ids=lambda data: data.hex()[-24:],
 )

@@ -109,12 +109,9 @@ async def test_a_sender_waits_for_a_peer_that_does_not_read(clock: FakeClock) ->
                 connection.oneway(request(ECHO, body=ANSWER))
                 await asyncio.sleep(0)
             draining = asyncio.ensure_future(connection.drain())
-            asking = asyncio.ensure_future(connection.request(request(ECHO), 2.0))
-            await clock.next_timer()
+            await asyncio.sleep(0)
+            clock.advance(60.0)
             assert not draining.done()
-            clock.advance(2.1)
-            with pytest.raises(RequestTimeout, match=f"{address} took no request"):
-                await asking
             peer.setblocking(False)
             loop = asyncio.get_running_loop()
             while not draining.done():
@@ -122,6 +119,25 @@ async def test_a_sender_waits_for_a_peer_that_does_not_read(clock: FakeClock) ->
             await draining
             assert connection.writable
             peer.close()
+
+
+async def test_a_request_that_a_silent_peer_does_not_take_closes_the_connection(clock: FakeClock) -> None:
+    with deaf_listener() as listener:
+        async with RemotingClient(clock, limits=LIMITS) as client:
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+            connection = await client.connection(address)
+            while connection.writable:
+                connection.oneway(request(ECHO, body=ANSWER))
+                await asyncio.sleep(0)
+            draining = asyncio.ensure_future(connection.drain())
+            asking = asyncio.ensure_future(connection.request(request(ECHO), 4.0))
+            await clock.next_timer()
+            assert not draining.done()
+            clock.advance(4.1)
+            with pytest.raises(RequestTimeout, match=f"{address} took no request"):
+                await asking
+            with pytest.raises(ConnectionLost, match="took no request within 4 s, and nothing arrived"):
+                await draining
 
 
 async def test_senders_waiting_for_a_peer_hear_that_it_has_gone(clock: FakeClock) -> None:
@@ -184,3 +200,32 @@ async def test_a_slow_reader_is_not_idle_and_a_dead_one_is(clock: FakeClock) -> 
             assert not connection.closed
             clock.advance(25.0)
             await eventually(lambda: connection.closed)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_timeout_closes_only_if_a_large_request_does_not_move_either(clock: FakeClock, reads: bool) -> None:
+    reader: asyncio.StreamReader | None = None
+
+    async def accept(incoming: asyncio.StreamReader, outgoing: asyncio.StreamWriter) -> None:
+        nonlocal reader
+        reader = incoming
+        RawPeer(incoming, outgoing)
+
+    listener = await asyncio.start_server(accept, "127.0.0.1", 0, limit=64 * 1024)
+    shrink_buffers(listener.sockets[0])
+    async with RemotingClient(clock) as client:
+        connection = await client.connection(f"127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        future = connection.request_future(request(ECHO, body=bytes(12 << 20)), 3.0)
+        await eventually(lambda: connection._transport.get_write_buffer_size() > 0 and reader is not None)
+        assert reader is not None
+        clock.advance(2.5)  # the idle watch looks, too
+        if reads:
+            before = connection._transport.get_write_buffer_size()
+            while connection._transport.get_write_buffer_size() == before:
+                await reader.read(1 << 20)
+        clock.advance(0.6)
+        with pytest.raises(RequestTimeout):
+            await future
+        assert connection.closed is not reads
+        connection.abort("the end")
+    listener.close()

@@ -16,7 +16,7 @@ from pyromq.remoting.outstanding import OPAQUE_MASK
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import eventually
 
-from .helpers import ECHO, FAIL, NEVER, SLOW, FakeClock, RawPeer, serve
+from .helpers import ECHO, FAIL, NEVER, SLOW, FakeClock, RawPeer, echo, numbered, serve
 
 
 @pytest.fixture
@@ -100,12 +100,74 @@ async def test_a_request_times_out_and_names_the_address(
     early, late = (connection.request_future(request(NEVER), timeout) for timeout in (3.0, 30.0))
     clock.advance(2.99)
     assert not early.done()
+    await connection.request(request(ECHO), 3.0)
     clock.advance(0.11)
     with pytest.raises(RequestTimeout, match=rf"no answer from {address} within 3 s \(request code {NEVER}\)"):
         await early
     assert not late.done()
     assert (await client.request(address, request(ECHO, body=b"goes on"))).body == b"goes on"
     late.cancel()
+
+
+async def test_a_timeout_closes_a_connection_on_which_nothing_arrived_since(
+    clock: FakeClock, client: RemotingClient, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = await client.connection(address)
+    await connection.request(request(ECHO), 3.0)
+    silent, late = (connection.request_future(request(NEVER), timeout) for timeout in (3.0, 30.0))
+    clock.advance(3.2)
+    with pytest.raises(RequestTimeout):
+        await silent
+    assert connection.closed
+    with pytest.raises(ConnectionLost, match=r"had no answer within 3 s, and nothing else arrived"):
+        await late
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert (await client.request(address, request(ECHO, body=b"anew"))).body == b"anew"
+    assert await client.connection(address) is not connection
+
+
+async def test_a_timeout_keeps_a_connection_on_which_something_arrived_since(
+    clock: FakeClock, client: RemotingClient, address: str
+) -> None:
+    connection = await client.connection(address)
+    unanswered = connection.request_future(request(NEVER), 3.0)
+    clock.advance(1.0)
+    await connection.request(request(ECHO), 3.0)
+    clock.advance(2.2)
+    with pytest.raises(RequestTimeout):
+        await unanswered
+    assert not connection.closed
+
+
+async def test_silence_is_recognized_when_the_opaque_wraps(
+    clock: FakeClock, client: RemotingClient, address: str
+) -> None:
+    connection = await client.connection(address)
+    connection._outstanding.opaque = OPAQUE_MASK - 2
+    await connection.request(request(ECHO), 3.0)
+    unanswered = [connection.request_future(request(NEVER), 3.0) for _ in range(3)]
+    clock.advance(3.2)
+    await asyncio.gather(*unanswered, return_exceptions=True)
+    assert connection.closed
+
+
+async def test_a_server_keeps_a_client_that_does_not_answer_its_question(clock: FakeClock) -> None:
+    asked: list[asyncio.Future[RemotingCommand]] = []
+
+    def ask_back(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        asked.append(connection.request_future(request(NEVER), 3.0))
+        return response(command)
+
+    async with serve(clock, {ECHO: ask_back}) as server:
+        peer = await RawPeer.connect(server.port)
+        assert (await peer.ask(numbered(ECHO, 1))).code == NEVER  # its question, then its answer
+        await peer.receive()
+        clock.advance(3.2)
+        with pytest.raises(RequestTimeout):
+            await asked[0]
+        await peer.ask(numbered(ECHO, 2))
+        assert len(server.connections) == 1
+        asked[1].cancel()
 
 
 async def test_setting_the_clock_of_the_machine_times_nothing_out(
@@ -134,11 +196,11 @@ async def test_no_timer_runs_while_nothing_is_outstanding(
 async def test_a_late_answer_is_dropped(clock: FakeClock, client: RemotingClient) -> None:
     held: list[tuple[RemotingCommand, Connection]] = []
 
-    async with serve(clock, {ECHO: lambda *request: held.append(request)}) as server:
+    async with serve(clock, {ECHO: lambda *request: held.append(request), SLOW: echo}) as server:
         address = f"127.0.0.1:{server.port}"
         connection = await client.connection(address)
         future = connection.request_future(request(ECHO), 1.0)
-        await eventually(lambda: bool(held))
+        await connection.request(request(SLOW), 1.0)  # something arrives, so the connection stays
         clock.advance(1.2)
         with pytest.raises(RequestTimeout):
             await future
@@ -265,7 +327,7 @@ async def test_what_was_queued_before_closing_still_arrives(clock: FakeClock, cl
 
 async def test_the_opaque_wraps_before_it_turns_negative(client: RemotingClient, address: str) -> None:
     connection = await client.connection(address)
-    connection._outstanding._opaque = OPAQUE_MASK - 1
+    connection._outstanding.opaque = OPAQUE_MASK - 1
     opaques = [(await connection.request(request(ECHO), 3.0)).opaque for _ in range(3)]
     assert opaques == [OPAQUE_MASK, 0, 1]
 
@@ -288,7 +350,7 @@ async def test_a_server_may_ask_its_client(clock: FakeClock) -> None:
         assert [answer.body for answer in answers] == [b"server got client got %d" % n for n in range(10)]
 
 
-async def test_outstanding_requests_are_bounded(clock: FakeClock, address: str) -> None:
+async def test_outstanding_requests_are_bounded(clock: FakeClock, server: RemotingServer, address: str) -> None:
     async with RemotingClient(clock, limits=Limits(max_outstanding=4)) as client:
         connection = await client.connection(address)
         stuck = [connection.request_future(request(NEVER), 2.0) for _ in range(4)]
@@ -301,6 +363,8 @@ async def test_outstanding_requests_are_bounded(clock: FakeClock, address: str) 
         clock.advance(1.5)
         with pytest.raises(RequestTimeout, match=f"{address} took no request within 1 s"):
             await impatient
+        next(iter(server.connections)).oneway(request(ECHO))  # the server lives, so the connection stays
+        await eventually(lambda: not connection._outstanding.silent_since(connection._outstanding.opaque))
         clock.advance(1.0)
         assert (await patient).body == b"in turn"
         assert all(isinstance(future.exception(), RequestTimeout) for future in stuck)

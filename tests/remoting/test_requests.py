@@ -6,11 +6,12 @@ from typing import cast
 
 import pytest
 
+from pyromq.errors import BrokerError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.rights import Right
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.requests import Cost, RequestRow, RequestTable
+from pyromq.remoting.requests import MAX_BODY, Cost, RequestRow, RequestTable
 
 
 class Reader:
@@ -61,3 +62,15 @@ def test_a_code_without_a_row_needs_admin() -> None:
 def test_a_code_has_one_row() -> None:
     with pytest.raises(ValueError, match="request code 11 has two rows"):
         RequestTable([*ROWS, ROWS[0]])
+
+
+def test_a_body_over_the_limit_of_its_row_is_refused_unread() -> None:
+    small = RequestRow(RequestCode.HEART_BEAT, None, Reader.read, Right.MEMBERS, max_body=3)
+    handlers = RequestTable([*ROWS, small]).handlers(Reader("the one"), Writer())
+    ask = handlers[RequestCode.HEART_BEAT]
+    answer = ask(request(RequestCode.HEART_BEAT, body=b"abc"), cast(Connection, None))
+    assert isinstance(answer, RemotingCommand)
+    with pytest.raises(BrokerError, match="request 34 has a body of 4 bytes, the limit is 3"):
+        ask(request(RequestCode.HEART_BEAT, body=b"abcd"), cast(Connection, None))
+    large = request(RequestCode.SEND_MESSAGE, body=bytes(MAX_BODY + 1))
+    assert handlers[RequestCode.SEND_MESSAGE](large, cast(Connection, None))  # the store says what is too large

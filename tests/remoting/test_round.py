@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import math
 import socket
 
 import pytest
 
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import SHARE, Connection
 from pyromq.remoting.round import Round
 from pyromq.testing import eventually
 
@@ -116,7 +118,7 @@ async def test_requests_of_200_connections_share_one_end_of_round(clock: FakeClo
             connection.send(response(command).encode())
         parked.clear()
 
-    shared = Round(asyncio.get_running_loop())
+    shared = Round(asyncio.get_running_loop(), serving_time=math.inf)  # however slow the machine
     shared.at_end(commit)
     async with serve(clock, {ECHO: park}, round=shared) as server:
         sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
@@ -157,3 +159,48 @@ async def test_a_waiting_request_that_a_hook_wakes_is_answered_in_that_round(clo
         assert (await producer.ask(numbered(ECHO, 1))).opaque == 1
         assert (await consumer.receive()).body == b"woken"
         assert rounds == 1
+
+
+async def test_a_connection_that_sends_without_a_pause_does_not_starve_the_others(clock: FakeClock) -> None:
+    served: list[str] = []
+
+    def note(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        served.append(connection.peer)
+        return response(command)
+
+    shared = Round(asyncio.get_running_loop(), serving_time=math.inf)
+    async with serve(clock, {ECHO: note}, round=shared) as server:
+        greedy = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
+        modest = socket.create_connection(("127.0.0.1", server.port))
+        await eventually(lambda: len(server.connections) == 5)
+        for peer in greedy:
+            peer.sendall(b"".join(numbered(ECHO, number).encode() for number in range(1200)))
+        modest.sendall(numbered(ECHO, 1).encode())
+        await eventually(lambda: len(served) == 4 * 1200 + 1)
+        name = ":".join(map(str, modest.getsockname()))
+        assert served.index(name) <= 4 * SHARE
+        turns = [peer for peer, _ in itertools.groupby(peer for peer in served if peer != name)]
+        assert len(turns) >= 4 * 4  # each comes back to its turn after the others had theirs
+        for peer in (*greedy, modest):
+            peer.close()
+
+
+async def test_requests_that_do_not_fit_into_a_round_are_served_in_the_next(clock: FakeClock) -> None:
+    """No time at all is left after the first request of each round, and still all are served, in their order."""
+    served: list[int] = []
+    rounds: list[int] = []
+
+    def note(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        served.append(command.opaque)
+        return response(command)
+
+    shared = Round(asyncio.get_running_loop(), serving_time=math.inf)
+    shared.at_end(lambda: rounds.append(len(served)))
+    shared.at_end(lambda: setattr(shared, "_serving_time", 0.0))  # from the second round on
+    async with serve(clock, {ECHO: note}, round=shared) as server:
+        peer = await RawPeer.connect(server.port)
+        peer.send(numbered(ECHO, 0))
+        await peer.receive()
+        peer.send(*(numbered(ECHO, number) for number in range(1, 6)))
+        assert [(await peer.receive()).opaque for _ in range(5)] == served[1:] == [1, 2, 3, 4, 5]
+        assert len(rounds) > 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from pyromq.errors import ConfigError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
-from pyromq.spark.error_text import one_line
+from pyromq.spark.error_text import brief, brief_rows, one_line
+from pyromq.spark.read.stream_reader import StreamReader
 from pyromq.testing import LocalCluster
 
 if TYPE_CHECKING:
@@ -181,3 +183,32 @@ def test_a_topic_deleted_under_a_stream_ends_it_with_one_line(
     finally:
         query.stop()
     assert "there" in line
+
+
+def test_without_one_line_our_message_is_found_at_a_glance(spark: SparkSession, shaky: LocalCluster) -> None:
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
+        _read(spark, {"namesrv": shaky.namesrv, "subscribe": "nowhere"})
+    head, *frames, line, _ = str(caught.value).splitlines()
+    assert head.endswith("Traceback (most recent call last):")
+    assert len(frames) == 2, "one of our frames instead of ten"
+    assert line.startswith("pyromq.errors.NoRoute: no broker has the topic 'nowhere'")
+
+
+def test_errors_that_are_not_ours_keep_their_frames() -> None:
+    def fails(kind: type[Exception]) -> Iterator[int]:
+        yield 1
+        raise kind("broken")
+
+    for method in (brief(lambda kind: list(fails(kind))), brief_rows(fails)):
+        depths = []
+        for kind in (ConfigError, ValueError):
+            with pytest.raises(kind) as caught:
+                list(method(kind))
+            depths.append(len(caught.traceback))
+        assert depths[0] == 2, "this test and the wrapper"
+        assert depths[1] > 2
+
+
+def test_spark_still_sees_the_parameters_of_a_method() -> None:
+    """It calls latestOffset without parameters if there seem to be none."""
+    assert list(signature(StreamReader.latestOffset).parameters) == ["self", "start", "limit"]

@@ -180,7 +180,8 @@ class Registration:
         self.registered.discard(server)
         if server not in self._failing:  # one line, not one for every attempt
             self._failing.add(server)
-            logger.warning("cannot register at name server %s: %s", server, error)
+            reason = "it is no name server; is it a broker?" if _is_unknown_request(error) else error
+            logger.warning("cannot register at name server %s: %s", server, reason)
 
     def _note_success(self, server: str) -> None:
         self._failing.discard(server)
@@ -202,3 +203,7 @@ def _with_permission(table: TopicConfigSerializeWrapper, permission: int) -> Top
 
     topics = {name: limited(config) for name, config in table.topic_config_table.items()}
     return replace(table, topic_config_table=topics)
+
+
+def _is_unknown_request(error: PyroMQError) -> bool:
+    return isinstance(error, BrokerError) and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED

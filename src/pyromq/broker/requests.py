@@ -33,9 +33,13 @@ from pyromq.protocol.rights import Right
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
 
+MAX_HEARTBEAT: Final = 4 * 1024 * 1024  # 25,000 subscriptions
+MAX_QUEUE_LIST: Final = 8 * 1024 * 1024  # 65,535 queues of a topic with a long name
+MAX_SETTINGS: Final = 64 * 1024
+
 # fmt: off
 REQUESTS: Final = RequestTable([
-    # code, header, handler, right, writes, cost; reads=True if it reads messages
+    # code, header, handler, right, writes, cost, bytes of the body; reads=True if it reads messages
 
     # messages
     Row(Code.SEND_MESSAGE, send.SendMessageRequestHeader, SendHandler.send, Right.PUB, True, Cost.SEND),
@@ -83,17 +87,17 @@ REQUESTS: Final = RequestTable([
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write
-    Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS),
+    Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS, False, Cost.LIGHT, MAX_HEARTBEAT),
     Row(Code.UNREGISTER_CLIENT, clients.UnregisterClientRequestHeader, ClientHandlers.unregister, Right.MEMBERS),
-    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB),
+    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB, False, Cost.LIGHT, 256 * 1024),
     Row(Code.GET_CONSUMER_LIST_BY_GROUP, clients.GetConsumerListByGroupRequestHeader, ClientHandlers.consumer_list,
         Right.SUB),
-    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB),
-    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB),
+    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB, False, Cost.LIGHT, MAX_QUEUE_LIST),
+    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB, False, Cost.LIGHT, MAX_QUEUE_LIST),
 
     # tools: the broker
     Row(Code.GET_BROKER_CONFIG, None, BrokerHandlers.settings, Right.ADMIN),
-    Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings, Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS),
     Row(Code.GET_BROKER_RUNTIME_INFO, None, BrokerHandlers.runtime_info, Right.ADMIN, reads=True),
     Row(Code.VIEW_BROKER_STATS_DATA, admin.ViewBrokerStatsDataRequestHeader, StatsHandlers.view, Right.ADMIN),
     Row(Code.TRIGGER_DELETE_FILES, None, None, Right.ADMIN, True),

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from pyromq.errors import ClientError
+
 Namesrv = Annotated[str | None, typer.Option("-n", "--namesrv", help="Name servers, host:port;host:port.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
@@ -21,6 +23,17 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 def namesrv_addresses(given: str | None) -> str:
     """Return the name servers to use: the option, else NAMESRV_ADDR, else the default."""
     return given or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876"
+
+
+def confirm(question: str) -> None:
+    """Ask; raise ClientError unless the answer is yes."""
+    try:
+        confirmed = typer.confirm(question, err=True)
+    except typer.Abort:  # no answer: the input is at its end
+        confirmed = False
+        typer.echo(err=True)
+    if not confirmed:
+        raise ClientError("not confirmed, nothing was changed; --yes does not ask")
 
 
 def split_assignment(text: str, option: str = "--set") -> tuple[str, str]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any, TextIO
 
-from pyromq.errors import PyroMQError
+from pyromq.errors import GroupNotFound, PyroMQError, TopicNotFound
 
 
 def main() -> None:
@@ -63,6 +63,8 @@ def describe(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, TopicNotFound | GroupNotFound):
+        return error.remark  # a name that is not there needs no code
     if isinstance(error, PyroMQError | OSError):
         return text
     return f"unexpected {type(error).__name__}: {text}; `pyromq --debug ...` shows where"

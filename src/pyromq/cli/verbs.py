@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -41,7 +42,8 @@ class LazyVerbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in VERBS:
-            return None
+            near = get_close_matches(cmd_name, VERBS, n=1)
+            return ctx.fail(f"there is no verb {cmd_name!r}" + (f"; did you mean {near[0]}?" if near else ""))
         module = importlib.import_module(f"pyromq.cli.commands.{VERBS[cmd_name]}")
         family = typer.main.get_group(module.app)
         command = family.commands.get(cmd_name, family)

@@ -20,6 +20,18 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+async def run_all(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Run every step, whatever an earlier one raised, for closing; then raise what was raised first."""
+    first: BaseException | None = None
+    for step in steps:
+        try:
+            await step()
+        except BaseException as error:
+            first = first or error
+    if first is not None:
+        raise first
+
+
 def error_text(error: object) -> str:
     """Return `str(error)`, also if that fails: users' exceptions may do anything."""
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -9,6 +11,8 @@ from typing import Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from pyromq.errors import ClientError
+
+logger = logging.getLogger(__name__)
 
 
 class ForkGuard:
@@ -37,6 +41,10 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_mark_forked)
 
 
+_closings: set[asyncio.Task[None]] = set()
+"""Sessions that are being closed; a loop keeps only weak references to its tasks."""
+
+
 class Session(Protocol):
     """All that a client has while it is open: connections, groups, background tasks."""
 
@@ -44,7 +52,10 @@ class Session(Protocol):
         """Open it. After a failure or a cancellation `close` is called, whatever was opened so far."""
 
     async def close(self, *, failed: bool) -> None:
-        """Close all that is open; `failed` if the start, or the body of `async with`, raised."""
+        """Close all that is open, whatever a part of it raises; `failed` if the start or the body of `async with` did.
+
+        It runs in a task of its own, so that cancelling the caller leaves nothing half closed.
+        """
 
 
 S = TypeVar("S", bound=Session)
@@ -57,12 +68,14 @@ class ClientLifecycle(Generic[S]):
         self._kind = kind  # the word for it in error texts
         self._new_session = new_session
         self._opened: S | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._guard: ForkGuard
 
     async def start(self) -> None:
         """Open it; `async with` does this for you. Raises ClientError if it is open already."""
         if self._opened is not None:
             raise ClientError(f"this {self._kind} is open already")
+        await self._closed()
         session = self._opened = self._new_session()
         self._guard = ForkGuard()
         try:
@@ -72,13 +85,37 @@ class ClientLifecycle(Generic[S]):
             raise
 
     async def close(self) -> None:
-        """Close it; `async with` does this for you. Do nothing if it is not open, or in a forked child."""
+        """Close it; `async with` does this for you. Do nothing if it is not open, or in a forked child.
+
+        If this call is cancelled, closing goes on in the background.
+        """
         await self._close(failed=False)
 
     async def _close(self, *, failed: bool) -> None:
         session, self._opened = self._opened, None
         if session is not None and not self._guard.forked:
-            await session.close(failed=failed)
+            closing = self._closing = asyncio.create_task(
+                session.close(failed=failed), name=f"pyromq closing {self._kind}"
+            )
+            _closings.add(closing)
+            closing.add_done_callback(_closings.discard)
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:
+                closing.add_done_callback(self._report)
+                raise
+        else:
+            await self._closed()
+
+    async def _closed(self) -> None:
+        """Wait until an earlier session is closed, if its `close` was cancelled."""
+        if self._closing is not None and not self._closing.done() and not self._guard.forked:
+            await asyncio.wait([self._closing])
+
+    def _report(self, closing: asyncio.Task[None]) -> None:
+        """Log the failure of a `close` for which nobody waits any more."""
+        if not closing.cancelled() and closing.exception() is not None:
+            logger.warning("closing the %s failed", self._kind, exc_info=closing.exception())
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -10,18 +10,21 @@ from typing import Final
 
 from pyromq.namesrv.handlers import NameServerHandlers as Handlers
 from pyromq.protocol.codes import RequestCode as Code
+from pyromq.protocol.command import MAX_FRAME
 from pyromq.protocol.headers import routes
 from pyromq.protocol.rights import Right
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
 
+MAX_SETTINGS: Final = 64 * 1024
+
 # fmt: off
 REQUESTS: Final = RequestTable([
-    # code, header, handler, right, writes, cost
+    # code, header, handler, right, writes, cost, bytes of the body
 
     # brokers
     Row(Code.REGISTER_BROKER, routes.RegisterBrokerRequestHeader, Handlers.register_broker,
-        Right.ADMIN, True, Cost.HEAVY),
+        Right.ADMIN, True, Cost.HEAVY, MAX_FRAME),
     Row(Code.UNREGISTER_BROKER, routes.UnregisterBrokerRequestHeader, Handlers.unregister_broker, Right.ADMIN, True),
     Row(Code.QUERY_DATA_VERSION, routes.QueryDataVersionRequestHeader, Handlers.query_data_version, Right.ADMIN),
     Row(Code.WIPE_WRITE_PERM_OF_BROKER, routes.WipeWritePermOfBrokerRequestHeader, Handlers.wipe_write_permission,
@@ -51,7 +54,7 @@ REQUESTS: Final = RequestTable([
     Row(Code.DELETE_KV_CONFIG, routes.DeleteKvConfigRequestHeader, Handlers.delete_kv, Right.ADMIN, True, Cost.HEAVY),
     Row(Code.GET_KVLIST_BY_NAMESPACE, routes.GetKvListByNamespaceRequestHeader, Handlers.get_kv_list,
         Right.ACCOUNT_OR_ADMIN),
-    Row(Code.UPDATE_NAMESRV_CONFIG, None, Handlers.update_config, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.UPDATE_NAMESRV_CONFIG, None, Handlers.update_config, Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS),
     Row(Code.GET_NAMESRV_CONFIG, None, Handlers.get_config, Right.ADMIN),
 ])
 # fmt: on

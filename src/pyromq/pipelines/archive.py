@@ -16,13 +16,24 @@ from msgspec import Struct
 from pyromq.errors import ConfigError
 from pyromq.pipelines.common.checkpoints import check_same_stream, last_offsets
 from pyromq.pipelines.common.shared_files import check_shared
-from pyromq.pipelines.common.source_options import KEPT_COLUMNS, are_times, at_least, origin, start, subscription
+from pyromq.pipelines.common.source_options import (
+    KEPT_COLUMNS,
+    are_times,
+    at_least,
+    look_at_source,
+    origin,
+    start,
+    subscription,
+)
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.pipelines.common.watching import start_and_watch
 from pyromq.pipelines.outcome import Outcome, Progress
 from pyromq.spark.options.store_options import STORE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_DAY_MS = 86_400_000
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -72,10 +83,13 @@ def check(options: Options) -> None:
     are_times(every=options.every)
 
 
+def look(options: Options, place: SparkPlace) -> None:
+    """Raise PyroMQError, before Spark starts, if a topic is missing."""
+    look_at_source(place, options.namesrv, options.topics, options.pattern, options.store, options.broker_name)
+
+
 def build(spark: SparkSession, options: Options) -> DataFrame:
     """Return the topics as a stream with all columns of a message and the day it was stored (UTC)."""
-    from pyspark.sql.functions import to_date
-
     messages = (
         spark.readStream.format("pyromq")
         .options(**origin(options.namesrv, options.store, options.broker_name))
@@ -87,7 +101,14 @@ def build(spark: SparkSession, options: Options) -> DataFrame:
         .option("failOnDataLoss", str(options.fail_on_data_loss).lower())
         .load()
     )
-    return messages.withColumn("day", to_date("store_timestamp"))
+    return messages.withColumn("day", day_of("store_timestamp"))
+
+
+def day_of(time: str) -> Column:
+    """Return the UTC day of a timestamp column, whatever the session's time zone is."""
+    from pyspark.sql.functions import date_from_unix_date, expr
+
+    return date_from_unix_date(expr(f"cast(floor(unix_millis({time}) / {_DAY_MS}) as int)"))
 
 
 def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:

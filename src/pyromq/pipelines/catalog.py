@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_type_hints
 import msgspec
 
 from pyromq.errors import ConfigError
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.pipelines.outcome import Outcome, Progress
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ def load(name: str) -> Pipeline:
 def check(pipeline: Pipeline, options: msgspec.Struct) -> None:
     """Call a pipeline's own check of its options, if it has one; raises what that raises."""
     getattr(pipeline, "check", lambda options: None)(options)
+
+
+def look(pipeline: Pipeline, options: msgspec.Struct, place: SparkPlace) -> None:
+    """Let a pipeline look for what its options name, before Spark takes its time to start; raises what that raises."""
+    getattr(pipeline, "look", lambda options, place: None)(options, place)
 
 
 def settings(pipeline: Pipeline) -> dict[str, str]:

@@ -15,7 +15,8 @@ import msgspec
 from pyromq.pipelines.cluster import cluster
 from pyromq.pipelines.common.checkpoints import check_same_stream, last_offsets
 from pyromq.pipelines.common.shared_files import check_shared
-from pyromq.pipelines.common.source_options import are_times, at_least
+from pyromq.pipelines.common.source_options import are_times, at_least, look_at_source
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.pipelines.common.streams import LATE, REPEATED, Start, run_all, state_in, writer
 from pyromq.pipelines.outcome import Outcome, Progress
 from pyromq.protocol.names import check_topic
@@ -72,6 +73,11 @@ def check(options: Options) -> None:
     are_times(window=options.window, lateness=options.lateness)
     for name in (options.topic, options.rejects, options.totals):
         check_topic(name)
+
+
+def look(options: Options, place: SparkPlace) -> None:
+    """Raise PyroMQError, before Spark starts, if the topic is missing."""
+    look_at_source(place, options.namesrv, options.topic)
 
 
 def build(spark: SparkSession, options: Options) -> Orders:

@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyromq.pipelines.common.copies import COPY_OF, CopyTracker, marked, order_key, send_missing
-from pyromq.pipelines.common.message_selection import SelectionOptions, check_selection, choose, first_topic
+from pyromq.pipelines.common.message_selection import (
+    SelectionOptions,
+    check_selection,
+    choose,
+    first_topic,
+    look_at_selection,
+)
 from pyromq.pipelines.common.sending import Sending, tasks_for
 from pyromq.pipelines.common.source_options import at_least
+from pyromq.pipelines.common.spark_place import SparkPlace
+from pyromq.pipelines.common.targets import ensure_topic
 from pyromq.pipelines.outcome import Outcome, Progress, Stopped
 from pyromq.protocol.messages import properties as names
 
@@ -49,6 +57,13 @@ def check(options: Options) -> None:
     """Raise ConfigError for invalid options; the command calls this before it starts Spark."""
     check_selection(options)
     at_least(0, rate=options.rate)
+
+
+def look(options: Options, place: SparkPlace) -> None:
+    """Raise PyroMQError, before Spark starts, if there is no such archive or group; create the topic of --to."""
+    look_at_selection(options, place)
+    if options.to:
+        ensure_topic(options.namesrv, options.to)
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
@@ -97,6 +112,8 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Outcome:
     if not counts.kept:
         outcome.remarks.append("No message was selected.")
         return outcome
+    for topic in counts.topics:
+        ensure_topic(options.namesrv, topic)
     copies = copies_of(chosen.kept, options)
     tracker = CopyTracker(options.namesrv, counts.topics, options.job)
     start, ends = tracker.start(), tracker.ends()

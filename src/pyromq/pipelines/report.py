@@ -16,6 +16,7 @@ import msgspec
 
 from pyromq.errors import ConfigError
 from pyromq.pipelines.common.source_options import origin, time_option
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.pipelines.outcome import Outcome, Progress
 from pyromq.pipelines.topic_profile.collect import collect
 from pyromq.pipelines.topic_profile.frames import (
@@ -73,13 +74,16 @@ def check(options: Options) -> None:
     if since and until and since >= until:
         raise ConfigError(f"--since {options.since} is not before --until {options.until}")
     check_page(Path(options.out))
-    if options.topics:
-        look(options)
+
+
+def look(options: Options, place: SparkPlace) -> None:
+    """Raise PyroMQError, before Spark starts, if there is nothing to report; the survey always runs here."""
+    survey_of(options)
 
 
 def build(spark: SparkSession, options: Options) -> Frames:
     """Return the frames of a profile; topics and queues are looked up now, messages are read later."""
-    survey = look(options)
+    survey = survey_of(options)
     messages = messages_of(read(spark, options, survey.filled), options)
     return Frames(
         survey=survey,
@@ -128,7 +132,7 @@ def few_shuffle_partitions(spark: SparkSession, messages: int) -> Iterator[None]
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
-def look(options: Options) -> Survey:
+def survey_of(options: Options) -> Survey:
     """Look up what there is to profile; raise ConfigError if there is nothing."""
     wanted = [name for part in options.topics.split(",") if (name := part.strip())]
     survey = survey_store(options.store, wanted) if options.store else survey_cluster(options.namesrv, wanted)

@@ -9,7 +9,6 @@ copies, so that at the end the group has nothing left there.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,10 @@ from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.pipelines.common.checkpoints import check_same_stream, last_offsets
 from pyromq.pipelines.common.copies import COPY_OF, ONCE, CopyTracker, marked, order_key, send_missing
 from pyromq.pipelines.common.source_options import KEPT_COLUMNS, at_least
+from pyromq.pipelines.common.spark_place import SparkPlace
+from pyromq.pipelines.common.targets import create_topic, masters
 from pyromq.pipelines.common.watching import QueryProgress, start_and_watch
 from pyromq.pipelines.outcome import Outcome, Progress
-from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import check_group, check_topic
 from pyromq.spark.launch.ship import function_with_package
@@ -81,6 +81,11 @@ def check(options: Options) -> None:
     check_topic(options.topic)
     check_topic(options.to)
     check_group(options.group)
+
+
+def look(options: Options, place: SparkPlace) -> None:
+    """Raise PyroMQError, before Spark starts, if the topic is missing or the group still reads it."""
+    prepare(options.namesrv, options.topic, options.to, options.queues, options.group)
 
 
 def build(spark: SparkSession, options: Options) -> DataFrame:
@@ -176,10 +181,6 @@ def _remarks(options: Options, left: int, stopped: bool) -> list[str]:
     ]
 
 
-_ROUTE_PATIENCE = 30.0
-_GLANCE = 0.1
-
-
 def prepare(namesrv: str, topic: str, to: str, queues: int, group: str) -> list[MessageQueue]:
     """Create the wide topic if needed, check that no one else consumes the old one, and return the wide queues."""
     brokers_of(cluster(namesrv)).queues([topic])  # raises with a hint if there is none
@@ -188,23 +189,22 @@ def prepare(namesrv: str, topic: str, to: str, queues: int, group: str) -> list[
 
 async def _prepare(namesrv: str, topic: str, to: str, queues: int, group: str) -> list[MessageQueue]:
     async with await BrokerApi.connect(namesrv, credentials=environment_credentials()) as api:
-        masters = await _masters(api, topic)
-        await _check_members(api, masters, topic, group)
-        return await _find_or_make(api, masters, to, queues)
+        addresses = await _masters(api, topic)
+        await _check_members(api, addresses, topic, group)
+        return await _find_or_make(api, addresses, to, queues)
 
 
 async def _masters(api: BrokerApi, topic: str) -> dict[str, str]:
     route = await api.route(topic)
-    masters = {data.broker_name: data.broker_addrs.get(MASTER_ID) for data in route.broker_datas}
-    found = {name: address for name, address in sorted(masters.items()) if address}
-    if len(found) < len(masters):
-        raise NoRoute(f"topic {topic!r} has queues on {', '.join(sorted(masters.keys() - found.keys()))}, now down")
+    found, names = masters(route), {data.broker_name for data in route.broker_datas}
+    if len(found) < len(names):
+        raise NoRoute(f"topic {topic!r} has queues on {', '.join(sorted(names - found.keys()))}, now down")
     return found
 
 
-async def _check_members(api: BrokerApi, masters: dict[str, str], topic: str, group: str) -> None:
+async def _check_members(api: BrokerApi, addresses: dict[str, str], topic: str, group: str) -> None:
     """Raise ConfigError if the group still reads the old topic: it would get messages twice and out of order."""
-    for address in masters.values():
+    for address in addresses.values():
         members = await AdminCalls(api.remoting).group_connections(address, group)
         if members is not None and topic in members.subscription_table:
             raise ConfigError(
@@ -213,38 +213,21 @@ async def _check_members(api: BrokerApi, masters: dict[str, str], topic: str, gr
             )
 
 
-async def _find_or_make(api: BrokerApi, masters: dict[str, str], to: str, queues: int) -> list[MessageQueue]:
+async def _find_or_make(api: BrokerApi, addresses: dict[str, str], to: str, queues: int) -> list[MessageQueue]:
     try:
         found = read_queues(to, await api.route(to))
     except NoRoute:
-        return await _make(api, masters, to, queues)
+        return await _make(api, addresses, to, queues)
     if len(found) != queues:
         raise ConfigError(f"topic {to!r} exists with {len(found)} queues, not {queues}: choose another --to")
     return sorted(found)
 
 
-async def _make(api: BrokerApi, masters: dict[str, str], to: str, queues: int) -> list[MessageQueue]:
-    share, extra = divmod(queues, len(masters))
+async def _make(api: BrokerApi, addresses: dict[str, str], to: str, queues: int) -> list[MessageQueue]:
+    share, extra = divmod(queues, len(addresses))
     if extra:
-        raise ConfigError(f"{queues} queues cannot be divided evenly among {len(masters)} brokers: change --queues")
-    for address in masters.values():
-        await api.create_topic(address, to, share)
-    try:
-        return await asyncio.wait_for(_until_known(api, to, queues), _ROUTE_PATIENCE)
-    except TimeoutError:
-        raise NoRoute(f"name servers do not show all {queues} queues of {to!r} yet: run this again") from None
-
-
-async def _until_known(api: BrokerApi, to: str, queues: int) -> list[MessageQueue]:
-    """Wait until name servers know all queues; a key must not change its queue when more of them appear."""
-    while True:
-        try:
-            found = read_queues(to, await api.route(to))
-        except NoRoute:
-            found = []
-        if len(found) == queues:
-            return sorted(found)
-        await asyncio.sleep(_GLANCE)
+        raise ConfigError(f"{queues} queues cannot be divided evenly among {len(addresses)} brokers: change --queues")
+    return await create_topic(api, to, dict.fromkeys(addresses.values(), share))
 
 
 def set_group_start(namesrv: str, group: str, begin: Offsets) -> None:

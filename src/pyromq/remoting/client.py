@@ -31,6 +31,8 @@ CLOSE_TIMEOUT = 3.0
 class RemotingClient:
     """Send requests to addresses (`host:port`). The next call reconnects a lost connection.
 
+    A request that times out closes its connection if nothing was read since it was sent, as Java's clients do: a peer
+    that vanished without a word would otherwise fail every request for the minutes until the system gives up.
     `handlers` serve the requests that servers send over these connections. With `credentials` all requests are signed.
     """
 
@@ -48,15 +50,16 @@ class RemotingClient:
     ) -> None:
         self.handlers = handlers
         self.credentials = credentials
+        self.closed = False
+        """True as soon as it begins to close."""
         self.on_disconnect = on_disconnect
-        self._clock = clock
+        self.clock = clock
         self._connect_timeout = connect_timeout
         self._round = round
         self._limits = limits
         self._idle_timeout = idle_timeout
         self._connections: dict[str, Connection] = {}
         self._attempts: dict[str, asyncio.Task[Connection]] = {}
-        self._closed = False
 
     async def request(self, address: str, command: RemotingCommand, timeout: float = 3.0) -> RemotingCommand:
         """Send a request and return its answer, whatever its code. Connecting counts towards `timeout`.
@@ -65,9 +68,9 @@ class RemotingClient:
         """
         connection = self._connections.get(address)
         if connection is None or connection.closed:
-            started = self._clock.monotonic()
+            started = self.clock.monotonic()
             connection = await self._connect_within(address, timeout)
-            timeout -= min(max(self._clock.monotonic() - started, 0.0), timeout)
+            timeout -= min(max(self.clock.monotonic() - started, 0.0), timeout)
         if connection.writable:
             return await connection.request_future(command, timeout)  # saves a coroutine for each message
         return await connection.request(command, timeout)
@@ -89,7 +92,7 @@ class RemotingClient:
         connection = self._connections.get(address)
         if connection is not None and not connection.closed:
             return connection
-        if self._closed:
+        if self.closed:
             raise ConnectFailed(f"cannot connect to {address}: this client is closed")
         attempt = self._attempts.get(address)
         if attempt is None:
@@ -99,13 +102,19 @@ class RemotingClient:
         try:
             return await asyncio.shield(attempt)  # a caller that gives up must not cancel it for the others
         except asyncio.CancelledError:
-            if self._closed and attempt.cancelled():
+            if self.closed and attempt.cancelled():
                 raise ConnectFailed(f"cannot connect to {address}: this client is closed") from None
             raise
 
+    def on_new_connections(self) -> RemotingClient:
+        """Return a client with the same settings and connections of its own, for looks that must not trust these."""
+        return RemotingClient(
+            self.clock, connect_timeout=self._connect_timeout, limits=self._limits, credentials=self.credentials
+        )
+
     async def close(self) -> None:
         """Send what is queued and close all connections; outstanding requests end with ConnectionLost."""
-        self._closed = True
+        self.closed = True
         for attempt in list(self._attempts.values()):
             attempt.cancel()
         await self._endpoint.close(CLOSE_TIMEOUT)
@@ -122,23 +131,24 @@ class RemotingClient:
     def _endpoint(self) -> Endpoint:
         """Create the endpoint on first use, so that a client can be built before its loop runs."""
         return Endpoint(
-            clock=self._clock,
+            clock=self.clock,
             round=self._round or Round(asyncio.get_running_loop()),
             dispatcher=Dispatcher(self.handlers),
-            watch=IdleWatch(self._clock, self._idle_timeout, FRAME_TIMEOUT),
+            watch=IdleWatch(self.clock, self._idle_timeout, FRAME_TIMEOUT),
             limits=self._limits,
             throttles=False,
             max_connections=sys.maxsize,
             on_connect=None,
             on_disconnect=self._disconnected,
             credentials=self.credentials,
+            drops_silent=True,
         )
 
     async def _connect_within(self, address: str, timeout: float) -> Connection:
         if timeout >= self._connect_timeout:
             return await self.connection(address)
         try:
-            return await wait_for(self._clock, self.connection(address), timeout)
+            return await wait_for(self.clock, self.connection(address), timeout)
         except TimeoutError:
             raise ConnectFailed(f"cannot connect to {address}: not within {timeout:g} s") from None
 
@@ -147,7 +157,7 @@ class RemotingClient:
         loop = asyncio.get_running_loop()
         making = loop.create_connection(lambda: self._endpoint.new_connection(address), host, port)
         try:
-            _, connection = await wait_for(self._clock, making, self._connect_timeout)
+            _, connection = await wait_for(self.clock, making, self._connect_timeout)
         except TimeoutError:
             raise ConnectFailed(f"cannot connect to {address}: not within {self._connect_timeout:g} s") from None
         except OSError as error:

@@ -1,14 +1,16 @@
 """One socket that carries requests and answers in both directions.
 
-Everything runs in callbacks of the loop. A read passes its frames to `serve` at once. Answers are collected until the
-round ends and leave in one write. A request needs no task, no timer and no stream of its own.
+Everything runs in callbacks of the loop. A read passes its frames to `serve` at once, or as many as are the share of
+one connection in a round; the rest waits for the next turn. Answers are collected until the round ends and leave in one
+write. A request needs no task, no timer and no stream of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
 from typing import Any, TypeAlias, cast
 
 from pyromq.clock import Clock, wait_for
@@ -25,6 +27,8 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
+_RECENT_TICKS = 2
+SHARE = 256  # requests of one connection that a round serves
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
 
 
@@ -35,7 +39,8 @@ class Connection(asyncio.Protocol):
     the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. With `credentials`
     every request is signed, except for frames that the caller encoded and passed to `send`. With `throttles` nothing is
     read from a peer that does not read its answers. A server throttles; a client must not, or the two could wait for
-    each other for ever.
+    each other for ever. With `drops_silent` a request that times out closes the connection if nothing was read since it
+    was sent: the peer may be gone without a word, and only a new connection can tell.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Connection(asyncio.Protocol):
         throttles: bool,
         address: str = "",
         credentials: Credentials | None = None,
+        drops_silent: bool = False,
     ) -> None:
         self.address = address
         self.peer = ""
@@ -71,14 +77,17 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
         self._write_high = limits.write_high
-        self._outstanding = Outstanding(deadlines, limits.max_outstanding)
+        self._drops_silent = drops_silent
+        self._outstanding = Outstanding(deadlines, limits.max_outstanding, self._drop_silent if drops_silent else None)
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._parts: list[bytes | memoryview] = []
         self._queued = 0
-        self._unsent = 0
+        self._written = 0
+        self._sent = 0
+        self._stuck_ticks = 0
         self._paused = False
         self._backlog: list[bytes] = []
         self._first_byte = -1
@@ -98,6 +107,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.silent_ticks = 0
         self.received_ms = self._clock.now_ms()
+        self._outstanding.heard = self._outstanding.opaque
         if self._first_byte < 0:
             self._first_byte = data[0]
             if self._first_byte == TLS_HANDSHAKE:
@@ -110,7 +120,10 @@ class Connection(asyncio.Protocol):
             return
         if frames:
             self.frame_ticks = 0
-            self._take(frames)
+            if self._backlog:
+                self._backlog += frames  # read before the pause took effect
+            else:
+                self._take(frames)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -122,7 +135,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._can_write.set()
         if self._throttles:
-            self._take_backlog()
+            self._round.wait_turn(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
@@ -156,6 +169,7 @@ class Connection(asyncio.Protocol):
         if not parts or self._transport.is_closing():
             return
         self.silent_ticks = 0
+        self._written += size
         if size <= JOIN_LIMIT:
             self._transport.write(b"".join(parts))
         else:
@@ -163,7 +177,7 @@ class Connection(asyncio.Protocol):
         if not self._paused:
             self._can_write.set()
             if self._backlog:
-                self._loop.call_soon(self._take_backlog)
+                self._round.wait_turn(self)
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """Send a request and return its answer, whatever its code; raise RequestTimeout or ConnectionLost."""
@@ -223,10 +237,14 @@ class Connection(asyncio.Protocol):
     async def _wait_for_room(self, timeout: float) -> float:
         """Wait until `writable`, even after all others that waited; return the rest of `timeout`."""
         deadline = self._clock.monotonic() + timeout
+        started = self._outstanding.next_opaque()
         while not self.writable:
             try:
                 await wait_for(self._clock, self.drain(), deadline - self._clock.monotonic())
             except TimeoutError:
+                full = self._outstanding.full  # then the time-outs of those requests decide
+                if self._drops_silent and not full and self._outstanding.silent_since(started):
+                    self._drop_silent(f"it took no request within {timeout:g} s, and nothing arrived")
                 raise RequestTimeout(f"{self.address} took no request within {timeout:g} s") from None
         return min(deadline - self._clock.monotonic(), timeout)
 
@@ -255,25 +273,38 @@ class Connection(asyncio.Protocol):
 
     def age(self) -> None:
         """Count a tick without traffic, and a tick within an unfinished frame; called by the idle watch."""
-        unsent = self._transport.get_write_buffer_size()
-        if unsent != self._unsent:  # the peer still reads, however slowly
-            self._unsent = unsent
-            self.silent_ticks = 0
+        sent = self._written - self._transport.get_write_buffer_size()
+        if sent != self._sent:  # the peer still reads, however slowly
+            self._sent = sent
+            self.silent_ticks = self._stuck_ticks = 0
         self.silent_ticks += 1
+        self._stuck_ticks += 1
         reading = self._transport.is_reading()
         self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
+
+    def _drop_silent(self, reason: str) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        moved = self._written - unsent != self._sent or self._stuck_ticks <= _RECENT_TICKS
+        if not (unsent and moved):  # else it is reading a large request, slowly
+            self.abort(reason)
 
     def _lost_text(self) -> str:
         return f"connection to {self.address} lost: {self._reason}"
 
     # --- receiving -------------------------------------------------------------------------------------------------
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _take(self, frames: list[bytes], at_least: int = 0) -> None:
+        throttles, round = self._throttles, self._round
+        if throttles:
+            round.schedule()
         for index, frame in enumerate(frames):
-            if self._throttles and self._queued > self._write_high:
-                # A few bytes of request can ask for megabytes: serve the rest of this read later.
-                self._backlog = frames[index:]
-                self._transport.pause_reading()
+            if throttles and index >= at_least and (index >= SHARE or perf_counter() >= round.serves_until):
+                self._hold(frames[index:])
+                round.wait_turn(self)
+                return
+            if throttles and self._queued > self._write_high:
+                # A few bytes of request can ask for megabytes: the rest is served once these are written.
+                self._hold(frames[index:])
                 return
             try:
                 command = decode(frame, max_header=self._max_header)
@@ -287,11 +318,16 @@ class Connection(asyncio.Protocol):
             else:
                 self._serve(command, self)
 
-    def _take_backlog(self) -> None:
+    def _hold(self, frames: list[bytes]) -> None:
+        self._backlog = frames
+        self._transport.pause_reading()
+
+    def take_turn(self) -> None:
+        """Serve the next share of what was held back; called by the round."""
         if self.closed or self._paused:
             return
         frames, self._backlog = self._backlog, []
-        self._take(frames)
+        self._take(frames, at_least=1)  # however slow the machine, a turn gets on
         if not (self._backlog or self._paused or self._transport.is_closing()):
             self._transport.resume_reading()
 
@@ -299,8 +335,11 @@ class Connection(asyncio.Protocol):
 Answer: TypeAlias = bytes | RemotingCommand | None
 """An encoded frame, a command to encode, or None: the answer comes later by `Connection.send`, or never."""
 
-Handler: TypeAlias = Callable[[RemotingCommand, Connection], Answer | Coroutine[Any, Any, Answer]]
-"""Answers one request or raises. A coroutine runs as a task. One-way requests get no answer."""
+HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None, None, Answer]
+"""An answer, or what yields one later: a coroutine runs as a task, a generator in slices (slices.py)."""
+
+Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
+"""Answers one request or raises. One-way requests get no answer."""
 
 
 def _address_text(address: tuple[Any, ...] | None) -> str:

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import Any, Protocol
 
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable, StoreError, SystemBusy
 from pyromq.protocol.codes import ONEWAY_FLAG, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.slices import SliceQueue
 
 logger = logging.getLogger(__name__)
 
 MAX_REASON = 300
 
 
+class Closable(Protocol):
+    """A coroutine or generator that may be given up before it runs."""
+
+    def close(self) -> None:
+        """Give it up."""
+
+
 class Dispatcher:
-    """Serve requests from a table of handlers: plain functions within the read, coroutines as tasks."""
+    """Serve requests from a table of handlers.
+
+    A plain function answers within the read. A generator is served in slices, a coroutine runs as a task.
+    """
 
     def __init__(self, handlers: Mapping[int, Handler], *, answer_unknown: bool = True) -> None:
         self._handler_of: Callable[[int], Handler | None] = handlers.get
         self._answer_unknown = answer_unknown
         self._tasks: set[asyncio.Task[None]] = set()
+        self._slices = SliceQueue(_settle)
 
     def serve(self, command: RemotingCommand, connection: Connection) -> None:
         """Run the handler of `command` and queue its answer."""
@@ -33,7 +45,11 @@ class Dispatcher:
             answer = handler(command, connection) if handler else self._unknown(command)
             if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # cheaper than to test for a coroutine
                 _send_answer(answer, command, connection)
+            elif isinstance(answer, Generator):
+                _check_running(answer, connection)
+                self._slices.add(answer, command, connection)
             else:
+                _check_running(answer, connection)
                 self._start(answer, command, connection)
         except Exception as error:
             _send_answer(error_answer(command, error), command, connection)
@@ -41,8 +57,17 @@ class Dispatcher:
     async def stop(self, clock: Clock, timeout: float) -> None:
         """Refuse new requests, wait for running handlers, and cancel those still running after `timeout`."""
         self._handler_of = lambda code: _refuse
+        await self._finish_slices(clock, timeout)
         if self._tasks:
             await _wait_or_cancel(self._tasks, clock, timeout)
+
+    async def _finish_slices(self, clock: Clock, timeout: float) -> None:
+        if self._slices.is_empty:
+            return
+        try:
+            await wait_for(clock, self._slices.drained(), timeout)
+        except TimeoutError:
+            self._slices.drop_all()
 
     def _unknown(self, command: RemotingCommand) -> RemotingCommand | None:
         if not self._answer_unknown:
@@ -51,13 +76,25 @@ class Dispatcher:
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
     def _start(self, coroutine: Coroutine[Any, Any, Answer], command: RemotingCommand, connection: Connection) -> None:
-        if connection.running >= connection.limits.max_running:
-            coroutine.close()
-            raise SystemBusy("[OVERLOAD]system busy, start flow control for a while")
         connection.running += 1
         task = asyncio.get_running_loop().create_task(_run(coroutine, command, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _check_running(answer: Closable, connection: Connection) -> None:
+    if connection.running >= connection.limits.max_running:
+        answer.close()
+        raise SystemBusy("[OVERLOAD]system busy, start flow control for a while")
+
+
+def _settle(answer: Answer | Exception, command: RemotingCommand, connection: Connection) -> None:
+    if isinstance(answer, Exception):
+        answer = error_answer(command, answer)
+    try:
+        _send_answer(answer, command, connection)
+    except Exception as error:  # the answer does not fit into a frame
+        _send_answer(error_answer(command, error), command, connection)
 
 
 def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:

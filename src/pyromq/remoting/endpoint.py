@@ -34,6 +34,7 @@ class Endpoint:
         on_connect: ConnectionCallback | None,
         on_disconnect: ConnectionCallback | None,
         credentials: Credentials | None = None,
+        drops_silent: bool = False,
     ) -> None:
         self.connections: set[Connection] = set()
         self._clock = clock
@@ -46,6 +47,7 @@ class Endpoint:
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
         self._credentials = credentials
+        self._drops_silent = drops_silent
         self._deadlines = Deadlines(clock)
         self._closing = False
         self._was_full = False
@@ -62,6 +64,7 @@ class Endpoint:
             throttles=self._throttles,
             address=address,
             credentials=self._credentials,
+            drops_silent=self._drops_silent,
         )
 
     async def close(self, timeout: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -65,18 +66,25 @@ class _Request(Struct, gc=False):
 
 
 class Outstanding:
-    """Match answers to requests by opaque; their number is limited and each has a deadline."""
+    """Match answers to requests by opaque; their number is limited and each has a deadline.
 
-    def __init__(self, deadlines: Deadlines, limit: int) -> None:
+    `on_silence` is called with the reason when a request has timed out and nothing at all was read since it was sent.
+    """
+
+    def __init__(self, deadlines: Deadlines, limit: int, on_silence: Callable[[str], None] | None = None) -> None:
         self.address = ""
         self.full = False
         self.has_room = asyncio.Event()
         self.has_room.set()
+        self.opaque = 0
+        """The opaque that was given out last."""
+        self.heard = 0
+        """`opaque` as it was at the last read; the connection sets it, requests with a higher one were sent later."""
+        self._on_silence = on_silence
         self._deadlines = deadlines
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._requests: dict[int, _Request] = {}
-        self._opaque = 0
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -88,7 +96,7 @@ class Outstanding:
             raise RemotingError(f"{len(requests)} requests to {self.address} are already outstanding")
         if not requests:
             self._deadlines.watch(self)
-        self._opaque = opaque = (self._opaque + 1) & OPAQUE_MASK
+        self.opaque = opaque = (self.opaque + 1) & OPAQUE_MASK
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         requests[opaque] = _Request(future, self._deadlines.after(timeout), code, timeout)
         if len(requests) >= self._limit:
@@ -103,7 +111,7 @@ class Outstanding:
 
     def next_opaque(self) -> int:
         """Return the opaque of a one-way request."""
-        self._opaque = opaque = (self._opaque + 1) & OPAQUE_MASK
+        self.opaque = opaque = (self.opaque + 1) & OPAQUE_MASK
         return opaque
 
     def settle(self, answer: RemotingCommand) -> None:
@@ -119,13 +127,22 @@ class Outstanding:
     def expire(self, tick: int) -> bool:
         """Time out what was due by `tick` and drop what was cancelled; return True if requests are left."""
         over = [opaque for opaque, item in self._requests.items() if item.deadline <= tick or item.future.done()]
+        silence = ""
         for opaque in over:
             request = self._requests.pop(opaque)
             if not request.future.done():
                 text = f"no answer from {self.address} within {request.timeout:g} s (request code {request.code})"
                 request.future.set_exception(RequestTimeout(text))
+                if self.silent_since(opaque):
+                    silence = f"a request had no answer within {request.timeout:g} s, and nothing else arrived"
         self._make_room()
+        if silence and self._on_silence is not None:
+            self._on_silence(silence)
         return bool(self._requests)
+
+    def silent_since(self, opaque: int) -> bool:
+        """Return True if nothing was read since this opaque was given out."""
+        return 0 < (opaque - self.heard) & OPAQUE_MASK <= OPAQUE_MASK // 2
 
     def fail(self, reason: str) -> None:
         """End all requests with ConnectionLost."""

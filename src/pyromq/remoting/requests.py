@@ -1,6 +1,7 @@
 """The table of the requests that a server answers: one row for each code, and whatever is decided by code.
 
-    code → header type, handler, right needed, whether it writes, what it costs, whether it reads messages
+    code → header type, handler, right needed, whether it writes, what it costs, how large its body may be, whether it
+           reads messages
 
 A row names its handler as a function of a class (`SendHandler.send`). A server binds the table to the objects that it
 has built: `handlers()` returns the bound methods by code, for dispatch to find with one lookup. Everything else reads
@@ -16,9 +17,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from pyromq.errors import BrokerError
+from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers import Header
 from pyromq.protocol.rights import Right
-from pyromq.remoting.connection import Handler
+from pyromq.remoting.connection import Connection, Handler, HandlerResult
+
+MAX_BODY = 16 * 1024
+"""Bytes of a body that can be read at once, in whatever dialect of JSON it is written."""
 
 
 class Cost(Enum):
@@ -42,6 +48,8 @@ class RequestRow(Struct, frozen=True):
     writes: bool = False
     """Whether it changes what is stored: a server that only reads refuses it."""
     cost: Cost = Cost.LIGHT
+    max_body: int = MAX_BODY
+    """Bytes of its body; a longer one is refused unread. Messages and pulls have limits of their own."""
     reads: bool = False
     """Whether it reads messages, which may be on the disk only. Such a handler is no coroutine, and changes nothing
     before its last read: it runs again from the beginning once the bytes are in memory."""
@@ -86,7 +94,21 @@ class RequestTable:
         """Return, by code, the methods of these objects; a row whose class is not among them is left out."""
         by_class = {type(owner).__qualname__: owner for owner in owners}
         return {
-            row.code: getattr(by_class[row.owner], row.handler.__name__)
+            row.code: _limited(row, getattr(by_class[row.owner], row.handler.__name__))
             for row in self
             if row.handler is not None and row.owner in by_class
         }
+
+
+def _limited(row: RequestRow, handler: Handler) -> Handler:
+    """Return a handler that refuses a body over the limit of its row."""
+    if row.cost in (Cost.SEND, Cost.PULL):
+        return handler
+    code, limit = row.code, row.max_body
+
+    def limited(request: RemotingCommand, connection: Connection) -> HandlerResult:
+        if len(request.body) > limit:
+            raise BrokerError(f"request {code} has a body of {len(request.body)} bytes, the limit is {limit}")
+        return handler(request, connection)
+
+    return limited

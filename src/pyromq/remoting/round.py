@@ -1,18 +1,25 @@
-"""A round: one pass of the event loop. What it read is finished together, then each connection is written to once.
+"""Round: one pass of the event loop.
 
-All connections that became readable in one pass share the end of the round. The broker's store commits its group there,
+Answers made within a pass leave together at the end of the round. The broker's store commits its group there,
 so requests of 64 connections cost one file write and 64 socket writes, not 64 of each. See docs/architecture.md.
+
+A round takes a bounded time. Connections whose requests do not fit wait for their turn in one of the next rounds, so a
+few peers that send without a pause cannot starve the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
+
+SERVING_TIME = 0.01
+"""Seconds of a round in which requests are served. The hooks come after that, and commit what was served."""
 
 
 class Flushable(Protocol):
@@ -22,17 +29,29 @@ class Flushable(Protocol):
         """Write the held bytes now."""
 
 
+class TurnTaker(Protocol):
+    """Something with more requests than fit into its share of a round."""
+
+    def take_turn(self) -> None:
+        """Serve the next share; ask for another turn if requests are left."""
+
+
 class Round:
     """Run the hooks once at the end of each pass of the loop, then flush all members."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, serving_time: float = SERVING_TIME) -> None:
         self._hooks: list[Callable[[], None]] = []
         self.began = 0.0
         """When the round that is ending began, by perf_counter(); for hooks."""
+        self.serves_until = 0.0
+        """When no more requests are served in this round, by perf_counter()."""
         self._scheduled_at = 0.0
         self._loop = loop
+        self._serving_time = serving_time
         self._members: list[Flushable] = []
+        self._waiting: OrderedDict[TurnTaker, None] = OrderedDict()
         self._scheduled = False
+        self._turns_scheduled = False
         self._in_hooks = False
 
     def at_end(self, hook: Callable[[], None]) -> Callable[[], None]:
@@ -45,6 +64,7 @@ class Round:
         if not self._scheduled:
             self._scheduled = True
             self._scheduled_at = perf_counter()
+            self.serves_until = self._scheduled_at + self._serving_time
             self._loop.call_soon(self.finish)
 
     def add(self, member: Flushable) -> None:
@@ -52,6 +72,16 @@ class Round:
         self._members.append(member)
         if not self._in_hooks:
             self.schedule()
+
+    def wait_turn(self, taker: TurnTaker) -> None:
+        """Have `taker` take its turn in a later round, after those that wait already."""
+        self._waiting[taker] = None
+        self._schedule_turns()
+
+    def _schedule_turns(self) -> None:
+        if not self._turns_scheduled:
+            self._turns_scheduled = True
+            self._loop.call_soon(self._give_turns)
 
     def finish(self) -> None:
         """End the round now."""
@@ -64,6 +94,21 @@ class Round:
                 member.flush()
             except Exception:
                 logger.exception("could not write the answers of a round")
+
+    def _give_turns(self) -> None:
+        """Begin a round with those that wait for their turn."""
+        self.schedule()
+        for _ in range(len(self._waiting)):
+            taker, _ = self._waiting.popitem(last=False)
+            try:
+                taker.take_turn()
+            except Exception:
+                logger.exception("could not serve a connection in its turn")
+            if perf_counter() >= self.serves_until:
+                break
+        self._turns_scheduled = False
+        if self._waiting:
+            self._schedule_turns()
 
     def _run_hooks(self) -> None:
         self._in_hooks = True

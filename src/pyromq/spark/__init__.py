@@ -5,6 +5,7 @@
     read/                              batch and streaming reads, through brokers or from the files of a store
     write/                             the sink
     session   launch/   class_archive  sessions: Java, clusters, shipping the package, faster starts
+    speculation                        refused in sessions, pipelines and sinks
     dedupe   progress   error_text     helpers for users: no second copies, lag per queue, errors in one line
     arrow                              Arrow arrays from buffers, shared by reads and writes
 

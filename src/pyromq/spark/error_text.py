@@ -7,8 +7,14 @@ and tasks, and sometimes a JVM stack. Our message is the last line of the traceb
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from pyromq.errors import PyroMQError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _OURS = re.compile(r"^\s*pyromq\.errors\.\w+(?:: (?P<text>.*))?$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):"
@@ -22,11 +28,12 @@ _WRAPPERS = re.compile(
 )
 _STATE = re.compile(r"\s*SQLSTATE: \w+(?:;? \(?line \d+,? pos \d+\)?)?;?\s*$")
 _CALL = "An error occurred while calling "  # what Py4J puts before a JVM exception
-_SHIP = "install PyroMQ on the cluster, or call pyromq.spark.register(spark, ship=True)"
+_SHIP = "on a cluster install PyroMQ, or call pyromq.spark.register(spark, ship=True)"
+_HERE = "on this machine call pyromq.spark.register(spark), or set PYSPARK_PYTHON to a Python that has PyroMQ"
 _ADVICE = {
     "UNSUPPORTED_DATA_SOURCE_SAVE_MODE": "messages are only ever added to a topic: write with mode('append')",
-    "No module named 'pyromq'": f"PyroMQ is missing on an executor or in the planner: {_SHIP}",
-    "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_SHIP}",
+    "No module named 'pyromq'": f"PyroMQ is missing in the Python of an executor or planner: {_HERE}; {_SHIP}",
+    "Failed to find the data source: pyromq": f"Spark does not know the format pyromq: {_HERE}; {_SHIP}",
     "Python worker failed to connect back": (
         "a Python process of Spark took more than 10 s to start; the machine may be busy: run it again"
     ),
@@ -39,6 +46,35 @@ _HINTS = {
 }
 """Hints appended to texts of Spark that are clear enough."""
 _LACKING = re.compile(r"No module named '(?P<name>msgspec|numpy|pyarrow|lz4|zstandard)'")
+
+
+def brief(method: Callable[P, T]) -> Callable[P, T]:
+    """Make a method that Spark calls raise PyroMQErrors without our frames.
+
+    Spark prints a Python traceback twice. Our errors say what to do, so frames would only hide that.
+    """
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except PyroMQError as error:
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+def brief_rows(method: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """Do the same for a method that returns an iterator, while Spark iterates."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        try:
+            yield from method(*args, **kwargs)
+        except PyroMQError as error:
+            raise error.with_traceback(None) from None
+
+    return call
 
 
 def one_line(error: BaseException) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,7 @@ from pyromq.errors import ConfigError
 from pyromq.spark.launch import ship as shipping
 from pyromq.spark.launch.addresses import check_reachable
 from pyromq.spark.launch.java import archive_options, cache_directory, prepare_environment, write_once
+from pyromq.spark.speculation import SETTING, refuse_speculation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,13 +54,32 @@ _FAST_CHECKPOINTS = {
 def register(spark: SparkSession, *, ship: bool = False) -> None:
     """Register format "pyromq" with a session; needed only if Spark does not find the package by itself.
 
-    With `ship`, the session carries the package to clusters that do not have it; docs/spark_cluster.md says what they
-    need. Raises ConfigError if the session runs tasks speculatively: two attempts of one task would send everything
-    twice.
+    Spark looks for it with the Python of PYSPARK_PYTHON, by default python3 on the PATH. In a local session, a
+    registered format runs in this Python. With `ship`, the session carries the package to clusters that do not have it;
+    docs/spark_cluster.md says what they need. Raises ConfigError if the session runs tasks speculatively: two attempts
+    of one task would send everything twice.
     """
-    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
-        raise ConfigError("spark.speculation=true runs tasks twice, and a sink would send twice: switch it off")
-    spark.dataSource.register(shipping.ship(spark) if ship else _installed_source())
+    refuse_speculation(spark.conf.get(SETTING, None))
+    with _own_python(spark):
+        spark.dataSource.register(shipping.ship(spark) if ship else _installed_source())
+
+
+@contextmanager
+def _own_python(spark: SparkSession) -> Iterator[None]:
+    """Make a local session run the format in this Python, unless the user has chosen one for Spark.
+
+    Without a choice Spark takes python3 from the PATH. If an environment is not activated, that is another Python,
+    which has no PyroMQ.
+    """
+    context = getattr(spark, "_sc", None)  # a Connect session has none
+    if context is None or os.environ.get("PYSPARK_PYTHON") or not str(context.master).startswith("local"):
+        yield
+        return
+    usual, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = usual
 
 
 def _installed_source() -> type[DataSource]:

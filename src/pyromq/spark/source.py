@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pyromq.errors import ConfigError
+from pyromq.spark.error_text import brief
 from pyromq.spark.options.read_options import ReadOptions, read_options, schema_options
 from pyromq.spark.options.write_options import write_options
 from pyromq.spark.read.plan.pushdown import is_pushing
@@ -33,10 +34,12 @@ class PyroMQDataSource(DataSource):
     def name(cls) -> str:
         return "pyromq"
 
+    @brief
     def schema(self) -> str:
         columns, as_text = schema_options(self.options)
         return ddl(columns, properties_as_text=as_text)
 
+    @brief
     def reader(self, schema: StructType) -> DataSourceReader:
         options = with_schema(read_options(self.options, streaming=False), schema)
         if options.store:
@@ -47,6 +50,7 @@ class PyroMQDataSource(DataSource):
 
         return PushingBatchReader(options) if is_pushing() else BatchReader(options)
 
+    @brief
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = with_schema(read_options(self.options, streaming=True), schema)
         if options.store:
@@ -57,6 +61,7 @@ class PyroMQDataSource(DataSource):
 
         return StreamReader(options)
 
+    @brief
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from pyromq.spark.write.writer import BatchWriter
 
@@ -64,6 +69,7 @@ class PyroMQDataSource(DataSource):
             raise ConfigError("messages cannot be overwritten: write with mode('append')")
         return BatchWriter(write_options(self.options, schema))
 
+    @brief
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from pyromq.spark.write.writer import StreamWriter
 

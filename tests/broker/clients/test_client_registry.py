@@ -3,17 +3,26 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
+from msgspec import structs
 
+from pyromq.broker.clients import client_registry
 from pyromq.broker.clients.client_registry import Client, ClientRegistry, QueueLockTable, group_subscription
-from pyromq.protocol.bodies import ConsumerData, SubscriptionData
+from pyromq.errors import BrokerError
+from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import java_hash
 from pyromq.remoting.connection import Connection
 
 
+class Socket:
+    """Stands for a connection: the registry only tells them apart."""
+
+    peer = "10.0.0.1:1"
+
+
 def client(name: str, seen: float = 0.0) -> Client:
-    connection = cast(Connection, object())  # the registry only tells connections apart
+    connection = cast(Connection, Socket())
     return Client(connection=connection, client_id=name, language=LanguageCode.JAVA, version=409, seen=seen)
 
 
@@ -118,3 +127,45 @@ def test_locks_that_nobody_renews_are_forgotten() -> None:
     assert locks.lock("billing", QUEUES, "second", now=31) == []
     locks.forget_expired(now=100)
     assert locks._locks == {}
+
+
+def test_locks_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_registry, "MOST_LOCKS", 2)
+    locks = QueueLockTable()
+    assert locks.lock("billing", QUEUES, "first", now=0) == QUEUES[:2]
+    assert locks.lock("billing", [MessageQueue("x" * 301, "b", 0), MessageQueue("t", "b" * 301, 0)], "a", now=0) == []
+    assert locks.lock("billing", QUEUES, "first", now=61) == QUEUES[:2]  # its own it can renew
+    assert locks.lock("other", QUEUES, "second", now=122) == QUEUES[:2]  # expired ones make room
+
+
+def test_a_client_can_be_in_so_many_groups_and_all_together_in_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_registry, "MAX_GROUPS", 3)
+    monkeypatch.setattr(client_registry, "MOST_PLACES", 4)
+    registry = ClientRegistry()
+
+    def beat(member: Client, *groups: str) -> None:
+        data = HeartbeatData(client_id=member.client_id, producer_data_set=[ProducerData(group) for group in groups])
+        registry.check_room(member.connection, data)
+        for group in groups:
+            registry.register_producer(group, member)
+
+    first, second = client("first"), client("second")
+    beat(first, "a", "b")
+    beat(first, "a", "b", "c")
+    with pytest.raises(BrokerError, match="a client can be in 3 groups"):
+        beat(first, "d")
+    beat(second, "a")
+    with pytest.raises(BrokerError, match="have 4 members already"):
+        beat(second, "b")
+    registry.drop(first.connection)
+    beat(second, "b", "c")
+
+
+def test_names_that_a_client_makes_up_for_itself_are_forgotten() -> None:
+    registry = ClientRegistry()
+    connection = client("0").connection
+    for number in range(10):
+        registry.register_producer("shop", structs.replace(client(str(number)), connection=connection))
+    assert [registry.producer_connection(str(number)) for number in (8, 9)] == [None, connection]
+    registry.drop(connection)
+    assert registry._producer_ids == {}

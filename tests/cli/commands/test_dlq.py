@@ -104,6 +104,18 @@ def test_export_writes_json_lines(cluster: LocalCluster, tmp_path: Path) -> None
     assert dlq(cluster, "export", "billing", "-", "--where", "n = 4") == lines[4:5]
 
 
+@pytest.mark.parametrize("name", ["letters.jsonl", "letters.parquet"])
+def test_an_export_that_fails_leaves_an_older_file_as_it_was(cluster: LocalCluster, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("older")
+    one_line_error(command(cluster, "export", "nobody", str(path)))
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {name: "older"}
+
+
+def test_an_export_may_go_to_a_device(cluster: LocalCluster) -> None:
+    assert command(cluster, "export", "billing", "/dev/null").returncode == 0
+
+
 def test_export_writes_parquet_with_the_columns_of_spark(cluster: LocalCluster, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     dlq(cluster, "export", "billing", str(tmp_path / "letters.parquet"))

@@ -100,7 +100,7 @@ def test_wrong_usage_says_what_is_right_and_ends_with_2(arguments: list[str], te
 
 
 def test_speculation_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match="leave it out"), opened("x", conf={"spark.speculation": "True"}):
+    with pytest.raises(ConfigError, match="switch it off"), opened("x", conf={"spark.speculation": "True"}):
         pass
 
 
@@ -212,7 +212,7 @@ def test_a_projects_place_and_settings_are_checked_first(shop: Path) -> None:
     assert _run("run", str(shop), "--master", "local", "--remote", "sc://x").exit_code == 2
     assert _run("run", str(shop), "--conf", "nothing").exit_code == 2
     refused = _run("run", str(shop), "--conf", "spark.speculation=true").exception
-    assert "leave it out" in str(refused)
+    assert "switch it off" in str(refused)
 
 
 def test_a_bad_option_of_a_pipeline_is_wrong_usage() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from io import TextIOWrapper
 
 import pytest
@@ -21,6 +23,11 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     with os.fdopen(reading, "rb") as raw:
         monkeypatch.setattr("sys.stdin", TextIOWrapper(raw))
         yield writing
+        with suppress(OSError):
+            os.close(writing)
+        for thread in threading.enumerate():
+            if thread.name == "pyromq stdin":  # it would read from whatever gets the number next
+                thread.join(30)
 
 
 async def test_a_line_is_there_before_the_next_is_typed(typed: int) -> None:
@@ -39,7 +46,6 @@ async def test_a_reader_that_waits_can_be_cancelled(typed: int) -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    os.close(typed)
 
 
 async def test_a_line_without_end_is_an_error(typed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +53,6 @@ async def test_a_line_without_end_is_an_error(typed: int, monkeypatch: pytest.Mo
     os.write(typed, b"short\n" + b"x" * 11)
     with pytest.raises(ClientError, match="line 2 is longer than 10 bytes"):
         [line async for line in stdin_lines()]
-    os.close(typed)
 
 
 async def test_a_closed_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

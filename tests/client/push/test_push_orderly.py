@@ -295,7 +295,7 @@ async def test_a_lost_lock_stops_the_queue_and_when_regained_it_goes_on_where_ot
         queue = (await producer.queues(topic))[0]
         server = own_cluster.brokers[0].server
         assert server is not None
-        server.service.reading.clients._locks._locks[group][queue].owner = "somebody-else"
+        server.service.reading.clients._locks._locks[group, queue].owner = "somebody-else"
         await clock.advance_async(seconds=21)  # the renewal is refused
         for number in range(4, 8):
             await producer.send(Message(topic=topic, body=b"%d" % number), queue=queue)

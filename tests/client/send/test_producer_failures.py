@@ -13,7 +13,7 @@ from pyromq.errors import ConnectFailed, ConnectionLost, NoRoute, RequestTimeout
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster, eventually
-from tests.client.helpers import register_broker
+from tests.client.helpers import Proxy, ScriptedBroker, register_broker
 
 DEAD = "127.0.0.1:1"
 
@@ -159,3 +159,34 @@ async def test_sends_that_fail_together_each_have_their_own_note(topic: str) -> 
     for outcome in outcomes:
         assert isinstance(outcome, ConnectionLost)
         assert outcome.__notes__ == ["attempts: 1, on hole"]
+
+
+async def test_a_half_dead_connection_costs_one_send_and_is_not_blamed_on_the_broker(topic: str) -> None:
+    clock = SystemClock()
+    async with (
+        name_server() as names,
+        ScriptedBroker(0, clock) as broker,
+        Proxy(broker.address) as to_broker,
+        Proxy(names.address) as to_names,
+        await BrokerApi.connect(names.address) as api,
+        Producer("p", to_names.address, send_timeout=0.4) as producer,
+    ):
+        await register_broker(api, "b", to_broker.address, topic)
+        await producer.send(Message(topic=topic, body=b"x"))
+        to_broker.freeze()
+        to_names.freeze()
+        with pytest.raises(RequestTimeout) as failure:
+            await producer.send(Message(topic=topic, body=b"x"))
+        text = str(failure.value)
+        assert f"name server: {to_names.address} answers" in text
+        assert f"broker b: {to_broker.address} answers" in text
+        for _ in range(4):
+            assert (await producer.send(Message(topic=topic, body=b"x"))).status is SendStatus.SEND_OK
+
+
+async def test_a_hung_name_server_does_not_cost_the_first_send_its_time(topic: str) -> None:
+    hung = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    address = f"127.0.0.1:{hung.sockets[0].getsockname()[1]}"
+    async with hung, LocalCluster() as cluster, Producer("p", f"{address};{cluster.namesrv}") as producer:
+        producer._delivery.instance.name_servers._chosen = 0  # else one of the two, by chance
+        assert (await producer.send(Message(topic=topic, body=b"x"))).status is SendStatus.SEND_OK

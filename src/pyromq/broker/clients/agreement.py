@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.broker.clients.client_registry import TAG_TYPES, Client, ConsumerGroup, group_subscription
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -24,17 +24,42 @@ MOST_NAMED = 5  # clients of one opinion, and topics of one client: a line in th
 Wants = frozenset[tuple[str, str, object]]
 
 
+class _Opinion(NamedTuple):
+    wants: Wants
+    words: str
+
+
+class _Opinions:
+    """What each member of a group wants, and how many want each: a group may have thousands of members."""
+
+    def __init__(self) -> None:
+        self.of: dict[Connection, _Opinion] = {}
+        self.counts: dict[Wants, int] = {}
+        self.told: frozenset[Wants] = frozenset()
+
+    def set(self, connection: Connection, opinion: _Opinion) -> None:
+        self.remove(connection)
+        self.of[connection] = opinion
+        self.counts[opinion.wants] = self.counts.get(opinion.wants, 0) + 1
+
+    def remove(self, connection: Connection) -> None:
+        before = self.of.pop(connection, None)
+        if before is not None:
+            self.counts[before.wants] -= 1
+            if not self.counts[before.wants]:
+                del self.counts[before.wants]
+
+
 class SubscriptionAgreement:
     """Notices when the members of a group subscribe differently, and says so once."""
 
     def __init__(self) -> None:
-        self._members: dict[str, dict[Connection, tuple[Wants, str]]] = {}
-        self._told: dict[str, str] = {}
+        self._groups: dict[str, _Opinions] = {}
 
     @property
     def disagreeing(self) -> list[str]:
         """The groups whose members subscribe differently now."""
-        return sorted(self._told)
+        return sorted(name for name, opinions in self._groups.items() if opinions.told)
 
     def figures(self) -> BoundFigures[SubscriptionAgreement]:
         """Return the figures of disagreement."""
@@ -42,33 +67,33 @@ class SubscriptionAgreement:
 
     def heard(self, group: ConsumerGroup, client: Client, wanted: Iterable[SubscriptionData]) -> None:
         """Take note of what a member subscribes to; warn if others of its group subscribe differently."""
-        members = self._members.setdefault(group.name, {})
+        opinions = self._groups.setdefault(group.name, _Opinions())
         opinion = _opinion(wanted)
-        before = members.get(client.connection)
-        if before is None or before[0] != opinion[0]:
-            members[client.connection] = opinion
-            self._compare(group)
+        before = opinions.of.get(client.connection)
+        if before is None or before.wants != opinion.wants:
+            opinions.set(client.connection, opinion)
+            self._compare(group, opinions)
 
-    def left(self, name: str, group: ConsumerGroup | None) -> None:
-        """Forget the members that a group no longer has; `group` is None if it has none."""
+    def left(self, name: str, connection: Connection, group: ConsumerGroup | None) -> None:
+        """Forget a member that a group no longer has; `group` is None if it has none."""
+        opinions = self._groups.get(name)
+        if opinions is None:
+            return
+        opinions.remove(connection)
         if group is None:
-            self._members.pop(name, None)
-            self._told.pop(name, None)
-            return
-        members = self._members.setdefault(name, {})
-        for connection in members.keys() - group.members.keys():
-            del members[connection]
-        self._compare(group)
+            del self._groups[name]
+        else:
+            self._compare(group, opinions)
 
-    def _compare(self, group: ConsumerGroup) -> None:
-        text = _differences(group.members, self._members[group.name])
-        if text == self._told.get(group.name, ""):
+    def _compare(self, group: ConsumerGroup, opinions: _Opinions) -> None:
+        found = frozenset(opinions.counts) if len(opinions.counts) > 1 else frozenset()
+        if found == opinions.told:
             return
-        if text:
-            self._told[group.name] = text
+        opinions.told = found
+        if found:
+            text = _differences(group.members, opinions.of)
             logger.warning("members of one group subscribe differently group=%s %s", group.name, text)
         else:
-            del self._told[group.name]
             logger.info("the members of the group subscribe alike again group=%s", group.name)
 
 
@@ -82,11 +107,11 @@ _FIGURES: Final[tuple[Figure[SubscriptionAgreement], ...]] = (
 )
 
 
-def _opinion(wanted: Iterable[SubscriptionData]) -> tuple[Wants, str]:
+def _opinion(wanted: Iterable[SubscriptionData]) -> _Opinion:
     """Return what is wanted, to be compared, and the same in words."""
     own = sorted((data for data in wanted if not data.topic.startswith(RETRY_PREFIX)), key=lambda data: data.topic)
     texts = [f"{data.topic} ({data.sub_string})" for data in own]
-    return frozenset(map(_comparable, own)), _some(texts) or "nothing"
+    return _Opinion(frozenset(map(_comparable, own)), _some(texts) or "nothing")
 
 
 def _comparable(data: SubscriptionData) -> tuple[str, str, object]:
@@ -96,14 +121,12 @@ def _comparable(data: SubscriptionData) -> tuple[str, str, object]:
     return data.topic, data.expression_type, data.sub_string
 
 
-def _differences(clients: Mapping[Connection, Client], members: Mapping[Connection, tuple[Wants, str]]) -> str:
+def _differences(clients: Mapping[Connection, Client], members: Mapping[Connection, _Opinion]) -> str:
     opinions: dict[Wants, list[str]] = {}
     words: dict[Wants, str] = {}
     for connection, (wants, text) in members.items():
         opinions.setdefault(wants, []).append(clients[connection].client_id)
         words.setdefault(wants, text)
-    if len(opinions) < 2:
-        return ""
     return "; ".join(f"{_some(sorted(ids))} want {words[wants]}" for wants, ids in opinions.items())
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pyromq.errors import LocalProtocolError
+from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.bodies import ConsumerData, SubscriptionData
+from pyromq.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from pyromq.protocol.bodies.clients import MAX_GROUPS, MAX_NAME
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import TAG, parse_tags
@@ -19,7 +22,18 @@ from pyromq.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 TAG_TYPES = (TAG, "", None)  # without a type an expression is one of tags
+MOST_PLACES = 500_000  # of clients in groups: each takes memory, and clients make up the names
+MOST_LOCKS = 1_000_000
+EXPIRED_AT_A_TIME = 20_000  # locks forgotten at once, in about 10 ms
 LOCK_LIFETIME = 60.0  # a lock that its owner does not renew is free again
+
+
+class _Place(NamedTuple):
+    """A client's place in a group."""
+
+    group: str
+    connection: Connection
+    consumes: bool
 
 
 class Client(Struct, kw_only=True, eq=False):
@@ -104,12 +118,30 @@ class ClientRegistry:
         self._producing: dict[Connection, set[str]] = {}
         self._producer_ids: dict[str, Connection] = {}
         self._consuming: dict[Connection, set[str]] = {}
+        self._by_age: OrderedDict[_Place, Client] = OrderedDict()  # the longest silent first
+
+    def check_room(self, connection: Connection, data: HeartbeatData) -> None:
+        """Raise BrokerError if a client wants to be in more groups than one may, or all together may."""
+        for known, wanted in (
+            (self._producing, {producer.group_name for producer in data.producer_data_set}),
+            (self._consuming, {consumer.group_name for consumer in data.consumer_data_set}),
+        ):
+            wanted -= known.get(connection, set())
+            if wanted and len(known.get(connection, ())) + len(wanted) > MAX_GROUPS:
+                raise BrokerError(f"a client can be in {MAX_GROUPS} groups, and {connection.peer} wants more")
+            if len(self._by_age) + len(wanted) > MOST_PLACES:
+                raise BrokerError(f"the groups of this broker have {MOST_PLACES} members already")
 
     def register_producer(self, group: str, client: Client) -> None:
         """Note that a client produces in a group."""
-        self.producers.setdefault(group, {})[client.connection] = client
+        members = self.producers.setdefault(group, {})
+        before = members.get(client.connection)
+        if before is not None and before.client_id != client.client_id:
+            self._producer_ids.pop(before.client_id, None)
+        members[client.connection] = client
         self._producing.setdefault(client.connection, set()).add(group)
         self._producer_ids[client.client_id] = client.connection
+        self._renew(_Place(group, client.connection, consumes=False), client)
 
     def register_consumer(self, data: ConsumerData, client: Client) -> bool:
         """Note that a client consumes in a group; tell whether the others should rebalance."""
@@ -118,6 +150,7 @@ class ClientRegistry:
             group = self.consumers[data.group_name] = ConsumerGroup(data)
         group.describe(data)
         self._consuming.setdefault(client.connection, set()).add(group.name)
+        self._renew(_Place(group.name, client.connection, consumes=True), client)
         joined = group.join(client)
         resubscribed = group.subscribe(data.subscription_data_set)
         return joined or resubscribed
@@ -125,6 +158,7 @@ class ClientRegistry:
     def unregister_producer(self, group: str, connection: Connection) -> None:
         """Forget a client's place in a producer group."""
         _leave(self._producing, connection, group)
+        self._by_age.pop(_Place(group, connection, consumes=False), None)
         members = self.producers.get(group)
         if members is not None:
             client = members.pop(connection, None)
@@ -145,6 +179,7 @@ class ClientRegistry:
     def unregister_consumer(self, name: str, connection: Connection) -> bool:
         """Forget a client's place in a consumer group; tell whether it had one."""
         _leave(self._consuming, connection, name)
+        self._by_age.pop(_Place(name, connection, consumes=True), None)
         group = self.consumers.get(name)
         if group is None or group.members.pop(connection, None) is None:
             return False
@@ -161,8 +196,12 @@ class ClientRegistry:
 
     def silent(self, since: float) -> list[Client]:
         """Return the clients whose last heartbeat came before `since`."""
-        found = {client.connection: client for client in self._clients() if client.seen < since}
-        return list(found.values())
+        silent = takewhile(lambda client: client.seen < since, self._by_age.values())
+        return list({client.connection: client for client in silent}.values())
+
+    def _renew(self, place: _Place, client: Client) -> None:
+        self._by_age[place] = client
+        self._by_age.move_to_end(place)
 
     def consumer_ids(self, group: str) -> list[str]:
         """Return the client ids of a consumer group's members."""
@@ -183,12 +222,6 @@ class ClientRegistry:
     def figures(self) -> BoundFigures[ClientRegistry]:
         """Return the figures of the connected clients."""
         return BoundFigures(_FIGURES, lambda: self)
-
-    def _clients(self) -> Iterator[Client]:
-        for members in self.producers.values():
-            yield from members.values()
-        for group in self.consumers.values():
-            yield from group.members.values()
 
 
 _FIGURES: Final[tuple[Figure[ClientRegistry], ...]] = (
@@ -218,34 +251,41 @@ class QueueLockTable:
     """Which client may consume a queue in order; a lock lives 60 s after its last renewal, as RocketMQ's does."""
 
     def __init__(self) -> None:
-        self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._locks: OrderedDict[tuple[str, MessageQueue], _Lock] = OrderedDict()  # the oldest renewal first
 
     def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str, now: float) -> list[MessageQueue]:
         """Take or renew the locks that are free, expired or the client's own; return those it now has."""
-        held = self._locks.setdefault(group, {})
         granted = []
         for queue in queues:
-            lock = held.get(queue)
-            if lock is None or lock.owner == client_id or lock.renewed + LOCK_LIFETIME < now:
-                if lock is not None and lock.owner != client_id:
-                    logger.info("expired queue lock taken over group=%s queue=%s by=%s", group, queue, client_id)
-                held[queue] = _Lock(client_id, now)
-                granted.append(queue)
+            key = group, queue
+            lock = self._locks.get(key)
+            if lock is not None and lock.owner != client_id and lock.renewed + LOCK_LIFETIME >= now:
+                continue
+            if lock is None and not self._has_room_for(queue, now):
+                continue
+            if lock is not None and lock.owner != client_id:
+                logger.info("expired queue lock taken over group=%s queue=%s by=%s", group, queue, client_id)
+            self._locks[key] = _Lock(client_id, now)
+            self._locks.move_to_end(key)
+            granted.append(queue)
         return granted
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         """Give up the locks that the client holds."""
-        held = self._locks.get(group, {})
         for queue in queues:
-            lock = held.get(queue)
+            lock = self._locks.get((group, queue))
             if lock is not None and lock.owner == client_id:
-                del held[queue]
+                del self._locks[group, queue]
 
-    def forget_expired(self, now: float) -> None:
+    def forget_expired(self, now: float, most: int = EXPIRED_AT_A_TIME) -> None:
         """Drop locks that nobody renewed, so that names made up by clients do not pile up."""
-        for group, held in list(self._locks.items()):
-            for queue, lock in list(held.items()):
-                if lock.renewed + LOCK_LIFETIME < now:
-                    del held[queue]
-            if not held:
-                del self._locks[group]
+        for _ in range(most):
+            if not self._locks or next(iter(self._locks.values())).renewed + LOCK_LIFETIME >= now:
+                return
+            self._locks.popitem(last=False)
+
+    def _has_room_for(self, queue: MessageQueue, now: float) -> bool:
+        if len(queue.topic) > MAX_NAME or len(queue.broker_name) > MAX_NAME:
+            return False
+        self.forget_expired(now, 2)
+        return len(self._locks) < MOST_LOCKS

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator, Iterator
 
 from pyromq.broker.clients.agreement import SubscriptionAgreement
+from pyromq.broker.clients.change_notices import ChangeNotices
 from pyromq.broker.clients.client_registry import TAG_TYPES, Client, QueueLockTable
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.parts import Parts
-from pyromq.errors import BrokerError, ConnectionLost
+from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import (
     CheckClientRequestBody,
     ConsumerData,
@@ -19,20 +21,22 @@ from pyromq.protocol.bodies import (
     decode,
     encode,
 )
-from pyromq.protocol.codes import TOPIC_UNIT_SUBSCRIPTION_FLAG, LanguageCode, RequestCode
+from pyromq.protocol.bodies.json_steps import SMALL, decoding, encoding, finish
+from pyromq.protocol.codes import TOPIC_UNIT_SUBSCRIPTION_FLAG
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.protocol.command import request as new_request
 from pyromq.protocol.headers.clients import (
     GetConsumerListByGroupRequestHeader,
     HeartBeatResponseHeader,
-    NotifyConsumerIdsChangedRequestHeader,
     UnregisterClientRequestHeader,
 )
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import retry_topic
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
+FEW_GROUPS = 16  # registered at once, in about a millisecond
+QUEUES_AT_A_TIME = 500  # locked or unlocked at once
 SILENCE_LIMIT = 120.0  # a client without a heartbeat for that long is gone
 
 
@@ -49,15 +53,34 @@ class ClientHandlers:
         self._registered = parts.tables.filters
         self._filters = parts.tables.expressions
         self.configure(parts.config)
+        self._notices = ChangeNotices(parts.clients.members)
         self.agreement = SubscriptionAgreement()
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over changed settings."""
         self._notify_changes = config.notify_consumer_changes
 
-    def heartbeat(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def heartbeat(
+        self, request: RemotingCommand, connection: Connection
+    ) -> RemotingCommand | Generator[None, None, RemotingCommand]:
         """Register the client's producers and consumers on this connection."""
+        if len(request.body) > SMALL:
+            return self._large_heartbeat(request, connection)
         data = decode(HeartbeatData, request.body)
+        steps = self._register(data, request, connection)
+        if len(data.producer_data_set) + len(data.consumer_data_set) > FEW_GROUPS:
+            return steps
+        return finish(steps)  # at once: a client that leaves a moment later must not come back
+
+    def _large_heartbeat(
+        self, request: RemotingCommand, connection: Connection
+    ) -> Generator[None, None, RemotingCommand]:
+        data = yield from decoding(HeartbeatData, request.body)
+        return (yield from self._register(data, request, connection))
+
+    def _register(
+        self, data: HeartbeatData, request: RemotingCommand, connection: Connection
+    ) -> Generator[None, None, RemotingCommand]:
         client = Client(
             connection=connection,
             client_id=data.client_id,
@@ -65,10 +88,14 @@ class ClientHandlers:
             version=request.version,
             seen=self._clock.monotonic(),
         )
-        for producer in data.producer_data_set:
+        self._clients.check_room(connection, data)
+        for count, producer in enumerate(data.producer_data_set, 1):
             self._clients.register_producer(producer.group_name, client)
+            if count % FEW_GROUPS == 0:
+                yield
         for consumer in data.consumer_data_set:
             self._register_consumer(consumer, client)
+            yield
         return response(request, header=HeartBeatResponseHeader(pyromq=self._version))
 
     def unregister(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -77,12 +104,12 @@ class ClientHandlers:
         if header.producer_group:
             self._clients.unregister_producer(header.producer_group, connection)
         if header.consumer_group and self._clients.unregister_consumer(header.consumer_group, connection):
-            self._left(header.consumer_group)
+            self._left(header.consumer_group, connection)
         return response(request, header={})
 
-    def check(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def check(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
         """Tell whether this broker can filter as a client wants; raises what a pull with that expression would."""
-        data = decode(CheckClientRequestBody, request.body).subscription_data
+        data = (yield from decoding(CheckClientRequestBody, request.body)).subscription_data
         if data.expression_type not in TAG_TYPES:
             self._filters.check_on(data.expression_type)
             self._filters.find(data.expression_type, data.sub_string)
@@ -96,22 +123,28 @@ class ClientHandlers:
             raise BrokerError(f"no consumer of group {group} is online")
         return response(request, body=encode(GetConsumerListByGroupResponseBody(consumer_id_list=ids)))
 
-    def lock(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def lock(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
         """Give a client the queues that no other client holds."""
-        body = decode(LockBatchRequestBody, request.body)
-        granted = self._locks.lock(body.consumer_group, body.mq_set, body.client_id, self._clock.monotonic())
-        return response(request, body=encode(LockBatchResponseBody(lock_ok_mq_set=granted)))
+        body = yield from decoding(LockBatchRequestBody, request.body)
+        granted: list[MessageQueue] = []
+        for queues in _batches(body.mq_set):
+            granted += self._locks.lock(body.consumer_group, queues, body.client_id, self._clock.monotonic())
+            yield
+        answer = yield from encoding(LockBatchResponseBody(lock_ok_mq_set=granted))
+        return response(request, body=answer)
 
-    def unlock(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def unlock(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
         """Take queues back from the client that holds them."""
-        body = decode(LockBatchRequestBody, request.body)
-        self._locks.unlock(body.consumer_group, body.mq_set, body.client_id)
+        body = yield from decoding(LockBatchRequestBody, request.body)
+        for queues in _batches(body.mq_set):
+            self._locks.unlock(body.consumer_group, queues, body.client_id)
+            yield
         return response(request)
 
     def connection_closed(self, connection: Connection) -> None:
         """Forget the clients of a connection, and have the groups they were in share out their queues again."""
         for group in self._clients.drop(connection):
-            self._left(group, also_unwilling=True)
+            self._left(group, connection, also_unwilling=True)
 
     def expire(self) -> None:
         """Drop the clients that went silent although their connection stands, and locks that nobody renews."""
@@ -134,23 +167,21 @@ class ClientHandlers:
             logger.info("consumer group changed group=%s client=%s", data.group_name, client.client_id)
             self._notify(data.group_name)
 
-    def _left(self, group: str, also_unwilling: bool = False) -> None:
+    def _left(self, group: str, connection: Connection, also_unwilling: bool = False) -> None:
         """Tell the others that a member has left; nobody asks for the filters of a group that has none any more."""
         if group not in self._clients.consumers:
             self._registered.unregister(group)
-        self.agreement.left(group, self._clients.consumers.get(group))
+        self.agreement.left(group, connection, self._clients.consumers.get(group))
         self._notify(group, also_unwilling)
 
     def _notify(self, group: str, also_unwilling: bool = False) -> None:
         """Tell all members of a group that it changed, unless the group is not to be told of those who come and go."""
         config = self._groups.by_name.get(group)
         willing = also_unwilling or config is None or config.notify_consumer_ids_changed_enable
-        if not (self._notify_changes and willing):
-            return
-        header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
-        for member in self._clients.members(group):
-            notice = new_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, language=LanguageCode.JAVA)
-            try:
-                member.oneway(notice)
-            except ConnectionLost:
-                continue  # it leaves the group by itself
+        if self._notify_changes and willing:
+            self._notices.tell(group)
+
+
+def _batches(queues: list[MessageQueue]) -> Iterator[list[MessageQueue]]:
+    for start in range(0, len(queues), QUEUES_AT_A_TIME):
+        yield queues[start : start + QUEUES_AT_A_TIME]

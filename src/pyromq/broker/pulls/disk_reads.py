@@ -14,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from types import coroutine
+from typing import Final, NamedTuple, TypeVar
 
 from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.codes import ONEWAY_FLAG
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
 from pyromq.remoting.dispatch import error_answer
 from pyromq.remoting.thread_workers import ThreadWorkers
 from pyromq.store.read.readable import ReadableStore
@@ -74,18 +75,39 @@ class DiskReads:
         The handler must change nothing before its last read: it may run several times, and the last time counts.
         """
 
-        def serve(request: RemotingCommand, connection: Connection) -> Answer | Coroutine[Any, Any, Answer]:
+        def serve(request: RemotingCommand, connection: Connection) -> HandlerResult:
             missing: Sequence[FileRange] = ()
             if not self._lines or not self._is_behind(request, connection):
                 try:
                     with self._store.disk.memory_only():
-                        return handler(request, connection)
+                        answer = handler(request, connection)
+                    if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # nearly always
+                        return answer
+                    if isinstance(answer, Generator):
+                        return self._steps(answer, handler, request, connection)
+                    return answer
                 except NotInMemory as error:
                     missing = error.missing
             self.serve_later(handler, request, connection, missing)
             return None
 
         return serve
+
+    def _steps(
+        self, steps: Generator[None, None, Answer], handler: Handler, request: RemotingCommand, connection: Connection
+    ) -> Generator[None, None, Answer]:
+        """Serve in steps, as the handler does, until something is missing."""
+        try:
+            while True:
+                with self._store.disk.memory_only():
+                    next(steps)
+                yield
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        except NotInMemory as error:
+            self.serve_later(handler, request, connection, error.missing)
+            return None
 
     def serve_later(
         self, handler: Handler, request: RemotingCommand, connection: Connection, missing: Sequence[FileRange]
@@ -119,43 +141,61 @@ class DiskReads:
     async def _serve_first(self, connection: Connection, first: _WaitingRequest) -> None:
         request, handler, _, missing = first
         try:
-            answer = await self.read(lambda: handler(request, connection), missing, lambda: connection.closed)
-            if answer is not None and not isinstance(answer, (bytes, RemotingCommand)):
-                answer = await answer
+            answer = await self._answer(lambda: handler(request, connection), missing, lambda: connection.closed)
         except Exception as error:
             answer = error_answer(request, error)
         if answer is not None and not request.flag & ONEWAY_FLAG:
             connection.send(answer if isinstance(answer, bytes) else answer.encode())
 
-    # --- services
-
-    async def read(
-        self,
-        read: Callable[[], T],
-        missing: Sequence[FileRange] = (),
-        is_given_up: Callable[[], bool] = lambda: False,
-    ) -> T:
-        """Call a function that reads until all that it needs is in memory, and return what it returns.
-
-        It may be called several times, so it changes nothing before its last read. `missing` is what an attempt before
-        has not found. Raises ServiceNotAvailable if it is given up.
-        """
+    async def _answer(
+        self, handle: Callable[[], HandlerResult], missing: Sequence[FileRange], is_given_up: Callable[[], bool]
+    ) -> Answer:
         fetched: set[FileRange] = set()
         while True:
-            if missing:
-                await self._fetch(missing)
-                fetched.update(missing)
+            await self._fetch(missing, fetched)
             if is_given_up() or self._is_closed:
-                raise ServiceNotAvailable("nobody waits for this any more")
+                return None
+            try:
+                with self._store.disk.memory_only(fetched):
+                    answer = handle()
+                if isinstance(answer, Generator):
+                    return await self._all_steps(answer, fetched)
+                return await answer if isinstance(answer, Coroutine) else answer
+            except NotInMemory as error:
+                missing = error.missing
+
+    async def _all_steps(self, steps: Generator[None, None, Answer], fetched: Collection[FileRange]) -> Answer:
+        while True:
+            try:
+                with self._store.disk.memory_only(fetched):
+                    next(steps)
+            except StopIteration as end:
+                answer: Answer = end.value
+                return answer
+            await _next_pass()
+
+    # --- services
+
+    async def read(self, read: Callable[[], T]) -> T:
+        """Call a function that reads until all that it needs is in memory, and return what it returns.
+
+        It may be called several times, so it changes nothing before its last read. Raises ServiceNotAvailable if the
+        broker stops.
+        """
+        fetched: set[FileRange] = set()
+        while not self._is_closed:
             try:
                 with self._store.disk.memory_only(fetched):
                     return read()
             except NotInMemory as error:
-                missing = error.missing
+                await self._fetch(error.missing, fetched)
+        raise ServiceNotAvailable("this broker is stopping")
 
-    async def _fetch(self, missing: Sequence[FileRange]) -> None:
-        self.fetches += 1
-        await self.workers.run(self._store.disk.fetch, missing)
+    async def _fetch(self, missing: Sequence[FileRange], fetched: set[FileRange]) -> None:
+        if missing:
+            self.fetches += 1
+            await self.workers.run(self._store.disk.fetch, missing)
+            fetched.update(missing)
 
     async def close(self) -> None:
         """Refuse what waits. A Java client that gets no answer would not read its queue for 30 s."""
@@ -169,6 +209,12 @@ class DiskReads:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.workers.close()
+
+
+@coroutine
+def _next_pass() -> Generator[None, None, None]:
+    """Let everything else on the loop run before going on."""
+    yield
 
 
 def _place(request: RemotingCommand) -> Place:

@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
 from pyromq.admin.views.dead_letter_view import dead_letter_fields, dead_letter_topic_fields
-from pyromq.cli.arguments import AsJson, Namesrv, Yes, namesrv_addresses
+from pyromq.cli.arguments import AsJson, Namesrv, Yes, confirm, namesrv_addresses
 from pyromq.cli.family import Family
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.dead_letter_output import (
@@ -142,7 +142,7 @@ async def _resend(
             count = len([None async for _ in admin.dead_letters.read(group, wanted)])
             where = to or "their original topics"
             if count:
-                typer.confirm(f"Send {count:,} dead letters of {group} to {where}?", abort=True, err=True)
+                confirm(f"Send {count:,} dead letters of {group} to {where}?")
         sent = await _send(admin, group, wanted, to, rate)
     if not sent:
         raise ClientError(f"the group {group!r} has no such dead letters")

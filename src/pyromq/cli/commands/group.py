@@ -16,6 +16,7 @@ from pyromq.cli.arguments import (
     DryRun,
     Namesrv,
     Yes,
+    confirm,
     namesrv_addresses,
     parse_duration,
     parse_time,
@@ -27,6 +28,7 @@ from pyromq.cli.show.group_tables import description_as_tables, groups_as_table,
 from pyromq.cli.show.lines import json_line
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
+from pyromq.settings.values import integer
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 
@@ -116,7 +118,7 @@ async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *
             return
         what = f"{plan.again:,} messages are delivered again, {plan.skipped:,} are skipped"
         if ask:
-            typer.confirm(f"Move {group} in {len(plan.moves)} queues: {what}?", abort=True, err=True)
+            confirm(f"Move {group} in {len(plan.moves)} queues: {what}?")
         print(*map(move_as_line, await admin.groups.reset(plan)), sep="\n")
         told = f"; {len(plan.members)} members were told and carry it out" if plan.members else ""
         print(f"{group} moved: {what}{told}", file=sys.stderr)
@@ -140,7 +142,7 @@ async def _clone(namesrv: str, source: str, target: str, topic: str | None, *, d
         chosen = await admin.groups.plan_clone(source, target, topic)
         if not dry_run:
             if ask:
-                typer.confirm(f"Replace the offsets of {target} by those of {source}?", abort=True, err=True)
+                confirm(f"Replace the offsets of {target} by those of {source}?")
             chosen = await admin.groups.clone(source, target, topic)
     for broker, topics in chosen.items():
         print(f"{broker}: {', '.join(topics)}")
@@ -170,9 +172,10 @@ def _setting(text: str) -> tuple[str, bool | int]:
     name, value = split_assignment(text, "a setting")
     if value in ("true", "false"):
         return name, value == "true"
-    if not value.isdecimal():
-        raise typer.BadParameter(f"{name} must be true, false or a number, not {value!r}")
-    return name, int(value)
+    try:
+        return name, integer(-1, 2**31 - 1)(value)
+    except ValueError:
+        raise typer.BadParameter(f"{name} must be true, false or a number, not {value!r}") from None
 
 
 async def _set(
@@ -201,5 +204,5 @@ async def _delete(namesrv: str, group: str, *, dry_run: bool, ask: bool) -> list
             return brokers
         if ask:
             question = f"Delete {group} and all its offsets on {', '.join(brokers)}?"
-            typer.confirm(question, abort=True, err=True)
+            confirm(question)
         return await admin.groups.delete(group)

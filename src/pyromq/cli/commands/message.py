@@ -17,7 +17,7 @@ from pyromq.cli.show.console import output
 from pyromq.cli.show.lines import json_line, message_line
 from pyromq.cli.show.trace_table import trace_as_table
 from pyromq.client.environment import environment_credentials
-from pyromq.errors import ClientError
+from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.remoting.loop import run
 
@@ -56,9 +56,12 @@ def trace(
 
 async def _trace(namesrv: str, message_id: str | None, key: str | None, topic: str) -> list[MessageTrace]:
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
-        if message_id is None:
-            return await admin.traces.by_key(key or "", topic=topic)
-        found = await admin.traces.of(message_id, topic=topic)
+        try:
+            if message_id is None:
+                return await admin.traces.by_key(key or "", topic=topic)
+            found = await admin.traces.of(message_id, topic=topic)
+        except (NoRoute, TopicNotFound):  # nobody has written a trace yet
+            return []
         return [found] if found.events else []
 
 

@@ -15,7 +15,7 @@ from pyromq.admin.views.iso_times import iso_time, with_iso_times
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.sides.read_only import ReadOnlyBroker
-from pyromq.cli.arguments import AsJson, DryRun, Yes
+from pyromq.cli.arguments import AsJson, DryRun, Yes, confirm
 from pyromq.cli.family import Family
 from pyromq.cli.server_settings import BROKER_PORT, port_from, port_option, read_settings, start_logging, stop_signals
 from pyromq.cli.show.console import output, remarks
@@ -37,7 +37,10 @@ Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="The directory that holds commitlog/, or whose store/ does.")
 ]
 CommitLog = Annotated[
-    list[Path] | None, typer.Option("--commit-log", help="The commit log, if it is not in DIR; may be repeated.")
+    list[Path] | None,
+    typer.Option(
+        "--commit-log", exists=True, file_okay=False, help="The commit log, if it is not in DIR; may be repeated."
+    ),
 ]
 
 app = Family(help="A store directory: verify, repair, inspect or serve it.")
@@ -77,7 +80,7 @@ def repair(
     if dry_run:
         return
     if not yes:
-        typer.confirm(f"Repair {check.root}?", abort=True)
+        confirm(f"Repair {check.root}?")
     plan.run()
     print("checking again")
     _, findings = _checked(directory, None, as_json=False)

@@ -20,8 +20,9 @@ from pyromq.cli.show.console import output
 from pyromq.cli.show.lines import json_line
 from pyromq.errors import PyroMQError
 from pyromq.pipelines import project
-from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, check, fields, load, settings
+from pyromq.pipelines.catalog import CATALOG, Field, Pipeline, check, fields, load, look, settings
 from pyromq.pipelines.common.pipeline_session import opened
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.pipelines.outcome import Outcome
 
 Master = Annotated[str | None, typer.Option(help="Spark's master, spark://host:7077; without it local[*].")]
@@ -32,8 +33,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as one l
 _SHARED = {"master": (Master, None), "remote": (Remote, None), "ship": (Ship, False), "conf": (Conf, None)}
 
 
-class SparkPlace(NamedTuple):
-    """Where a pipeline runs."""
+class SparkSettings(NamedTuple):
+    """The options that all pipelines share: where Spark runs, and how."""
 
     master: str | None
     remote: str | None
@@ -46,7 +47,7 @@ def pipeline_command(name: str) -> Any:
     pipeline = load(name)
 
     def run(as_json: bool, **given: Any) -> None:
-        place = SparkPlace(*(given.pop(key) for key in _SHARED))
+        place = SparkSettings(*(given.pop(key) for key in _SHARED))
         values = {key: value for key, value in given.items() if value is not None}
         if "namesrv" in given and not values.get("store"):
             values["namesrv"] = namesrv_addresses(given["namesrv"])
@@ -120,9 +121,10 @@ def _options(pipeline: Pipeline, values: dict[str, Any]) -> msgspec.Struct:
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
-def _run(name: str, pipeline: Pipeline, options: msgspec.Struct, place: SparkPlace) -> Outcome:
+def _run(name: str, pipeline: Pipeline, options: msgspec.Struct, place: SparkSettings) -> Outcome:
     _check_place(place.master, place.remote)
     conf = ({} if place.remote else settings(pipeline)) | assignments(place.conf)
+    look(pipeline, options, SparkPlace(place.master, place.remote))
     with (
         opened(name, master=place.master, remote=place.remote, ship=place.ship, conf=conf) as spark,
         watched(name) as progress,

@@ -55,5 +55,5 @@ async def _read(descriptor: int) -> bytes:
         with suppress(RuntimeError):  # the loop is closed: we were left behind
             loop.call_soon_threadsafe(finish, data, failure)
 
-    threading.Thread(target=read, daemon=True).start()
+    threading.Thread(target=read, name="pyromq stdin", daemon=True).start()
     return await done

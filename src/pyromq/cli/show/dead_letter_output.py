@@ -35,14 +35,28 @@ def dead_letter_line(letter: Letter) -> str:
 @contextmanager
 def dead_letter_file(path: Path | None) -> Iterator[WriteLetter]:
     """Open a file for dead letters: Parquet if its name ends so, otherwise JSON lines; None is standard output."""
-    if path is not None and path.suffix == PARQUET:
-        with ParquetFile(path, ORIGIN_FIELDS) as table:
-            yield lambda letter: table.add(letter.message, origin_fields(letter))
-    elif path is not None:
-        with path.open("w", encoding="utf-8") as lines:
-            yield lambda letter: print(json_line(dead_letter_fields(letter)), file=lines)
-    else:
+    if path is None:
         yield lambda letter: print(json_line(dead_letter_fields(letter)))
+    elif path.suffix == PARQUET:
+        with _complete_file(path) as part, ParquetFile(part, ORIGIN_FIELDS) as table:
+            yield lambda letter: table.add(letter.message, origin_fields(letter))
+    else:
+        with _complete_file(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as lines:
+            yield lambda letter: print(json_line(dead_letter_fields(letter)), file=lines)
+
+
+@contextmanager
+def _complete_file(path: Path) -> Iterator[Path]:
+    """Yield where to write. The file gets its name when it is complete: a failure leaves an older one as it was."""
+    if path.exists() and not path.is_file():
+        yield path  # a pipe or a device
+        return
+    part = path.with_name(path.name + ".part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def dead_letter_table(topics: Iterable[DeadLetterTopic], now: datetime) -> Table:

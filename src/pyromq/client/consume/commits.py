@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pyromq.client.background import FailureLog
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.offset_store import OffsetStore
-from pyromq.errors import PyroMQError
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class Commits:
             return True
         try:
             await self._commit(held, held.consumed_offset)
-        except PyroMQError as error:
+        except Exception as error:  # of any type: the store may be the user's own
             self._log.failed(error)
             return False
         return True

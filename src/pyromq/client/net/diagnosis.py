@@ -27,7 +27,12 @@ class DiagnosisStep(NamedTuple):
 
 
 async def diagnose(api: BrokerApi, topic: str) -> list[DiagnosisStep]:
-    """Check the way to a topic; return the steps up to the first that failed."""
+    """Check the way to a topic over new connections; return the steps up to the first that failed."""
+    async with api.on_new_connections() as fresh:  # the open ones may be what is wrong
+        return await _walk(fresh, topic)
+
+
+async def _walk(api: BrokerApi, topic: str) -> list[DiagnosisStep]:
     steps = [await _name_servers(api)]
     if steps[-1].passed:
         route, step = await _route(api, topic)

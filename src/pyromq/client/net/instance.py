@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 
-from pyromq.client.background import Periodic
+from pyromq.client.background import Periodic, run_all
 from pyromq.client.config import ClientConfig
 from pyromq.client.lifecycle import ForkGuard
 from pyromq.client.net.address import new_client_id
@@ -72,10 +72,7 @@ class ClientInstance:
 
     async def close(self) -> None:
         """Stop all background work and close all connections."""
-        await self._discovering.stop()
-        await self._refreshing.stop()
-        await self._beating.stop()
-        await self._remoting.close()
+        await run_all(self._discovering.stop, self._refreshing.stop, self._beating.stop, self._remoting.close)
 
     # --- groups: to be joined and left through an InstanceHandle -----------------------------------------------------
 

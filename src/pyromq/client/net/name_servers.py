@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from pyromq.client.net.address import discovery_url, parse_addresses
+from pyromq.clock import wait_for
 from pyromq.errors import ClientError, ConnectFailed, RemotingError
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.client import RemotingClient
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 DISCOVERY_INTERVAL = 120.0
 _DISCOVERY_TIMEOUT = 3.0
 _MOST_BYTES = 64 * 1024
+_SHARE = 0.5  # of the time, divided among the servers; the other half is for the last one
 
 
 class NameServers:
@@ -32,6 +34,8 @@ class NameServers:
         self._remoting = remoting
         self._chosen = random.randrange(max(len(self.addresses), 1))  # so that clients spread over the servers
         self._answering: bool | None = None
+        self._asking: set[asyncio.Task[RemotingCommand]] = set()
+        self._silent: set[str] = set()
 
     @classmethod
     def of(cls, remoting: RemotingClient, namesrv: str | Sequence[str]) -> Self:
@@ -39,23 +43,75 @@ class NameServers:
         url = discovery_url(namesrv)
         return cls(remoting, () if url else parse_addresses(namesrv), url)
 
+    def through(self, remoting: RemotingClient) -> NameServers:
+        """Return the same name servers, reached by other connections."""
+        return NameServers(remoting, self.addresses, self.url)
+
     async def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """Return the first answer; each server gets `timeout` seconds. Raises ConnectFailed if none answers."""
+        """Return the first answer within `timeout` seconds; raises ConnectFailed if no server answers.
+
+        One server is asked, and the next one as soon as that fails. If it is only slow, the next one is asked too after
+        a share of the time, and the first answer counts.
+        """
         if not self.addresses:
             await self.discover()
-        failures = []
-        for _ in self.addresses:
-            address = self.addresses[self._chosen % len(self.addresses)]
-            try:
-                answer = await self._remoting.request(address, command, timeout)
-            except RemotingError as error:
-                failures.append(f"{address} ({error})")
-                self._chosen += 1
-            else:
-                self._note(answering=True)
-                return answer
-        self._note(answering=False, why=", ".join(failures))
-        raise ConnectFailed(f"no name server answers: {', '.join(failures)}; is one running there?")
+        left = [self.addresses[(self._chosen + number) % len(self.addresses)] for number in range(len(self.addresses))]
+        share = timeout * _SHARE / len(left)
+        deadline = self._remoting.clock.monotonic() + timeout
+        asked: dict[asyncio.Task[RemotingCommand], str] = {}
+        failures: dict[str, RemotingError] = {}
+        while left or asked:
+            if left:
+                address = left.pop(0)
+                asked[self._ask(address, command, deadline)] = address
+            for ended in await self._first_ended(asked, share if left else None):
+                address = asked.pop(ended)
+                error = ended.exception()
+                if error is None:
+                    self._answered(address, failures)
+                    return ended.result()
+                if not isinstance(error, RemotingError):
+                    raise error
+                failures[address] = error
+        why = ", ".join(f"{address} ({error})" for address, error in failures.items())
+        self._note(answering=False, why=why)
+        raise ConnectFailed(f"no name server answers: {why}; is one running there?")
+
+    def _ask(self, address: str, command: RemotingCommand, deadline: float) -> asyncio.Task[RemotingCommand]:
+        timeout = max(deadline - self._remoting.clock.monotonic(), 0.0)
+        task = asyncio.create_task(self._remoting.request(address, command, timeout))
+        self._asking.add(task)  # it goes on when another server has answered: so its silence is noticed
+        task.add_done_callback(lambda done: self._ended(address, done))
+        return task
+
+    async def _first_ended(
+        self, asked: Iterable[asyncio.Task[RemotingCommand]], patience: float | None
+    ) -> set[asyncio.Task[RemotingCommand]]:
+        waiting = asyncio.wait(list(asked), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            return (await (waiting if patience is None else wait_for(self._remoting.clock, waiting, patience)))[0]
+        except TimeoutError:
+            return set()
+
+    def _answered(self, address: str, failures: Mapping[str, RemotingError]) -> None:
+        self._chosen = self.addresses.index(address) if address in self.addresses else 0
+        self._note(answering=True)
+        for failed, error in failures.items():
+            self._report(failed, error)
+
+    def _ended(self, address: str, task: asyncio.Task[RemotingCommand]) -> None:
+        self._asking.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            self._silent.discard(address)
+        elif self._answering and not self._remoting.closed:
+            self._report(address, error)
+
+    def _report(self, address: str, error: BaseException) -> None:
+        """Log once that this name server does not answer, although another one does."""
+        if address not in self._silent:
+            self._silent.add(address)
+            logger.warning("name server %s does not answer, another one does: %s", address, error)
 
     def _note(self, *, answering: bool, why: str = "") -> None:
         """Log once that no name server answers, and once that one does again; every send may come here."""

@@ -6,8 +6,10 @@ Whoever borrows an instance gets a handle. It joins groups through the handle, a
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from weakref import WeakKeyDictionary
 
+from pyromq.client.background import run_all
 from pyromq.client.config import ClientConfig
 from pyromq.client.net.address import discovery_url, parse_addresses
 from pyromq.client.net.broker_requests import GroupMember, TransactionCheck
@@ -61,13 +63,11 @@ class InstanceHandle:
             return
         self._closed = True
         self.stop_answering()
-        try:
-            for group in self._producer_groups:
-                await self.instance.remove_producer(group)
-            for group in self._consumer_groups:
-                await self.instance.remove_consumer(group)
-        finally:
-            await _give_back(self.instance)
+        await run_all(
+            *(partial(self.instance.remove_producer, group) for group in self._producer_groups),
+            *(partial(self.instance.remove_consumer, group) for group in self._consumer_groups),
+            partial(_give_back, self.instance),
+        )
 
 
 def borrow_instance(config: ClientConfig, clock: Clock) -> InstanceHandle:

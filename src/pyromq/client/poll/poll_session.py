@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from pyromq.client.background import Periodic
+from pyromq.client.background import Periodic, run_all
 from pyromq.client.consume.assignment import Assignment
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.fetch import Fetcher, PullTerms
@@ -95,17 +95,16 @@ class PollSession:
         After a failure the messages handed out last may not have been handled: they are not committed, so they are
         delivered again.
         """
-        try:
-            await self.membership.stop()
-            await self._committing.stop()
-            self.ready.stop()
-            await self.assignment.stop()
-            if self.settings.auto_commit:
-                if not failed:
-                    self.ready.mark_consumed()
-                await self._commit_consumed()
-        finally:
-            await self._handle.close()
+        self.ready.stop()
+        if not failed and self.settings.auto_commit:
+            self.ready.mark_consumed()
+        await run_all(
+            self.membership.stop,
+            self._committing.stop,
+            self.assignment.stop,
+            self._commit_last,
+            self._handle.close,
+        )
 
     # --- as a member of the group ------------------------------------------------------------------------------------
 
@@ -184,6 +183,10 @@ class PollSession:
         for held, position in [(held, held.position) for held in self.assignment]:
             if position is not None and await self.commits.commit_up_to(held, position):
                 held.mark_consumed_up_to(position)
+
+    async def _commit_last(self) -> None:
+        if self.settings.auto_commit:
+            await self._commit_consumed()
 
     async def _commit_consumed(self) -> bool:
         return await self.commits.try_commit_consumed(self.assignment)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pyromq.client.background import Periodic
+from pyromq.client.background import Periodic, run_all
 from pyromq.client.consume.assignment import Assignment
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.consumer_stats import SAMPLE_INTERVAL, ConsumerStats
@@ -206,20 +206,25 @@ class PushSession:
     async def close(self, *, failed: bool = False) -> None:
         """Wait for the listener, commit, and leave the group; only then do others take the queues over."""
         self.closing.set()
-        try:
-            self.workers.stop()
-            await self.membership.stop()
-            await self.assignment.stop()
-            await self.workers.close(CLOSE_PATIENCE)
-            for task in self._tasks:
-                await task.stop()
-            await self.commits.try_commit_consumed(self.assignment)
-            await self._ownership.close(self.assignment)
-        finally:
-            self._threads.close()
-            await self._handle.close()
-            if self._tracing is not None:
-                await self._tracing.close()
+        self.workers.stop()
+        await run_all(
+            self.membership.stop,
+            self.assignment.stop,
+            lambda: self.workers.close(CLOSE_PATIENCE),
+            *(task.stop for task in self._tasks),
+            lambda: self.commits.try_commit_consumed(self.assignment),
+            lambda: self._ownership.close(self.assignment),
+            self._close_threads,
+            self._handle.close,
+            self._close_tracing,
+        )
+
+    async def _close_threads(self) -> None:
+        self._threads.close()
+
+    async def _close_tracing(self) -> None:
+        if self._tracing is not None:
+            await self._tracing.close()
 
     async def subscribe(self, subscription: Subscription) -> None:
         """Consume another topic, or a topic with another filter."""

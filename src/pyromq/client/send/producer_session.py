@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pyromq.client.background import run_all
 from pyromq.client.config import ClientConfig
 from pyromq.client.send.delivery import Delivery, DeliveryRules
 from pyromq.client.send.fast_send import FastSend
@@ -76,15 +77,17 @@ class ProducerSession:
 
     async def close(self, *, failed: bool) -> None:
         """Wait for the sends that are under way, write their traces, and leave the group."""
-        try:
-            if self.linger is not None:
-                self.linger.flush()
-            with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
-                await wait_for(self._clock, self._in_flight.idle(), self._settings.send_timeout)
-            if self._tracing is not None:
-                await self._tracing.close()
-        finally:
-            await self.delivery.close()
+        if self.linger is not None:
+            self.linger.flush()
+        await run_all(self._wait_for_sends, self._close_tracing, self.delivery.close)
+
+    async def _wait_for_sends(self) -> None:
+        with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
+            await wait_for(self._clock, self._in_flight.idle(), self._settings.send_timeout)
+
+    async def _close_tracing(self) -> None:
+        if self._tracing is not None:
+            await self._tracing.close()
 
 
 async def send_batch(

@@ -6,7 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyromq.client.background import Periodic
+from pyromq.client.background import Periodic, run_all
 from pyromq.client.net.instance import ClientInstance
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.local_transactions import (
@@ -68,10 +68,8 @@ class TransactionSession(ProducerSession):
         """Answer no more questions, and leave the group."""
         self.delivery.handle.stop_answering()
         try:
-            await self._announcing.stop()
-            await self._answers.close()
+            await run_all(self._announcing.stop, self._answers.close, partial(super().close, failed=failed))
         finally:
-            await super().close(failed=failed)
             self.local.close()
 
     async def _ask_check(self, message: MessageExt) -> TransactionOutcome:

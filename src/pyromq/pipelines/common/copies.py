@@ -8,6 +8,7 @@ original. If a broker has forgotten the latest start and still has an older one,
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import SHARDING_KEY
 from pyromq.protocol.names import check_group
 from pyromq.spark.error_text import one_line
-from pyromq.spark.offsets import Offsets
+from pyromq.spark.offsets import Offsets, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -113,14 +114,27 @@ class CopyTracker:
             spark.read.format("pyromq")
             .options(**self._cluster)
             .option("subscribe", ",".join(self._topics))
-            .option("group", self.group)
-            .option("startingOffsets", "committed")
+            .option("startingOffsets", json.dumps(to_json(self._first_offsets())))
+            .option("failOnDataLoss", "false")  # retention may delete more of them meanwhile
             .option("columns", "properties")
             .load()
         )
         marks = behind.select(col("properties")[MARK].alias(COPY_OF))
         own = marks.where(col(COPY_OF).startswith(f"{self._job}:"))
         return broadcast(own) if self._few else own
+
+    def _first_offsets(self) -> Offsets:
+        """Return the first offset that may hold a copy: the start, or later if retention has deleted messages there.
+
+        A queue that ends before the start was recreated with its topic, and is read from its first message.
+        """
+        brokers, queues = brokers_of(self._cluster), self.queues()
+        start, firsts = brokers.committed_offsets(queues, self.group), brokers.min_offsets(queues)
+        ends = brokers.max_offsets(queues)
+        return {
+            queue: max(start[queue], first) if queue in start and start[queue] <= ends[queue] else first
+            for queue, first in firsts.items()
+        }
 
     def _settle(self) -> None:
         """Wait until no messages arrive any more, but not for ever: others may be writing too."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from pyromq.errors import ConfigError
-from pyromq.pipelines.cluster import cluster
+from pyromq.pipelines.cluster import brokers_of, cluster
 from pyromq.pipelines.common.source_options import ARCHIVE_SCHEMA, KEPT_COLUMNS, time_option
+from pyromq.pipelines.common.spark_place import SparkPlace
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.names import DLQ_PREFIX
 from pyromq.spark.error_text import one_line
@@ -23,6 +25,7 @@ _SAMPLE = 10_000
 """The number of messages whose bodies are inspected for fields."""
 _OF_BODY = re.compile(r"\bbody\s*\.", re.IGNORECASE)
 _VERDICT = "verdict"
+_OF_ARCHIVES = ("topic=", "_spark_metadata", "_checkpoint")
 
 
 class SelectionOptions(Struct, frozen=True, kw_only=True):
@@ -92,6 +95,20 @@ def check_selection(wish: SelectionOptions) -> None:
         raise ConfigError("--topics selects topics of an archive: leave it out with --dead-letters")
     time_option("--since", wish.since)
     time_option("--until", wish.until)
+
+
+def look_at_selection(wish: SelectionOptions, place: SparkPlace) -> None:
+    """Raise PyroMQError if the archive or the dead letters do not exist, as far as this machine can see that."""
+    if wish.dead_letters:
+        brokers_of(cluster(wish.namesrv)).queues([f"{DLQ_PREFIX}{wish.dead_letters}"])
+    elif (path := place.local_path(wish.archive)) and not _is_archive(Path(path)):
+        raise ConfigError(f"there is no archive in {path}: pyromq pipeline run archive --to {path} creates one")
+
+
+def _is_archive(directory: Path) -> bool:
+    if not directory.is_dir():
+        return False
+    return any(path.name.startswith(_OF_ARCHIVES) for path in directory.iterdir())
 
 
 def choose(spark: SparkSession, wish: SelectionOptions) -> SelectedMessages:

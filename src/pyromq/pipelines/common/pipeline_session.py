@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyromq.errors import ConfigError, PyroMQError
+from pyromq.errors import PyroMQError
 from pyromq.pipelines.common.quiet import quiet_jvm
 from pyromq.pipelines.outcome import Stopped
 from pyromq.spark.error_text import one_line
 from pyromq.spark.session import session
+from pyromq.spark.speculation import SETTING, refuse_speculation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +22,6 @@ _SETTINGS = {
 }
 _GO_ON = ("set failOnDataLoss=false to continue", "--no-fail-on-data-loss continues")
 _GONE = "Spark's Java has ended, killed or out of memory: run the same command again to continue"
-_SPECULATION = "spark.speculation"
 
 
 @contextmanager
@@ -48,8 +48,7 @@ def opened(
 
 def check_settings(conf: Mapping[str, str]) -> None:
     """Raise ConfigError if tasks would run speculatively."""
-    if conf.get(_SPECULATION, "").lower() == "true":
-        raise ConfigError(f"{_SPECULATION}=true runs tasks twice, and a sink would send twice: leave it out")
+    refuse_speculation(conf.get(SETTING))
 
 
 @contextmanager

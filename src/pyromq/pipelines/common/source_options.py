@@ -6,7 +6,9 @@ import re
 from datetime import UTC, datetime
 
 from pyromq.errors import ConfigError
-from pyromq.pipelines.cluster import cluster
+from pyromq.pipelines.cluster import brokers_of, cluster
+from pyromq.pipelines.common.spark_place import SparkPlace
+from pyromq.spark.read.files.store_queues import StoreQueues
 from pyromq.spark.schema import COLUMN_TYPES, DEFAULT_COLUMNS
 
 KEPT_COLUMNS = (*DEFAULT_COLUMNS, "flag", "born_host")
@@ -42,6 +44,20 @@ def origin(namesrv: str, store: str, broker_name: str = "") -> dict[str, str]:
     if broker_name:
         raise ConfigError("--broker-name names the broker that wrote a store: it needs --store")
     return cluster(namesrv)
+
+
+def look_at_source(
+    place: SparkPlace, namesrv: str, topics: str, pattern: str = "", store: str = "", broker_name: str = ""
+) -> None:
+    """Raise PyroMQError if the topics to read are missing, as far as this machine can see that before Spark starts."""
+    names = [name for part in topics.split(",") if (name := part.strip())]
+    if store:
+        if path := place.local_path(store):
+            with StoreQueues(path, broker_name or None) as files:
+                files.queues(files.topics(names, pattern or None))
+    elif place.has_driver_here:
+        brokers = brokers_of(cluster(namesrv))
+        brokers.queues(brokers.topics(names, pattern or None))
 
 
 def subscription(topics: str, pattern: str) -> dict[str, str]:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Final
 
-from msgspec import field
+from msgspec import Meta, field
 
 from pyromq.protocol.bodies.codec import Body
 from pyromq.protocol.bodies.routes import DataVersion
 from pyromq.protocol.headers import I32, I64
 from pyromq.protocol.messages.message import MessageQueue
+
+MAX_GROUPS: Final = 1_000
+"""Groups of one client; a heartbeat with more is refused."""
+MAX_SUBSCRIPTIONS: Final = 20_000
+"""Topics that one group subscribes to."""
+MAX_EXPRESSION: Final = 32_768
+"""Characters of a tag or SQL expression."""
+MAX_TAGS: Final = 10_000
+"""Tags of one subscription."""
+MAX_LOCKED_QUEUES: Final = 100_000
+"""Queues that one request locks or unlocks."""
+
+MAX_NAME: Final = 300
+"""Characters of a group, which may have 255, or of the topic that is derived from one."""
+
+Name = Annotated[str, Meta(max_length=MAX_NAME)]
+ClientId = Annotated[str, Meta(max_length=1_024)]
+Expression = Annotated[str, Meta(max_length=MAX_EXPRESSION)]
 
 # Java reads these by name or by ordinal, so the order of the members matters.
 
@@ -42,45 +61,47 @@ class ConsumeFromWhere(StrEnum):
 class SubscriptionData(Body):
     """A group's subscription to a topic; the larger version replaces the smaller."""
 
-    topic: str = ""
-    sub_string: str = "*"
-    tags_set: list[str] = field(default_factory=list)
-    code_set: list[I32] = field(default_factory=list)
+    topic: Name = ""
+    sub_string: Expression = "*"
+    tags_set: Annotated[list[str], Meta(max_length=MAX_TAGS)] = field(default_factory=list)
+    code_set: Annotated[list[I32], Meta(max_length=MAX_TAGS)] = field(default_factory=list)
     sub_version: I64 = 0
-    expression_type: str = "TAG"
+    expression_type: Name = "TAG"
     class_filter_mode: bool = False
 
 
 class ProducerData(Body):
     """A producer group of a client."""
 
-    group_name: str = ""
+    group_name: Name = ""
 
 
 class ConsumerData(Body):
     """A consumer group of a client and its subscriptions."""
 
-    group_name: str = ""
+    group_name: Name = ""
     consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
     message_model: MessageModel = MessageModel.CLUSTERING
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-    subscription_data_set: list[SubscriptionData] = field(default_factory=list)
+    subscription_data_set: Annotated[list[SubscriptionData], Meta(max_length=MAX_SUBSCRIPTIONS)] = field(
+        default_factory=list
+    )
     unit_mode: bool = False
 
 
 class HeartbeatData(Body):
     """What a client reports to every broker at an interval (HEART_BEAT)."""
 
-    client_id: str = field(name="clientID", default="")
-    producer_data_set: list[ProducerData] = field(default_factory=list)
-    consumer_data_set: list[ConsumerData] = field(default_factory=list)
+    client_id: ClientId = field(name="clientID", default="")
+    producer_data_set: Annotated[list[ProducerData], Meta(max_length=MAX_GROUPS)] = field(default_factory=list)
+    consumer_data_set: Annotated[list[ConsumerData], Meta(max_length=MAX_GROUPS)] = field(default_factory=list)
 
 
 class CheckClientRequestBody(Body):
     """Asks a broker whether it accepts a client's filter (CHECK_CLIENT_CONFIG)."""
 
-    client_id: str = ""
-    group: str = ""
+    client_id: ClientId = ""
+    group: Name = ""
     subscription_data: SubscriptionData = field(default_factory=SubscriptionData)
     namespace: str | None = None
 
@@ -94,9 +115,9 @@ class GetConsumerListByGroupResponseBody(Body):
 class LockBatchRequestBody(Body):
     """Asks to lock queues for one client of the group (LOCK_BATCH_MQ)."""
 
-    consumer_group: str = ""
-    client_id: str = ""
-    mq_set: list[MessageQueue] = field(default_factory=list)
+    consumer_group: Name = ""
+    client_id: ClientId = ""
+    mq_set: Annotated[list[MessageQueue], Meta(max_length=MAX_LOCKED_QUEUES)] = field(default_factory=list)
 
 
 class LockBatchResponseBody(Body):

@@ -62,7 +62,7 @@ def _tidy(value: Any, kind: inspect.Type) -> Any:
 def _tidy_members(value: Any, fields: dict[str, tuple[str, inspect.Type]]) -> dict[str, Any]:
     members = {}
     for name, member in value.items():
-        if isinstance(name, str) and (field := fields.get(_fold(name))):
+        if isinstance(name, str) and (field := fields.get(fold(name))):
             tidied = _tidy(member, field[1])
             if tidied is not _ABSENT:
                 members[field[0]] = tidied
@@ -145,7 +145,8 @@ _OTHER_SPELLINGS = {
 }
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """Return what all spellings of a member's name have in common."""
     folded = name.replace("_", "").lower()
     return _OTHER_SPELLINGS.get(folded, folded)
 
@@ -159,11 +160,11 @@ def _type_info(kind: Any) -> inspect.Type:
 def _tuple_fields(kind: Any) -> dict[str, tuple[str, inspect.Type]]:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.NamedTupleType)
-    return {_fold(field.name): (field.name, field.type) for field in info.fields}
+    return {fold(field.name): (field.name, field.type) for field in info.fields}
 
 
 @cache
 def _struct_fields(kind: Any) -> dict[str, tuple[str, inspect.Type]]:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    return {_fold(field.encode_name): (field.encode_name, field.type) for field in info.fields}
+    return {fold(field.encode_name): (field.encode_name, field.type) for field in info.fields}

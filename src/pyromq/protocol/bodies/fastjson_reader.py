@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from pyromq.errors import MalformedHeader
 
 MAX_DEPTH: Final = 64
-MAX_REFERRED_VALUES: Final = 50_000
+MAX_REFERRED_VALUES: Final = 10_000
 """References to objects with references multiply, so a short text could stand for billions of values."""
 
 _TOKEN = re.compile(
@@ -159,21 +159,28 @@ def resolve_references(root: Any) -> Any:
 class _Resolver:
     def __init__(self, root: Any) -> None:
         self._root = root
-        self._count = 0
+        self._referred = 0
 
-    def resolve(self, value: Any, inside: tuple[int, ...]) -> Any:
+    def resolve(self, value: Any, inside: tuple[int, ...], in_reference: bool = False) -> Any:
         if not isinstance(value, dict | list):
             return value
-        self._count += 1
-        if id(value) in inside or self._count > MAX_REFERRED_VALUES or len(inside) > MAX_DEPTH:
-            raise MalformedHeader("JSON has too many references, or references to itself")
+        if id(value) in inside or len(inside) > MAX_DEPTH:
+            raise MalformedHeader("JSON refers to itself, or references are nested too deeply")
+        if in_reference:
+            self._count(1 + len(value))
         inside = (*inside, id(value))
         if isinstance(value, list):
-            return [self.resolve(item, inside) for item in value]
+            return [self.resolve(item, inside, in_reference) for item in value]
         path = value.get("$ref")
         if isinstance(path, str) and len(value) == 1:
-            return self.resolve(self._look_up(path), inside)
-        return {key: self.resolve(member, inside) for key, member in value.items()}
+            self._count(len(path))
+            return self.resolve(self._look_up(path), inside, in_reference=True)
+        return {key: self.resolve(member, inside, in_reference) for key, member in value.items()}
+
+    def _count(self, values: int) -> None:
+        self._referred += values
+        if self._referred > MAX_REFERRED_VALUES:
+            raise MalformedHeader("JSON has too many references")
 
     def _look_up(self, path: str) -> Any:
         value = self._root

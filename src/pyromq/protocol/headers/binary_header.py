@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyromq.errors import LocalProtocolError, RemoteProtocolError
+from pyromq.protocol.headers import MAX_FIELDS
 
 _FIXED = struct.Struct(">hbhii")
 _LENGTH = struct.Struct(">i")
@@ -54,8 +55,11 @@ def _slice(data: bytes, position: int) -> tuple[bytes, int]:
 
 def _read_ext(data: bytes) -> dict[str, str]:
     ext: dict[str, str] = {}
-    position = 0
+    position = count = 0
     while position < len(data):
+        count += 1
+        if count > MAX_FIELDS:
+            raise RemoteProtocolError(f"a header with more than {MAX_FIELDS} ext fields")
         (key_length,) = _KEY_LENGTH.unpack_from(data, position)
         key_end = position + 2 + key_length
         (value_length,) = _LENGTH.unpack_from(data, key_end)

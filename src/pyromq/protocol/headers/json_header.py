@@ -9,14 +9,14 @@ half the time of a dict and its conversion. Whatever does not fit is left to the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from pyromq.errors import RemoteProtocolError
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.headers import I32
+from pyromq.protocol.headers import I32, MAX_FIELDS
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
@@ -39,6 +39,9 @@ class TextHeader(_ReadHeader, kw_only=True, gc=False):
 class _MixedHeader(_ReadHeader, kw_only=True, gc=False):
     code: I32 = 0
     ext_fields: dict[str, Raw] | None = None  # C++ and JavaScript clients mix texts, numbers and booleans
+
+
+H = TypeVar("H", TextHeader, _MixedHeader)
 
 
 class _HotHeader(_ReadHeader, tag_field="code", kw_only=True, gc=False):
@@ -84,13 +87,19 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 def read_plain_json(data: bytes) -> TextHeader:
     """Read any header, all its ext fields as text; raise RemoteProtocolError."""
     try:
-        return _read_text(data)
+        return _checked(_read_text(data))
     except UNREADABLE:
         pass
     try:
-        return _as_text(_read_mixed(data))
+        return _as_text(_checked(_read_mixed(data)))
     except UNREADABLE as error:
         raise RemoteProtocolError(f"malformed JSON header: {error}") from None
+
+
+def _checked(header: H) -> H:
+    if header.ext_fields and len(header.ext_fields) > MAX_FIELDS:
+        raise RemoteProtocolError(f"a header with {len(header.ext_fields)} ext fields, the limit is {MAX_FIELDS}")
+    return header
 
 
 def _as_text(mixed: _MixedHeader) -> TextHeader:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyromq.protocol.tag_filter import EVERYTHING
+from pyromq.spark.error_text import brief, brief_rows
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.plan.partitions import Slices, plan
 from pyromq.spark.read.plan.positions import bounds
@@ -32,6 +33,7 @@ class BatchReader(DataSourceReader):
         if tags is not None and self._options.tags == EVERYTHING and self._options.sql is None:
             self._options = replace(self._options, tags=tags)
 
+    @brief
     def partitions(self) -> list[InputPartition]:
         from pyromq.spark.read.brokers.broker_queues import connect  # late: reads of files do not need it
 
@@ -39,6 +41,7 @@ class BatchReader(DataSourceReader):
         ranges = bounds(connect(options.namesrv, options.credentials), options, self._narrowing)
         return list(plan(ranges, options.min_partitions, options.max_records_per_partition))
 
+    @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyromq.spark.read.brokers.slice_reader import read_slices
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from pyromq.spark.error_text import brief, brief_rows
 from pyromq.spark.offsets import QueueSlice
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.batch_reader import BatchReader
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 class StoreBatchReader(BatchReader):
     """Reads each queue between two positions, as the files were when the read was planned."""
 
+    @brief
     def partitions(self) -> list[InputPartition]:
         with StoreQueues(self._options.store, self._options.broker_name) as store:
             return list(plan_store(store, bounds(store, self._options, self._narrowing), self._options))
 
+    @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self._options)
 
@@ -52,6 +55,7 @@ class StoreStreamReader(StreamReader):
     def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
         return plan_store(self._source, ranges, self._options)
 
+    @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self._options)
 

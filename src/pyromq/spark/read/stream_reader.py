@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import MessageQueue
+from pyromq.spark.error_text import brief, brief_rows
 from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.plan.missing_queues import MissingQueues
@@ -69,6 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- called by Spark, in this order ----------------------------------------------------------------------------
 
+    @brief
     def prepareForTriggerAvailableNow(self) -> None:
         queues = self._find_queues()
         self._first = self._source.min_offsets(queues)
@@ -78,11 +80,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @brief
     def initialOffset(self) -> dict[str, Any]:
         if self._initial is None:  # Spark asks twice and uses the second answer
             self._initial = self._find_start()
         return to_json(self._initial)
 
+    @brief
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = from_json(start)
         is_first, self._batch_begun = not self._batch_begun, True
@@ -107,6 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._latest is None else to_json(self._latest)
 
+    @brief
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         is_first, self._batch_begun = not self._batch_begun, True
         if is_first and self._initial is not None:
@@ -120,6 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = slices(begin, finish)
         return list(self._plan(ranges if self._options.fail_on_data_loss else self._without_lost(ranges)))
 
+    @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyromq.spark.read.brokers.slice_reader import read_slices
 

@@ -21,6 +21,7 @@ from pyspark import TaskContext
 
 from pyromq.errors import InvalidMessage
 from pyromq.spark.arrow import Int64s, Octets, hex_text
+from pyromq.spark.speculation import SETTING, refuse_speculation
 
 _ID_LENGTH = 16
 _TIME = slice(10, 14)
@@ -42,8 +43,12 @@ def new_job() -> str:
 
 
 def current_task(job: str | None) -> SinkTask:
-    """Return the task this code runs in; without a job name it is a stream's, the same at every replay."""
+    """Return the task this code runs in; without a job name it is a stream's, the same at every replay.
+
+    Raises ConfigError if Spark runs tasks speculatively: both attempts of a task would send everything.
+    """
     context = TaskContext.get()
+    refuse_speculation(context.getLocalProperty(SETTING) if context else None)  # tasks have their session's settings
     partition, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
     number = context.getLocalProperty("streaming.sql.batchId") if context else None

@@ -18,6 +18,7 @@ from pyromq.client.portal import Portal
 from pyromq.errors import InvalidMessage, LocalProtocolError, TaskRepeated
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, check_topic
+from pyromq.spark.error_text import brief
 from pyromq.spark.options.write_options import WriteOptions
 from pyromq.spark.read.decode.columns import freeze
 from pyromq.spark.write.batch_sender import BatchSender
@@ -49,6 +50,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._job = new_job()  # created once, on the driver: the same for all tasks and their retries
 
+    @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_rows(iterator, self._options, current_task(self._job))
 
@@ -65,6 +67,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
+    @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return write_rows(iterator, self._options, current_task(None))
 

@@ -76,6 +76,11 @@ class BrokerApi(GroupCalls, TimerCalls):
         remoting = RemotingClient(clock or SystemClock(), credentials=credentials)
         return cls(remoting, NameServers.of(remoting, namesrv))
 
+    def on_new_connections(self) -> Self:
+        """Return a copy with connections of its own, for looks that must not trust the open ones; close it."""
+        remoting = self.remoting.on_new_connections()
+        return type(self)(remoting, self.name_servers.through(remoting))
+
     async def close(self) -> None:
         """Close all connections."""
         await self.remoting.close()

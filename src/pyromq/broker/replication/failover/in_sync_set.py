@@ -1,0 +1,105 @@
+"""The in-sync set, as its leader keeps it: who has to have a message before it is acknowledged.
+
+    written   the set as etcd has it; the leader is a member of it
+    joining   slaves that are nearly there, each with the end of the log when it began to be waited for
+    proposed  what the leader wants the set to be, while that is being written or its fate is unknown
+
+All of them count. One who joins is waited for from the beginning; the change is written once it has all that was in the
+log then. One who leaves is waited for until the change is written. So whoever etcd names as a member has every message
+that was ever acknowledged: any member can be elected, and nobody else.
+
+Nothing here waits, sends or reads a clock: it is told what happens, and asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyromq.broker.messages.durability import Copies
+
+OUT_AFTER: Final = 2.0
+"""Seconds without a confirmation of this epoch after which a member is proposed to leave."""
+FIRST_PATIENCE: Final = 0.7
+"""The same, just after the election: the old master is usually dead."""
+FRESH: Final = 1.0
+"""How recent confirmations must be to stand in for the lease."""
+NEAR: Final = 1 << 20
+"""How many bytes a slave may lack that begins to join: with more, sends would wait for it to catch up."""
+_NEVER: Final = float("-inf")
+
+
+class InSyncSet:
+    """The set of one epoch, from the election of its leader on."""
+
+    def __init__(self, me: str, members: Iterable[str], now: float) -> None:
+        """`members` are store ids, as etcd has them after the election; `me` is one of them."""
+        self.me = me
+        self.written = frozenset(members) | {me}
+        self.proposed: frozenset[str] | None = None
+        self._joining: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        self._heard: dict[str, float] = dict.fromkeys(self.written, now - OUT_AFTER + FIRST_PATIENCE)
+
+    @property
+    def others(self) -> frozenset[str]:
+        """Who has to confirm besides the leader."""
+        return (self.written | self._joining.keys() | (self.proposed or frozenset())) - {self.me}
+
+    # --- what happens
+
+    def confirmed(self, member: str, end: int, now: float) -> None:
+        """A slave has confirmed, for this epoch, that it has the log up to an end."""
+        self._ends[member] = max(end, self._ends.get(member, 0))
+        self._heard[member] = now
+
+    def gone(self, member: str) -> None:
+        """The connection to a slave has ended. What it had counts; it has to be heard again to stay."""
+        self._heard[member] = _NEVER
+
+    def propose(self, log_end: int, now: float) -> frozenset[str] | None:
+        """Return what the set should be, to be written now; None if it is right, or a change is under way."""
+        if self.proposed is not None:
+            return None
+        self._join(log_end, now)
+        arrived = {member for member, mark in self._joining.items() if self._ends[member] >= mark}
+        stay = {member for member in self.written if member == self.me or self._is_heard(member, now)}
+        wanted = frozenset(stay | arrived)
+        if wanted == self.written:
+            return None
+        self.proposed = wanted
+        for member in arrived:
+            del self._joining[member]
+        return wanted
+
+    def settled(self, members: Iterable[str]) -> None:
+        """Etcd has this set now: the change was written, or was not and this one was found there."""
+        self.written = frozenset(members)
+        self.proposed = None
+
+    def _join(self, log_end: int, now: float) -> None:
+        self._joining = {member: mark for member, mark in self._joining.items() if self._is_heard(member, now)}
+        known = self.written | self._joining.keys()
+        for member, end in self._ends.items():
+            if member not in known and log_end - end <= NEAR and self._is_heard(member, now):
+                self._joining[member] = log_end
+
+    def _is_heard(self, member: str, now: float) -> bool:
+        return now - self._heard.get(member, _NEVER) <= OUT_AFTER
+
+    # --- what follows
+
+    def copies(self, end: int) -> Copies:
+        """Return whether every member has the log up to an end; a leader that is alone has nobody to copy to."""
+        if not self.others:
+            return Copies.MISSING
+        return Copies.COMPLETE if self.common_end >= end else Copies.PENDING
+
+    @property
+    def common_end(self) -> int:
+        """Up to where every other member has the log; without bound if there is none."""
+        return min((self._ends.get(member, 0) for member in self.others), default=1 << 62)
+
+    def stands_without_lease(self, now: float) -> bool:
+        """Return True if every member, and there is one, has confirmed this epoch just now: nobody else is elected."""
+        return bool(self.others) and all(now - self._heard.get(member, _NEVER) <= FRESH for member in self.others)

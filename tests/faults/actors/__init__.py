@@ -1,0 +1,9 @@
+"""Who acts in `tests/faults/chaos.py`.
+
+roles       the topics, the groups, and the fate of every message, which the seed decides
+listeners   listeners that raise, hang and are cancelled as their messages' fates demand
+members     members of groups: in processes that are killed, in tasks that are cancelled
+senders     senders of every kind
+stage       the broker, what it says about offsets, and what it has in the end
+troubles    what goes wrong
+"""
