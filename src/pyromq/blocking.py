@@ -11,6 +11,7 @@ the child: the old ones raise ClientError there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Unpack
 
@@ -24,6 +25,7 @@ from pyromq.client.poll.poll_settings import LitePullConsumerOptions
 from pyromq.client.portal import BlockingClient, Portal, on_the_loop, waits
 from pyromq.client.push import push_consumer as push_consumer_module
 from pyromq.client.push.push_settings import PushConsumerOptions
+from pyromq.client.push.termination import on_sigterm
 from pyromq.client.send import producer as producer_module
 from pyromq.client.send import transaction_producer as transaction_module
 from pyromq.client.send.local_transactions import TransactionFunction
@@ -130,7 +132,15 @@ class PushConsumer(_MessagingClient):
         super().__init__(push_consumer_module.PushConsumer(group, namesrv, subscriptions, listener, **options))
         self.group = self._client.group
 
-    run = waits(push_consumer_module.PushConsumer.run)
+    def run(self, *, stop_on_sigterm: bool = True) -> None:
+        """Wait until the consumer is closed or the process gets SIGTERM; then leave `with`, which closes it in order.
+
+        SIGTERM is left alone with `stop_on_sigterm=False`, if the program handles it, and outside the main thread.
+        """
+        stopping = on_sigterm(lambda: self._portal.soon(self._client._stop_running))
+        with stopping if stop_on_sigterm else nullcontext():
+            self._portal.call(self._client.run(stop_on_sigterm=False))
+
     commit = waits(push_consumer_module.PushConsumer.commit)
     subscribe = waits(push_consumer_module.PushConsumer.subscribe)
     unsubscribe = waits(push_consumer_module.PushConsumer.unsubscribe)

@@ -68,6 +68,10 @@ class Portal:
             future.cancel()
             raise
 
+    def soon(self, callback: Callable[[], object]) -> None:
+        """Call a function on the portal's loop soon, without waiting for it."""
+        self._usable_loop().call_soon_threadsafe(callback)
+
     def close(self) -> None:
         """End the thread and cancel all that runs on it; in a forked child do nothing."""
         atexit.unregister(self.close)

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from pyromq.client.group.allocation import allocate_by_circle, allocate_sticky
+from pyromq.client.group.ownership import TAKE_UP_PATIENCE
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
@@ -79,6 +80,54 @@ async def test_a_member_that_dies_is_replaced_at_once_although_it_unlocked_nothi
             await fill(producer, topic, 8)
             await eventually(lambda: len(set(heard.bodies[before:])) == 8)
             assert asyncio.get_running_loop().time() - started < 5, "it does not wait for a lock nobody returns"
+
+
+def members(cluster: LocalCluster, group: str) -> int:
+    return len(cluster.brokers[0].server.clients.members(group))  # type: ignore[union-attr]
+
+
+async def test_a_member_that_comes_after_one_that_was_killed_waits_for_nobody(
+    cluster: LocalCluster, producer: Producer, topic: str, group: str
+) -> None:
+    await fill(producer, topic, 4)
+    first = PushConsumer(group, cluster.namesrv, {topic: "*"}, Heard())
+    await first.start()
+    await eventually(lambda: len(first.assignment) == 4)
+    await eventually(lambda: all(held.pull_offset is not None for held in first._session.assignment))
+    await kill(first)
+    await eventually(lambda: not members(cluster, group))
+    heard = Heard()
+    second = PushConsumer(group, cluster.namesrv, {topic: "*"}, heard, clock=cluster.clock)
+    started = cluster.clock.monotonic()
+    async with second:
+        await eventually(lambda: all(held.pull_offset is not None for held in second._session.assignment))
+        await fill(producer, topic, 8)
+        await heard.wait_for(8)
+        assert cluster.clock.monotonic() - started < TAKE_UP_PATIENCE - 1
+
+
+async def test_a_member_stops_waiting_for_one_that_is_killed(
+    cluster: LocalCluster, producer: Producer, topic: str, group: str
+) -> None:
+    await fill(producer, topic, 4)
+    busy, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(message: MessageExt) -> None:
+        busy.set()
+        await go_on.wait()
+
+    first = PushConsumer(group, cluster.namesrv, {topic: "*"}, slow, start_from="earliest")
+    await first.start()
+    await busy.wait()
+    heard = Heard()
+    async with PushConsumer(group, cluster.namesrv, {topic: "*"}, heard, clock=cluster.clock) as second:
+        await eventually(lambda: len(second.assignment) == 2)
+        started = cluster.clock.monotonic()
+        await first._session.instance.api.close()  # as if killed: it cannot connect again
+        await heard.wait_for(4)
+        assert cluster.clock.monotonic() - started < TAKE_UP_PATIENCE - 1
+    go_on.set()
+    await first.close()
 
 
 async def test_a_new_member_begins_where_the_last_owner_stopped(topic: str, group: str) -> None:

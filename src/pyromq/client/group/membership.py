@@ -65,6 +65,10 @@ class Membership:
         """Return True if the queue's last owner has left the group, so that nobody will unlock it."""
         return queue in self._rebalance.orphans
 
+    def is_alone(self, queue: MessageQueue) -> bool:
+        """Return True if no other member is in the group, so that nobody can hand a queue over."""
+        return self._rebalance.is_alone(queue.topic)
+
     async def rebalance(self) -> bool:
         """Share out every topic once, now; return True if that worked for all of them."""
         return await self._rebalance.run()

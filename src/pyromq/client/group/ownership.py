@@ -3,7 +3,8 @@
 The old owner finishes its jobs, commits and unlocks the queue. The new owner locks it and then loads the committed
 offset. An orderly queue has only one consumer at any time: its owner needs the lock, and unlocks it only when no job
 has messages of it. For other queues that would be too strict, because the lock of a killed process lasts for a minute:
-their new owner waits a few seconds for the lock, or one second if the old owner has left the group.
+their new owner waits a few seconds for the lock, one second if the old owner has left the group, and not at all if
+nobody else is in it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.initial_offset import InitialOffset
@@ -41,6 +43,7 @@ class Ownership:
         *,
         strict: bool,
         is_orphan: Callable[[MessageQueue], bool],
+        is_alone: Callable[[MessageQueue], bool],
         resume: Callable[[ProcessQueue, int | None], Awaitable[None]],
     ) -> None:
         self._locks = locks
@@ -50,6 +53,7 @@ class Ownership:
         self._clock = clock
         self._strict = strict
         self._is_orphan = is_orphan
+        self._is_alone = is_alone
         self._resume = resume
         self._leaving: dict[ProcessQueue, asyncio.Task[None]] = {}
 
@@ -65,13 +69,19 @@ class Ownership:
 
     async def _lock(self, held: ProcessQueue, locks: QueueLocks) -> None:
         if self._strict:
-            await locks.acquire(held, None)
+            await locks.acquire(held)
             return
         try:
-            if not await locks.acquire(held, ORPHAN_PATIENCE if self._is_orphan(held.queue) else TAKE_UP_PATIENCE):
+            if not await locks.acquire(held, partial(self._patience, held.queue)):
                 logger.info("%s is consumed although its last owner has not unlocked it", held.queue)
         except BrokerError as error:
             logger.info("%s is consumed without a lock: %s", held.queue, error)
+
+    def _patience(self, queue: MessageQueue) -> float:
+        """Return how long to wait for the last owner of a queue to unlock it."""
+        if self._is_alone(queue):
+            return 0.0
+        return ORPHAN_PATIENCE if self._is_orphan(queue) else TAKE_UP_PATIENCE
 
     # --- releasing ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyromq.client.background import FailureLog
 from pyromq.client.consume.process_queue import LOCK_LIFETIME, ProcessQueue
@@ -38,12 +38,15 @@ class QueueLocks:
         self._clock = clock
         self._log = FailureLog(logger, f"locking the queues of group {group}")
 
-    async def acquire(self, held: ProcessQueue, patience: float | None) -> bool:
-        """Take the lock of a queue, waiting up to `patience` seconds for its holder; return True if it was granted."""
-        deadline = math.inf if patience is None else self._clock.monotonic() + patience
+    async def acquire(self, held: ProcessQueue, patience: Callable[[], float] = lambda: math.inf) -> bool:
+        """Take the lock of a queue; return False if its holder still has it after `patience()` seconds.
+
+        `patience` is asked again and again: there is no need to wait for a holder that has left meanwhile.
+        """
+        started = self._clock.monotonic()
         attempt = 0
         while not await self._try(held):
-            left = deadline - self._clock.monotonic()
+            left = started + patience() - self._clock.monotonic()
             if left <= 0:
                 return False
             await self._clock.sleep(min(left, _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]))

@@ -54,6 +54,10 @@ class Rebalance:
         self._idle_topics: set[str] = set()
         self._log = FailureLog(logger, f"sharing out the queues of group {group}")
 
+    def is_alone(self, topic: str) -> bool:
+        """Return True if this was the only member when the topic was last shared out."""
+        return self._members_before.get(topic) == [self._client_id]
+
     async def run(self) -> bool:
         """Share out every topic once; return True if that worked for all of them.
 

@@ -5,6 +5,7 @@
     workers.py           tasks that take messages from the queues in turn, `concurrency` jobs at a time
     consumption.py       one job: calls the listener, then acts on the outcome; concurrent or orderly
     send_back.py         returns a failed message to the broker, for a retry or as a dead letter
+    termination.py       SIGTERM: `run` returns, and the consumer closes in order
 
 A pull loop (consume/) adds messages to a ProcessQueue and offers the queue to Workers. A worker takes a job from it.
 Consumption calls the listener and finishes the messages, sends them back, or puts them back into the queue. Every 5 s

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 
@@ -20,6 +23,7 @@ from pyromq.client.listener.listener import Listener
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.push.push_session import PushSession
 from pyromq.client.push.push_settings import PushSettings, timeout_seconds
+from pyromq.client.push.termination import on_sigterm
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
@@ -28,6 +32,8 @@ from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
+
+logger = logging.getLogger(__name__)
 
 CONSUME_TIMEOUT = timedelta(minutes=15)
 _BROADCASTING_NAME = "DEFAULT"  # the same after a restart, as in Java's clients: offsets are kept under it
@@ -122,9 +128,20 @@ class PushConsumer(ClientLifecycle[PushSession]):
         hooks = self._tracing.consume_hooks() if self._tracing else []
         return hooks if self._spans is None else [*hooks, self._spans]
 
-    async def run(self) -> None:
-        """Wait until this is cancelled, or the consumer is closed."""
-        await self._session.closing.wait()
+    async def run(self, *, stop_on_sigterm: bool = True) -> None:
+        """Wait until this is cancelled, the consumer is closed, or the process gets SIGTERM.
+
+        `async with` then closes the consumer: it finishes and commits the messages in hand, and leaves its group.
+        SIGTERM is left alone with `stop_on_sigterm=False`, if the program handles it, and outside the main thread.
+        """
+        loop = asyncio.get_running_loop()
+        stopping = on_sigterm(partial(loop.call_soon_threadsafe, self._stop_running))
+        with stopping if stop_on_sigterm else nullcontext():
+            await self._session.closing.wait()
+
+    def _stop_running(self) -> None:
+        logger.info("the consumer of group=%s finishes what it has in hand and leaves", self.group)
+        self._session.closing.set()
 
     @property
     def client_id(self) -> str:

@@ -152,6 +152,7 @@ class PushSession:
             self._clock,
             strict=settings.orderly,
             is_orphan=self.membership.is_orphan,
+            is_alone=self.membership.is_alone,
             resume=self._resume,
         )
         self.assignment: Assignment[ProcessQueue] = Assignment(self._new_loop, self._ownership.release)
