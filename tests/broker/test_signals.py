@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from pyromq.broker.signals import Signal
 
 
@@ -27,3 +31,14 @@ def test_a_listener_may_unsubscribe_while_it_is_told() -> None:
     signal(1)
     signal(2)
     assert heard == [1, 1, 2]
+
+
+def test_a_listener_that_fails_is_logged_and_costs_nobody_anything(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[int] = []
+    signal: Signal[[int]] = Signal()
+    signal.subscribe(lambda number: 1 // number)
+    signal.subscribe(heard.append)
+    with caplog.at_level(logging.ERROR):
+        signal(0)
+    assert heard == [0]
+    assert "ZeroDivisionError" in caplog.text

@@ -1,11 +1,13 @@
 """Signal: something that happens in a broker, for those who want to know.
 
 Whoever can cause it gets the signal when it is built, and so does whoever listens: neither has to know the other, and
-nothing is set on either afterwards. A listener that goes, such as one of the writing side's, unsubscribes.
+nothing is set on either afterwards. A listener that goes, such as one of the writing side's, unsubscribes. An
+error of one is logged: neither the others nor whoever causes the signal may suffer from it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, ParamSpec
 
@@ -13,6 +15,7 @@ from pyromq.errors import StoreError
 from pyromq.store.results import Arrival
 
 P = ParamSpec("P")
+logger = logging.getLogger(__name__)
 
 
 class Signal(Generic[P]):
@@ -22,9 +25,12 @@ class Signal(Generic[P]):
         self._listeners: list[Callable[P, object]] = []
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell all listeners."""
+        """Tell all listeners; an error of one is logged."""
         for listener in tuple(self._listeners):
-            listener(*args, **kwargs)
+            try:
+                listener(*args, **kwargs)
+            except Exception:
+                logger.exception("a listener failed")
 
     def subscribe(self, listener: Callable[P, object]) -> Callable[[], None]:
         """Call `listener` each time from now on; call what is returned to end that."""

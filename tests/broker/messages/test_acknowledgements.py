@@ -13,6 +13,7 @@ import pytest
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.messages.durability import loss_window
 from pyromq.broker.messages.sent_properties import waits_for_flush
+from pyromq.broker.server import Broker
 from pyromq.errors import ConfigError
 from pyromq.protocol.bodies import KVTable, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -22,6 +23,7 @@ from pyromq.store.files import OsFiles
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
+from tests.store.helpers import message
 
 Sending = asyncio.Task[RemotingCommand]
 
@@ -178,3 +180,29 @@ async def test_a_quiet_broker_flushes_a_single_message_and_shows_how_long_it_wai
     assert 0 < info["max_unflushed_ms"] < 20_000
     answer = await peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
     assert decode(KVTable, answer.body).table["remainHowManyDataToFlush"] == "0 B"
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_an_error_of_whoever_hears_of_arrivals_drops_no_answer(
+    start_broker: StartBroker, connect: Connect, flush: str
+) -> None:
+    def fail(arrivals: object) -> None:
+        raise RuntimeError("planted")
+
+    broker = await start_broker(flushDiskType=flush)
+    peer = await connect(broker)
+    unsubscribe = broker.service.parts.signals.arrived.subscribe(fail)
+    await asyncio.gather(*(peer.send(body=b"%d" % number) for number in range(5)))
+    unsubscribe()
+    assert len(await peer.read()) == 5
+
+
+async def test_an_error_of_one_who_waits_for_a_message_drops_no_other(broker: Broker, peer: Peer) -> None:
+    waiting = broker._write
+    assert waiting is not None
+    heard: list[bool] = []
+    await peer.send()
+    broker.store.put(message())
+    waiting._acknowledgements.then(lambda stored: 1 // 0)
+    waiting._acknowledgements.then(heard.append)
+    await eventually(lambda: heard == [True])

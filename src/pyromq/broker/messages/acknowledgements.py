@@ -13,6 +13,7 @@ message is put (`TopicTable.when_saved`). An answer "not stored" about a message
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -34,6 +35,7 @@ WhenStored = Callable[[bool], None]
 """What a part of the broker does once the log has its message (True) or could not take it (False)."""
 
 FRAME_PREFIX = 4
+logger = logging.getLogger(__name__)
 _TICKS = 10  # of a flush's time-out
 
 
@@ -177,7 +179,10 @@ class Acknowledgements:
 
 def _tell(told: Sequence[WhenStored], stored: bool) -> None:
     for tell in told:
-        tell(stored)
+        try:
+            tell(stored)
+        except Exception:  # the others wait for this as well
+            logger.exception("what waited for a message failed")
 
 
 def _release(group: WaitingAnswers) -> None:
