@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyromq.broker.tables.topic_table import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.protocol.tag_filter import tag_code
@@ -73,7 +73,7 @@ def fill(root: Path, messages: int) -> None:
     table = root / "config" / "topics.json"
     if not table.exists():
         table.parent.mkdir(parents=True, exist_ok=True)
-        table.write_bytes(encode_topics(TopicConfigSerializeWrapper(topic_config_table={TOPIC: topic})))
+        table.write_bytes(dumps_pretty(TopicConfigSerializeWrapper(topic_config_table={TOPIC: topic})))
 
 
 @contextmanager

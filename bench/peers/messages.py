@@ -14,8 +14,8 @@ from interop.servers import Server
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pyromq.broker.tables.topic_table import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.protocol.tag_filter import tag_code
@@ -65,7 +65,7 @@ def fill(store_root: Path, topics: list[Topic]) -> None:
     table = {name: TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES) for name in names}
     path = store_root / "config" / "topics.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode_topics(TopicConfigSerializeWrapper(topic_config_table=table)))
+    path.write_bytes(dumps_pretty(TopicConfigSerializeWrapper(topic_config_table=table)))
 
 
 def _append(store: MessageStore, topic: Topic, first: int) -> None:

@@ -12,6 +12,8 @@ from pyromq.protocol.headers.offsets import SearchOffsetByTimestampResponseHeade
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
 from pyromq.store.files import DiskUsage, OsFiles
 from pyromq.store.retention.deletions import DELETIONS_NAME
+from pyromq.store.small_files.table_file import read_table
+from pyromq.store.small_files.table_formats import TOPICS
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
@@ -106,7 +108,9 @@ async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, co
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
         assert broker.store.topics == ["others", "unlisted"]  # no other is deleted, not even one without a row
         assert (tmp_path / "store" / DELETIONS_NAME).exists()
-        assert "orders" not in (tmp_path / "store" / "config" / "topics.json").read_text()
+        table = read_table(tmp_path / "store" / "config", TOPICS)
+        assert table is not None
+        assert ("orders" in table.topic_config_table, "others" in table.topic_config_table) == (False, True)
         assert broker.http_info()["messages_put"] == 2
         await peer.pull("orders", expect=ResponseCode.TOPIC_NOT_EXIST)
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})  # once more is no error

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from pyromq.broker.tables.topic_table import encode_topics
 from pyromq.protocol.bodies import TopicConfig, TopicConfigSerializeWrapper
+from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.protocol.tag_filter import java_hash, tag_code
@@ -65,7 +65,7 @@ def fill(root: Path, messages: int, size: int) -> None:
             store.commit()
     table = {name: TopicConfig(topic_name=name, read_queue_nums=n, write_queue_nums=n) for name, n in TOPICS.items()}
     (root / "config").mkdir(parents=True, exist_ok=True)
-    (root / "config" / "topics.json").write_bytes(encode_topics(TopicConfigSerializeWrapper(topic_config_table=table)))
+    (root / "config" / "topics.json").write_bytes(dumps_pretty(TopicConfigSerializeWrapper(topic_config_table=table)))
 
 
 def _record(number: int, size: int) -> Record:

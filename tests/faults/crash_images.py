@@ -2,10 +2,10 @@
 
     python -m tests.faults.crash_images --images 20000
 
-The store sees sends, flushes, checkpoints, rolls, deleted topics, retention, saved tables and restarts. The real
-recovery opens each image. Then every acknowledged and durable message is there at its offset, with its bytes and keys.
-Nothing is there that was not sent, or was deleted. Offsets are dense, and nothing counts as damage. New messages are
-stored and read, and another restart has nothing left to do.
+The store sees sends, flushes, checkpoints, rolls, deleted topics, retention, saved tables, their journals and restarts.
+The real recovery opens each image. Then every acknowledged and durable message is there at its offset, with its bytes
+and keys. Nothing is there that was not sent, or was deleted. Offsets are dense, and nothing counts as damage. New
+messages are stored and read, and another restart has nothing left to do.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 
 from pyromq.protocol.messages.message import MessageExt
@@ -30,13 +31,17 @@ from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import GetStatus, MessageStore
 from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile, read_table
+from pyromq.store.small_files.table_formats import OFFSETS
+from pyromq.store.small_files.table_journal import JournalRecord
 from tests.faults.disk_model import Disk, Event, Recorder, Remark, Tree, build
 from tests.store.helpers import HOST, FakeTime, QuickFiles, small_config
 
 TOPICS: Final = ("orders", "payments", "%RETRY%billing")
 QUEUES: Final = 2
 FLUSH_TYPES: Final = ("SYNC_FLUSH", "ASYNC_FLUSH")
-TABLE: Final = "config/topics.json"
+TABLE: Final = "config/changedSettings.json"
+OFFSET_KEY: Final = "orders@billing"
 
 Place = tuple[str, int, int]
 
@@ -88,6 +93,12 @@ class Saved(Struct, frozen=True):
     version: int
 
 
+class Committed(Struct, frozen=True):
+    """An offset was saved, in the journal of its table or with the table."""
+
+    offset: int
+
+
 class History(Struct):
     """What is known at one moment."""
 
@@ -97,6 +108,7 @@ class History(Struct):
     deleted: set[bytes] = field(default_factory=set)
     expired_before: int = 0
     version: int = 0
+    offset: int = 0
 
     def learn(self, remark: object) -> None:
         """Apply the next event."""
@@ -117,6 +129,8 @@ class History(Struct):
                 self.expired_before = before
             case Saved(version):
                 self.version = version
+            case Committed(offset):
+                self.offset = offset
 
 
 def _without(messages: dict[Place, Sent], topic: str) -> dict[Place, Sent]:
@@ -135,11 +149,13 @@ class Life:
         self._is_sync = flush == "SYNC_FLUSH"
         self._config = config_of(root, flush_disk_type=flush, max_store_bytes=6 * 4096)
         self._time = FakeTime()
-        self._number = self._version = 0
+        self._number = self._version = self._offset = 0
 
     def live(self, restarts: int, steps: int) -> None:
         """Do this many random things between two restarts."""
         for _ in range(restarts):
+            self._offsets = TableFile(self._config.root / "config" / OFFSETS.name, OFFSETS, self.files)
+            self._offsets.load()
             with MessageStore(self._config, self._time, self.files) as store:
                 for _ in range(steps):
                     self._step(store)
@@ -147,8 +163,11 @@ class Life:
             self.files.remark(Durable())
 
     def _step(self, store: MessageStore) -> None:
-        works = (self._send, self._flush, self._checkpoint, self._note_position, self._delete, self._clean, self._save)
-        self._chance.choices(works, (60, 6, 5, 4, 2, 4, 4))[0](store)
+        works = (
+            *(self._send, self._flush, self._checkpoint, self._note_position, self._delete, self._clean, self._save),
+            self._commit_offset,
+        )
+        self._chance.choices(works, (60, 6, 5, 4, 2, 4, 2, 8))[0](store)
 
     def _send(self, store: MessageStore) -> None:
         messages = [self._put(store) for _ in range(self._chance.choice([1, 1, 2, 5]))]
@@ -197,6 +216,20 @@ class Life:
         JsonFile(self._config.root / TABLE, self.files).save(b'{"version":%d}' % self._version)
         self.files.remark(Saved(self._version))
 
+    def _commit_offset(self, store: MessageStore) -> None:
+        """Save an offset as a broker does: mostly in the journal, sometimes by writing the whole table."""
+        self._offset += 1
+        file, number = self._offsets, self._offsets.number + 1
+        if file.needs_whole or self._chance.random() < 0.3:
+            file.save(OFFSETS.print([(OFFSET_KEY, {0: self._offset})]), number)
+            self.files.remark(Committed(self._offset))
+            file.cut(number)
+            file.number = number
+        else:
+            record = JournalRecord(number=number, rows={OFFSET_KEY: {0: self._offset}})
+            file.append([(number, msgspec.json.encode(record))])
+            self.files.remark(Committed(self._offset))
+
 
 def config_of(root: Path, **changes: Any) -> StoreConfig:
     """Return the settings of a store with files of a few messages."""
@@ -244,6 +277,9 @@ class Check:
     def _check_table(self) -> None:
         found = JsonFile(self._root / TABLE).load(lambda text: int(text.split(b":")[1].split(b"}")[0]))
         self._expect((found or 0) >= self._history.version, f"the table is of version {found}")
+        table = read_table(self._root / "config", OFFSETS)
+        offset = table.offset_table[OFFSET_KEY][0] if table else 0
+        self._expect(offset in (self._history.offset, self._history.offset + 1), f"the committed offset is {offset}")
 
     def _check_messages(self, store: MessageStore) -> None:
         self._expect(not store.fences, f"taken for damage: {store.fences.ranges()}")

@@ -33,13 +33,24 @@ class TableDisk(OsFiles):
         self.broken = False
         self.passes = threading.Event()
         self.passes.set()
+        self._tables: set[int] = set()
 
     def open(self, path: str, *, create: bool = False) -> int:
-        if create and "/config/" in path:
+        descriptor = super().open(path, create=create)
+        if "/config/" in path:
+            self._tables.add(descriptor)
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        self._tables.discard(descriptor)
+        super().close(descriptor)
+
+    def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
+        if descriptor in self._tables:
             assert self.passes.wait(30)
             if self.broken:
                 raise OSError(errno.ENOSPC, "No space left on device")
-        return super().open(path, create=create)
+        return super().pwrite(descriptor, data, position)
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import pytest
 
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.errors import ConfigError
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import OFFSETS
 
 APACHES_FILE = '{\n\t"offsetTable":{\n\t\t"%RETRY%G1@G1":{},\n\t\t"T1@G1":{0:5,1:7,10:9\n\t\t}\n\t}\n}'
 
 
 def make(directory: Path) -> ConsumerOffsets:
-    return ConsumerOffsets(JsonFile(directory / "consumerOffset.json"))
+    return ConsumerOffsets(TableFile(directory / "consumerOffset.json", OFFSETS))
 
 
 async def test_commits_survive_a_restart(tmp_path: Path) -> None:

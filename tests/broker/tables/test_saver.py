@@ -47,31 +47,12 @@ async def test_many_changes_during_a_save_cost_one_more_save_of_the_newest_state
     assert len(file.saved) <= 2
 
 
-async def test_listeners_hear_when_all_that_was_asked_for_is_saved(tmp_path: Path) -> None:
-    file = GatedFile(tmp_path / "table.json")
-    saver = Saver(file, lambda: 1, lambda value: b"%d" % value)
-    heard: list[bool] = []
-    saver.when_saved(heard.append)
-    assert heard == [True]  # nothing to wait for
-    saver.request()
-    saver.when_saved(heard.append)
-    assert heard == [True]
-    assert saver.pending
-    file.gate.set()
-    await saver.finish()
-    assert heard == [True, True]
-    assert not saver.pending
-
-
-async def test_a_failed_save_is_told_and_can_be_retried(tmp_path: Path) -> None:
+async def test_a_failed_save_is_reported_and_can_be_retried(tmp_path: Path) -> None:
     disk = FullDisk()
     file = JsonFile(tmp_path / "table.json", disk)
     saver = Saver(file, lambda: 7, lambda value: b"%d" % value)
-    heard: list[bool] = []
     saver.request()
-    saver.when_saved(heard.append)
-    await saver.finish()
-    assert heard == [False]
+    assert not await saver.finish()
     disk.full = False
     saver.retry()
     await saver.finish()

@@ -7,11 +7,12 @@ import pytest
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.errors import GroupNotFound
 from pyromq.protocol.bodies import SubscriptionGroupConfig
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import GROUPS
 
 
 def make(directory: Path, *, auto_create: bool = True, limit: int = 100) -> SubscriptionGroups:
-    file = JsonFile(directory / "subscriptionGroup.json")
+    file = TableFile(directory / "subscriptionGroup.json", GROUPS)
     return SubscriptionGroups(file, now_ms=lambda: 1, auto_create=auto_create, limit=limit)
 
 

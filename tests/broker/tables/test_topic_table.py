@@ -8,7 +8,8 @@ from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.tables.topic_table import TopicTable, built_in_topics, topic_config
 from pyromq.errors import TopicNotFound
 from pyromq.protocol.names import TBW102
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import TOPICS
 
 TOPICS_JSON = """{
 	"dataVersion":{
@@ -33,7 +34,7 @@ def make(directory: Path, *, limit: int = 100, **settings: str) -> TopicTable:
     config = broker_config(settings)
     return TopicTable(
         built_in_topics(config),
-        JsonFile(directory / "topics.json"),
+        TableFile(directory / "topics.json", TOPICS),
         now_ms=lambda: 1_639_000_000_000,
         auto_create=config.auto_create_topics,
         limit=limit,

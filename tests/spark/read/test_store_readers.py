@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyromq import Message, blocking
 from pyromq.errors import ConfigError, OffsetOutOfRange, PyroMQError, StoreError
+from pyromq.protocol.bodies import DataVersion
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.spark.options.read_options import read_options
@@ -19,6 +20,8 @@ from pyromq.spark.read.files.store_plan import LogRange
 from pyromq.spark.read.store_readers import StoreBatchReader, StoreStreamReader
 from pyromq.spark.read.stream_reader import StreamReader
 from pyromq.store.message_store import MessageStore
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import OFFSETS, TOPICS
 from pyromq.testing import LocalCluster
 from tests.spark.conftest import send
 from tests.spark.read.sample_store import (
@@ -210,6 +213,18 @@ def test_committed_offsets_are_those_that_the_broker_saved(root: Path) -> None:
     assert read_rows(root, startingOffsets="committed", group="nobody", columns=PLACES) == read_rows(
         root, columns=PLACES
     )
+
+
+def test_what_a_killed_broker_left_in_the_journals_of_its_tables_counts(root: Path) -> None:
+    offsets = TableFile(root / "config" / OFFSETS.name, OFFSETS)
+    offsets.save(OFFSETS.print([("orders@audit", {0: 10})]), 1)
+    offsets.append([(2, b'{"number":2,"rows":{"orders@audit":{"0":12}}}')])
+    rows = read_rows(root, startingOffsets="committed", group="audit", columns=PLACES)
+    assert min(row["queue_offset"] for row in rows if row["queue_id"] == 0) == 12
+    topics = TableFile(root / "config" / TOPICS.name, TOPICS)
+    topics.save(TOPICS.print([], DataVersion(1, 1)), 1)
+    topics.append([(2, b'{"number":2,"rows":{"quiet":{"topicName":"quiet"}}}')])
+    assert store_reader(root, subscribe="quiet").partitions() == []
 
 
 # --- errors

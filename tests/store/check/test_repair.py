@@ -18,7 +18,9 @@ from pyromq.store.check.verify import StoreCheck
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY_SIZE
 from pyromq.store.read.reader import StoreReader
-from tests.store.check.test_verify import fill, flip, flip_body, found_in, index_files, problems
+from pyromq.store.small_files.table_file import read_table
+from pyromq.store.small_files.table_formats import TOPICS
+from tests.store.check.test_verify import fill, flip, flip_body, found_in, index_files, journaled, problems
 from tests.store.helpers import (
     FakeTime,
     QuickFiles,
@@ -220,3 +222,37 @@ def test_whatever_bit_was_flipped_all_else_is_read_after_a_repair(
     assert readable <= after <= before
     assert len(before - after) <= 1
     shutil.rmtree(root)
+
+
+def test_a_repair_folds_a_journal_in_although_nothing_is_damaged(tmp_path: Path) -> None:
+    journaled(fill(tmp_path))
+    plan = planned(tmp_path)
+    assert [step.text for step in plan.steps] == ["fold config/topics.json.journal into its table"]
+    before = (tmp_path / "checkpoint").stat().st_mtime_ns
+    plan.run()
+    assert not (tmp_path / "config" / "topics.json.journal").exists()
+    text = (tmp_path / "config" / "topics.json").read_text()
+    assert all(f'"{name}"' in text for name in ("orders", "new-2", "new-3"))
+    assert problems(tmp_path) == []
+    assert planned(tmp_path).steps == []
+    assert (tmp_path / "checkpoint").stat().st_mtime_ns == before  # the log was not read again
+
+
+def test_a_damaged_table_comes_back_from_its_backup_and_its_journal(tmp_path: Path) -> None:
+    journaled(fill(tmp_path))
+    flip(tmp_path / "config" / "topics.json", 0, 4)
+    assert repaired(tmp_path) == []
+    table = read_table(tmp_path / "config", TOPICS)
+    assert table is not None
+    assert set(table.topic_config_table) == {"orders", "new-2", "new-3"}
+
+
+def test_a_journal_with_a_damaged_line_is_folded_in_and_kept(tmp_path: Path) -> None:
+    path = Path(str(journaled(fill(tmp_path)).path) + ".journal")
+    damaged = path.read_bytes().replace(b"new-2", b"new-4", 1)
+    path.write_bytes(damaged)
+    assert repaired(tmp_path) == []
+    table = read_table(tmp_path / "config", TOPICS)
+    assert table is not None
+    assert set(table.topic_config_table) == {"orders", "new-3"}
+    assert damaged in [kept.read_bytes() for kept in (tmp_path / "quarantine").iterdir()]

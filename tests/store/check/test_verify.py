@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyromq.protocol.bodies import DataVersion, TopicConfig
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record
 from pyromq.store.check.findings import Finding, Severity
@@ -21,6 +22,8 @@ from pyromq.store.index import message_index
 from pyromq.store.index.index_file import HEADER, IndexHeader
 from pyromq.store.message_store import MessageStore
 from pyromq.store.read.reader import StoreReader
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import TOPICS
 from tests.store.helpers import QuickFiles, left_by_a_kill, log_files, message, queue_files, small_store
 
 SLOTS, INDEX_ENTRIES = 50, 300
@@ -447,3 +450,50 @@ def test_a_bit_flipped_in_any_record_or_entry_is_named(
         flip(queue_files(root, queue_id=queue_id)[offset // 10], offset % 10 * ENTRY_SIZE + within, bit)
     assert problems(root)
     shutil.rmtree(root)
+
+
+# --- journals of tables
+
+
+def journaled(root: Path) -> TableFile[Any, Any]:
+    """Leave a table of topics whose last change is in its journal."""
+    file = TableFile(root / "config" / "topics.json", TOPICS, QuickFiles())
+    file.load()
+    file.save(TOPICS.print({"orders": TopicConfig(topic_name="orders")}.items(), DataVersion(1, 1)), 1)
+    texts = [b'{"number":%d,"rows":{"new-%d":{"topicName":"new-%d"}}}' % (number, number, number) for number in (2, 3)]
+    file.append(list(enumerate(texts, 2)))
+    file.close()
+    return file
+
+
+def test_a_journal_is_told_and_is_no_problem(tmp_path: Path) -> None:
+    journaled(fill(tmp_path))
+    (found,) = StoreCheck(tmp_path).run()
+    assert (found.severity, found.file) == (Severity.NOTE, "config/topics.json.journal")
+    assert found.text == "2 changes are not in the table yet: a start or a repair of ours folds them in"
+
+
+def test_a_topic_that_only_the_journal_knows_is_known(tmp_path: Path) -> None:
+    with small_store(tmp_path) as store:
+        store.put(message("new-3"))
+    journaled(tmp_path)
+    shutil.rmtree(tmp_path / "consumequeue" / "new-3")
+    assert [one.kind for one in StoreCheck(tmp_path).run() if one.severity is Severity.PROBLEM] == ["entry"]
+
+
+def test_a_damaged_line_of_a_journal_is_a_problem_and_an_unfinished_one_is_not(tmp_path: Path) -> None:
+    path = Path(str(journaled(fill(tmp_path)).path) + ".journal")
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"new-2", b"new-4", 1))
+    assert next(str(one) for one in StoreCheck(tmp_path).run()) == (
+        "problem: config/topics.json.journal: 1 lines cannot be read"
+    )
+    path.write_bytes(whole[:-5])
+    assert [one.severity for one in StoreCheck(tmp_path).run()] == [Severity.NOTE]
+
+
+def test_a_journal_of_another_table_is_told(tmp_path: Path) -> None:
+    journaled(fill(tmp_path)).path.write_bytes(TABLES["topics.json"])
+    (tmp_path / "config" / "unknown.json.journal").write_bytes(b"")
+    found = list(StoreCheck(tmp_path).run())
+    assert [(one.severity, "left out" in one.text) for one in found] == [(Severity.NOTE, True)] * 2

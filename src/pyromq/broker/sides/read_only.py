@@ -29,7 +29,6 @@ from pyromq.remoting.ticker import Ticker
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.read.reader import StoreReader
 from pyromq.store.results import Arrival
-from pyromq.store.small_files.json_file import ReadOnlyFile
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +70,7 @@ class ReadOnlyBroker:
         await self._exit.aclose()
 
     def _new_service(self, ports: Ports, reads: DiskReads) -> Service:
-        tables = Tables(self.config, self._clock.now_ms, kind=ReadOnlyFile)
+        tables = Tables(self.config, self._clock.now_ms, read_only=True)
         tables.load()
         self._topics = tables.topics
         self._add_topics()

@@ -3,7 +3,9 @@
     all_tables            opens, saves and closes them together; adds what a crash took from them
     topic_table           topics.json            subscription_groups   subscriptionGroup.json
     consumer_offsets      consumerOffset.json    consumer_filters      consumerFilter.json (with bloom filters)
-    saver                 writes a table in a thread, the newest state only; tells who waits for it
+    table_saver           makes changes of the first three durable by their journals, and rewrites them now and then
+    save_progress         which changes are durable, and who waits for them
+    saver                 writes a small table in a thread, the newest state only
 
 A table is changed on the loop and read anywhere on it. The files have RocketMQ's format.
 """

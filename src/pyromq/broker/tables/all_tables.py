@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyromq.broker.config.broker_config import BrokerConfig
@@ -11,14 +12,18 @@ from pyromq.broker.pulls.filter_functions import load_functions
 from pyromq.broker.pulls.property_filters import PropertyFilters
 from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.broker.tables.saver import Saver
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.broker.tables.table_saver import TableSaver
 from pyromq.broker.tables.topic_table import TopicTable, built_in_topics
 from pyromq.errors import BrokerError
 from pyromq.protocol.names import LMQ_PREFIX, TRANSACTION_OP_TOPIC
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.json_file import JsonFile, ReadOnlyFile
+from pyromq.store.small_files.table_file import ReadOnlyTable, TableFile
+from pyromq.store.small_files.table_formats import GROUPS, OFFSETS, TOPICS
+
+SAVING_THREADS = 4
 
 
 class Tables:
@@ -30,29 +35,36 @@ class Tables:
         now_ms: Callable[[], int],
         files: OsFiles | None = None,
         *,
-        kind: type[JsonFile] = JsonFile,
+        read_only: bool = False,
     ) -> None:
+        """Prepare to load; what is `read_only` is never written, and changes are forgotten at the end."""
+        self.executor = ThreadPoolExecutor(SAVING_THREADS, thread_name_prefix="pyromq-tables")
+        """Threads in which tables are saved: no other work can keep them waiting."""
         directory = config.store.root / "config"
+        table_file = ReadOnlyTable if read_only else TableFile
         self.topics = TopicTable(
             built_in_topics(config),
-            kind(directory / "topics.json", files),
+            table_file(directory / TOPICS.name, TOPICS, files),
             now_ms=now_ms,
             auto_create=config.auto_create_topics,
             limit=config.max_topics,
+            executor=self.executor,
         )
         self.groups = SubscriptionGroups(
-            kind(directory / "subscriptionGroup.json", files),
+            table_file(directory / GROUPS.name, GROUPS, files),
             now_ms=now_ms,
             auto_create=config.auto_create_groups,
             limit=config.max_groups,
+            executor=self.executor,
         )
-        self.offsets = ConsumerOffsets(kind(directory / "consumerOffset.json", files))
+        self.offsets = ConsumerOffsets(table_file(directory / OFFSETS.name, OFFSETS, files), self.executor)
         self.expressions = PropertyFilters(load_functions(dict(config.filter_functions)), by_sql=config.property_filter)
         self.filters = ConsumerFilters(
-            kind(directory / "consumerFilter.json", files),
+            (ReadOnlyFile if read_only else JsonFile)(directory / "consumerFilter.json", files),
             now_ms=now_ms,
             keep=config.filter_keep_time,
             filters=self.expressions,
+            executor=self.executor,
         )
 
     def load(self) -> None:
@@ -61,23 +73,28 @@ class Tables:
         self.offsets.load()
         self.groups.load()
         self.filters.load()
+        for saver in self._savers:
+            saver.begin()
 
     def save(self) -> None:
-        """Have saved what changed since the last time, and what could not be saved then."""
+        """Have saved what changed since the last time, and what could not be saved then; called every few seconds."""
         self.offsets.save_if_changed()
         self.filters.save_if_changed()
+        self.filters.saver.retry()
         for saver in self._savers:
-            saver.retry()
+            saver.tick()
 
     async def close(self) -> None:
-        """Save what changed, and wait until it is on disk."""
+        """Save what changed, wait until it is on disk, and leave no journal."""
         self.save()
+        await self.filters.saver.finish()
         for saver in self._savers:
-            await saver.finish()
+            await saver.close()
+        self.executor.shutdown(wait=False)
 
     @property
-    def _savers(self) -> tuple[Saver[Any], ...]:
-        return self.topics.saver, self.groups.saver, self.offsets.saver, self.filters.saver
+    def _savers(self) -> tuple[TableSaver[Any], ...]:
+        return self.topics.saver, self.groups.saver, self.offsets.saver
 
 
 logger = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 
 from msgspec import Struct
 
@@ -51,7 +52,13 @@ class ConsumerFilters:
     """All registered filters, kept in consumerFilter.json."""
 
     def __init__(
-        self, file: JsonFile, *, now_ms: Callable[[], int], keep: float, filters: PropertyFilters | None = None
+        self,
+        file: JsonFile,
+        *,
+        now_ms: Callable[[], int],
+        keep: float,
+        filters: PropertyFilters | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self._file = file
         self._filters = filters or PropertyFilters()
@@ -59,7 +66,7 @@ class ConsumerFilters:
         self._keep = keep
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._changed = False
-        self.saver = Saver(file, self.snapshot, encode_filters)
+        self.saver = Saver(file, self.snapshot, encode_filters, executor)
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """Return the filter of a group for a topic, whether or not the group is online."""

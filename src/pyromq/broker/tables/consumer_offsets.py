@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Final
 
-from pyromq.broker.tables.saver import Saver
+from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
-from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper
 from pyromq.protocol.names import TOPIC_GROUP_SEPARATOR
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import OFFSETS
 
 logger = logging.getLogger(__name__)
 
@@ -22,16 +23,19 @@ OffsetTable = dict[str, dict[int, int]]
 class ConsumerOffsets:
     """Keeps progress in memory and in consumerOffset.json; a commit is durable after the next save."""
 
-    def __init__(self, file: JsonFile) -> None:
+    def __init__(
+        self,
+        file: TableFile[ConsumerOffsetSerializeWrapper, dict[int, int]],
+        executor: Executor | None = None,
+    ) -> None:
         self._table: OffsetTable = {}
         self._file = file
-        self._changed = False
-        self.saver = Saver(file, self.snapshot, encode_offsets)
+        self.saver = TableSaver(file, self._whole, executor=executor)
         self.backward_commits = 0
 
     def load(self) -> None:
         """Read the file, replacing what is in memory."""
-        loaded = self._file.load(lambda text: decode(ConsumerOffsetSerializeWrapper, text))
+        loaded = self._file.load()
         if loaded is not None:
             self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items()}
 
@@ -39,7 +43,8 @@ class ConsumerOffsets:
         """Note a group's progress; a negative offset is no commit, one that goes back is obeyed and counted."""
         if offset < 0:
             return  # a client that never consumed the queue says -1
-        offsets = self._table.setdefault(_key(topic, group), {})
+        key = _key(topic, group)
+        offsets = self._table.setdefault(key, {})
         before = offsets.get(queue_id)
         if before == offset:
             return
@@ -50,7 +55,7 @@ class ConsumerOffsets:
                 *(group, topic, queue_id, before, offset, who),
             )
         offsets[queue_id] = offset
-        self._changed = True
+        self.saver.changes.rows.setdefault(key, {})[queue_id] = offset
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the committed offset, None where the group never committed."""
@@ -65,8 +70,10 @@ class ConsumerOffsets:
         """Give a group the offsets that another has of a topic; those that it had count no more."""
         offsets = self.of(source, topic)
         if offsets:
-            self._table[_key(topic, target)] = dict(offsets)
-            self._changed = True
+            key = _key(topic, target)
+            self._table[key] = dict(offsets)
+            self.saver.changes.remove(key)
+            self._note(key, offsets)
             logger.info("offsets copied from=%s to=%s topic=%s by=%s", source, target, topic, who)
 
     def stay_within(self, max_offset: Callable[[str, int], int]) -> None:
@@ -81,7 +88,7 @@ class ConsumerOffsets:
             if ahead:
                 logger.warning("committed offsets brought back to the end group=%s topic=%s to=%s", group, topic, ahead)
                 offsets.update(ahead)
-                self._changed = True
+                self._note(key, ahead)
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics that a group has offsets of."""
@@ -101,13 +108,11 @@ class ConsumerOffsets:
     def remove_group(self, group: str) -> None:
         """Forget all that a group committed."""
         for topic in self.topics_of(group):
-            del self._table[_key(topic, group)]
-            self._changed = True
+            self._remove(_key(topic, group))
 
     def save_if_changed(self) -> None:
         """Ask for a save if something was committed since the last one."""
-        if self._changed:
-            self._changed = False
+        if self.saver.changes:
             self.saver.request()
 
     def figures(self) -> BoundFigures[ConsumerOffsets]:
@@ -118,6 +123,19 @@ class ConsumerOffsets:
         """Return a copy that no later commit changes, in the form of RocketMQ's file."""
         return {key: dict(offsets) for key, offsets in self._table.items()}
 
+    def _note(self, key: str, offsets: Mapping[int, int]) -> None:
+        """Note what is to be saved: only the queues that changed."""
+        self.saver.changes.rows.setdefault(key, {}).update(offsets)
+
+    def _remove(self, key: str) -> None:
+        del self._table[key]
+        self.saver.changes.remove(key)
+
+    def _whole(self) -> PrintTable:
+        # Commits go on while it is printed. What is printed may be newer than asked for, which does no harm.
+        rows = list(self._table.items())
+        return lambda: OFFSETS.print((key, dict(offsets)) for key, offsets in rows)
+
 
 _FIGURES: Final[tuple[Figure[ConsumerOffsets], ...]] = (
     Figure(
@@ -127,11 +145,6 @@ _FIGURES: Final[tuple[Figure[ConsumerOffsets], ...]] = (
         lambda offsets: offsets.backward_commits,
     ),
 )
-
-
-def encode_offsets(table: Mapping[str, Mapping[int, int]]) -> bytes:
-    """Return the text of consumerOffset.json."""
-    return dumps_pretty({"offsetTable": table})
 
 
 def _key(topic: str, group: str) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Final
 
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
-from pyromq.broker.tables.saver import Saver
+from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.errors import GroupNotFound, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper, decode
-from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import GROUPS
 
 logger = logging.getLogger(__name__)
 
@@ -24,11 +25,17 @@ class SubscriptionGroups:
     """All consumer groups by name, kept in subscriptionGroup.json."""
 
     def __init__(
-        self, file: JsonFile, *, now_ms: Callable[[], int], auto_create: bool = True, limit: int = 10_000
+        self,
+        file: TableFile[SubscriptionGroupWrapper, SubscriptionGroupConfig],
+        *,
+        now_ms: Callable[[], int],
+        auto_create: bool = True,
+        limit: int = 10_000,
+        executor: Executor | None = None,
     ) -> None:
         self.by_name = {name: SubscriptionGroupConfig(group_name=name) for name in BUILT_IN_GROUPS}
         self.version = DataVersion(timestamp=now_ms(), counter=0)
-        self.saver = Saver(file, self.snapshot, encode_groups)
+        self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self._file = file
         self._now_ms = now_ms
         self._auto_create = auto_create
@@ -41,7 +48,7 @@ class SubscriptionGroups:
 
     def load(self) -> None:
         """Read the file over the built-in groups."""
-        loaded = self._file.load(lambda text: decode(SubscriptionGroupWrapper, text))
+        loaded = self._file.load()
         if loaded is None:
             return
         for name, config in loaded.subscription_group_table.items():
@@ -56,12 +63,14 @@ class SubscriptionGroups:
         """Create the group or change it, as an administrator says."""
         _check_name(config.group_name)
         self.by_name[config.group_name] = config
+        self.saver.changes.put(config.group_name, config)
         logger.info("group set group=%s", config.group_name)
         self._changed()
 
     def delete(self, name: str) -> None:
         """Forget a group."""
         if self.by_name.pop(name, None) is not None:
+            self.saver.changes.remove(name)
             logger.info("group deleted group=%s", name)
             self._changed()
 
@@ -80,6 +89,7 @@ class SubscriptionGroups:
         if len(self.by_name) >= self._limit:
             raise GroupNotFound(f"consumer group {name} cannot be created: {self._limit} exist (pyromqMaxGroups)")
         config = self.by_name[name] = SubscriptionGroupConfig(group_name=name)
+        self.saver.changes.put(name, config)
         logger.info("group created by use group=%s", name)
         self._changed()
         return config
@@ -88,15 +98,14 @@ class SubscriptionGroups:
         self.version = self.version.next(self._now_ms())
         self.saver.request()
 
+    def _whole(self) -> PrintTable:
+        rows, version = list(self.by_name.items()), self.version
+        return lambda: GROUPS.print(rows, version)
+
 
 _FIGURES: Final[tuple[Figure[SubscriptionGroups], ...]] = (
     Figure("groups", "Consumer groups, online or not.", Kind.GAUGE, lambda groups: len(groups.by_name)),
 )
-
-
-def encode_groups(table: SubscriptionGroupWrapper) -> bytes:
-    """Return the text of subscriptionGroup.json."""
-    return dumps_pretty(table)
 
 
 def _check_name(name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Executor
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,11 +12,11 @@ from msgspec.structs import replace
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.signals import Signal
 from pyromq.broker.stats.time_series import CountSeries
-from pyromq.broker.tables.saver import Saver, WhenSaved
+from pyromq.broker.tables.save_progress import WhenSaved
+from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType, decode
-from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicFilterType
 from pyromq.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, TOPIC_UNIT_FLAG
 from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS_MS
 from pyromq.protocol.messages.record import MULTI_TAGS_FLAG
@@ -31,7 +32,8 @@ from pyromq.protocol.names import (
     is_system_topic,
     reply_topic,
 )
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.small_files.table_file import TableFile
+from pyromq.store.small_files.table_formats import TOPICS
 
 logger = logging.getLogger(__name__)
 
@@ -103,18 +105,19 @@ class TopicTable:
     def __init__(
         self,
         built_in: Iterable[TopicConfig],
-        file: JsonFile,
+        file: TableFile[TopicConfigSerializeWrapper, TopicConfig],
         *,
         now_ms: Callable[[], int],
         auto_create: bool = True,
         limit: int = 100_000,
+        executor: Executor | None = None,
     ) -> None:
         self.by_name: dict[str, Topic] = {config.topic_name: Topic(config) for config in built_in}
         self.removed_puts = self.removed_put_bytes = 0
         """What topics that are gone had counted: totals never fall."""
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.changed: Signal[[]] = Signal()
-        self.saver = Saver(file, self.snapshot, encode_topics)
+        self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self._built_in = frozenset(self.by_name)
         self._file = file
         self._now_ms = now_ms
@@ -126,12 +129,12 @@ class TopicTable:
         self._limit = config.max_topics
         self._auto_create = config.auto_create_topics
         if self._auto_create and TBW102 not in self.by_name:
-            self._put(default_template(config))
+            self._changed(self._put(default_template(config)))
         self._changed()  # what this broker allows is part of every registration
 
     def load(self) -> None:
         """Read the file over the built-in topics."""
-        loaded = self._file.load(lambda text: decode(TopicConfigSerializeWrapper, text))
+        loaded = self._file.load()
         if loaded is None:
             return
         for name, config in loaded.topic_config_table.items():
@@ -183,7 +186,7 @@ class TopicTable:
         known = self.by_name.get(config.topic_name)
         topic = self._put(replace(config, order=known.config.order if known else False))
         logger.info("topic set topic=%s read=%d write=%d perm=%d", topic.name, *_shape(config))
-        self._changed(None if known else topic)
+        self._changed(topic, is_new=known is None)
         return topic
 
     def remove(self, name: str) -> None:
@@ -192,6 +195,7 @@ class TopicTable:
         if topic is not None:
             self.removed_puts += topic.puts
             self.removed_put_bytes += topic.put_bytes
+            self.saver.changes.remove(name)
             self._changed()
 
     def set_ordered(self, names: Collection[str]) -> None:
@@ -201,7 +205,7 @@ class TopicTable:
             topic.configure(replace(topic.config, order=not topic.config.order))
             logger.info("topic order changed topic=%s order=%s", topic.name, topic.config.order)
         if wrong:
-            self._changed()
+            self._changed(*wrong)
 
     def is_saved(self, topic: Topic) -> bool:
         """Return True if the table on disk has a topic: a crash does not take it away from its messages."""
@@ -243,7 +247,7 @@ class TopicTable:
             )
         topic = self._put(config)
         logger.info("topic created %s topic=%s queues=%d perm=%d", why, topic.name, topic.write_queues, config.perm)
-        self._changed(topic)
+        self._changed(topic, is_new=True)
         return topic
 
     def _put(self, config: TopicConfig) -> Topic:
@@ -254,12 +258,18 @@ class TopicTable:
             topic.configure(config)
         return topic
 
-    def _changed(self, created: Topic | None = None) -> None:
+    def _changed(self, *topics: Topic, is_new: bool = False) -> None:
         self.version = self.version.next(self._now_ms())
+        for topic in topics:
+            self.saver.changes.put(topic.name, topic.config)
         number = self.saver.request()
-        if created is not None:
-            created.mark_new(number)
+        for topic in topics if is_new else ():
+            topic.mark_new(number)
         self.changed()
+
+    def _whole(self) -> PrintTable:
+        rows, version = [(name, topic.config) for name, topic in self.by_name.items()], self.version
+        return lambda: TOPICS.print(rows, version)
 
 
 _FIGURES: Final[tuple[Figure[TopicTable], ...]] = (
@@ -302,11 +312,6 @@ def built_in_topics(config: BrokerConfig) -> list[TopicConfig]:
     if config.trace_topic_enabled:
         topics.append(topic_config(config.trace_topic, 1))
     return topics
-
-
-def encode_topics(table: TopicConfigSerializeWrapper) -> bytes:
-    """Return the text of topics.json."""
-    return dumps_pretty(table)
 
 
 def _shape(config: TopicConfig) -> tuple[int, int, int]:

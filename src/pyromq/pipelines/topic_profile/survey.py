@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.pipelines.cluster import brokers_of, cluster
-from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import TRACE_TOPIC, dlq_topic, is_system_group, retry_topic
@@ -28,9 +27,9 @@ from pyromq.spark.read.plan.queue_source import QueueSource
 from pyromq.store.check.table_check import CONFIG_NAME
 from pyromq.store.files import ReadOnlyFiles
 from pyromq.store.read.file_view import QUEUES_NAME, find_root
-from pyromq.store.small_files.json_file import ReadOnlyFile
+from pyromq.store.small_files.table_file import read_table
+from pyromq.store.small_files.table_formats import OFFSETS, TOPICS
 
-T = TypeVar("T", ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper)
 _ALL = ".*"
 
 OffsetTable = Mapping[str, Mapping[int, int]]
@@ -96,7 +95,8 @@ def survey_store(directory: str, topics: Sequence[str]) -> Survey:
     """Look at the files of a store, live or copied."""
     root = Path(find_root(directory, ReadOnlyFiles()))
     everything = [path.name for path in (root / QUEUES_NAME).iterdir()]
-    offsets = _table(root, "consumerOffset.json", ConsumerOffsetSerializeWrapper).offset_table
+    committed = read_table(root / CONFIG_NAME, OFFSETS)
+    offsets = committed.offset_table if committed else {}
     with StoreQueues(directory, None) as store:
         names = store.topics(topics, None if topics else _ALL)
         queues = sorted({*store.queues(names), *_configured(root, names)})
@@ -105,13 +105,10 @@ def survey_store(directory: str, topics: Sequence[str]) -> Survey:
 
 def _configured(root: Path, topics: Sequence[str]) -> Iterator[MessageQueue]:
     """Yield the queues in the broker's configuration; a queue that never had a message has no files."""
-    known = _table(root, "topics.json", TopicConfigSerializeWrapper).topic_config_table
+    table = read_table(root / CONFIG_NAME, TOPICS)
+    known = table.topic_config_table if table else {}
     for topic in known.keys() & set(topics):
         yield from (MessageQueue(topic, STORE, number) for number in range(known[topic].read_queue_nums))
-
-
-def _table(root: Path, name: str, kind: type[T]) -> T:
-    return ReadOnlyFile(root / CONFIG_NAME / name).load(lambda text: decode(kind, text)) or kind()
 
 
 def _survey(

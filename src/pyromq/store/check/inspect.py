@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from msgspec import Struct
 
-from pyromq.protocol.bodies import (
-    ConsumerOffsetSerializeWrapper,
-    SubscriptionGroupWrapper,
-    TopicConfigSerializeWrapper,
-    decode,
-)
 from pyromq.protocol.messages.record import read_head
 from pyromq.protocol.names import (
     SCHEDULE_TOPIC,
@@ -31,8 +24,8 @@ from pyromq.store.small_files.checkpoint import Checkpoint, CheckpointFiles
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.json_file import ReadOnlyFile
 from pyromq.store.small_files.lock import is_held
-
-T = TypeVar("T")
+from pyromq.store.small_files.table_file import read_table
+from pyromq.store.small_files.table_formats import GROUPS, OFFSETS, TOPICS
 
 
 class QueueSummary(Struct, frozen=True, kw_only=True):
@@ -93,16 +86,14 @@ class Inspection:
         self._reader = reader
         self._files = files or ReadOnlyFiles()
         self._root = reader.root
-        topics = self._table("topics.json", lambda text: decode(TopicConfigSerializeWrapper, text))
-        groups = self._table("subscriptionGroup.json", lambda text: decode(SubscriptionGroupWrapper, text))
-        offsets = self._table("consumerOffset.json", lambda text: decode(ConsumerOffsetSerializeWrapper, text))
+        directory = self._root / CONFIG_NAME
+        topics = read_table(directory, TOPICS, self._files)
+        groups = read_table(directory, GROUPS, self._files)
+        offsets = read_table(directory, OFFSETS, self._files)
         self._configured_topics = len(topics.topic_config_table) if topics else 0
         self._groups = len(groups.subscription_group_table) if groups else 0
         self._offsets = offsets.offset_table if offsets else {}
         self.queues = [self._queue(topic, queue_id) for topic in reader.topics for queue_id in reader.queue_ids(topic)]
-
-    def _table(self, name: str, parse: Callable[[bytes], T]) -> T | None:
-        return ReadOnlyFile(self._root / CONFIG_NAME / name).load(parse)
 
     def _queue(self, topic: str, queue_id: int) -> QueueSummary:
         low, high = self._reader.min_offset(topic, queue_id), self._reader.max_offset(topic, queue_id)
@@ -155,7 +146,7 @@ class Inspection:
         )
 
     def _pending_delayed(self) -> dict[int, int]:
-        done = self._table("delayOffset.json", delay_offsets) or {}
+        done = ReadOnlyFile(self._root / CONFIG_NAME / "delayOffset.json").load(delay_offsets) or {}
         pending = {
             queue.queue_id + 1: queue.max_offset - max(queue.min_offset, done.get(queue.queue_id + 1, 0))
             for queue in self.queues

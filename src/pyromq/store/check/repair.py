@@ -4,6 +4,8 @@ What is derived is made anew from the log: queues and index. What has a backup i
 nobody, and the old state of all that is replaced, goes to `quarantine/`. Damage in the log stays where it is, fenced:
 messages before and behind it are read, nothing is cut. All that is prepared here; then a start of the store, told that
 the log is whole up to the last sound record and that no queue is, does the rest.
+
+A journal of a table is no damage. It is folded in all the same: other brokers do not know it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,7 +22,7 @@ from pyromq.errors import StoreError
 from pyromq.store.check.file_check import usual_size
 from pyromq.store.check.findings import Finding, Severity
 from pyromq.store.check.index_check import INDEX_NAME
-from pyromq.store.check.table_check import BACKUP, TableCheck
+from pyromq.store.check.table_check import BACKUP, CONFIG_NAME, TableCheck
 from pyromq.store.check.verify import StoreCheck
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import PRE_BLANK
@@ -35,6 +37,9 @@ from pyromq.store.small_files.checkpoint import CHECKPOINT_NAME, Checkpoint, Che
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.lock import DirectoryLock
 from pyromq.store.small_files.queue_ends import QUEUES_NAME
+from pyromq.store.small_files.table_file import TableFile, read_with_journal
+from pyromq.store.small_files.table_formats import TABLE_FORMATS, TableFormat
+from pyromq.store.small_files.table_journal import JOURNAL
 
 _MOST_BYTES: Final = 1 << 30
 
@@ -70,7 +75,7 @@ class Repair:
         self._aside = SetAside(self._root, self._files)
         self._problems = [finding for finding in findings if finding.severity is Severity.PROBLEM]
         self._refuse()
-        self.steps = list(self._plan()) if self._problems else []
+        self.steps = [*(self._plan() if self._problems else ()), *self._journal_steps()]
 
     def _refuse(self) -> None:
         if self._check.is_live:
@@ -92,7 +97,7 @@ class Repair:
             raise store_error("repair", self._root, error) from error
         finally:
             lock.release()
-        if self.steps:
+        if self._problems:
             self._start()
             self._blank_what_is_left()
 
@@ -136,7 +141,7 @@ class Repair:
     def _table_steps(self) -> Iterator[RepairStep]:
         tables = TableCheck(self._root, self._files)
         for finding in self._problems:
-            if finding.kind != "table":
+            if finding.kind != "table" or finding.file.endswith(JOURNAL):
                 continue
             name = os.path.basename(finding.file)
             backup = name + BACKUP
@@ -145,6 +150,13 @@ class Repair:
                 yield RepairStep(f"restore {finding.file} from its backup", self._restoring(finding.file))
             else:
                 yield RepairStep(f"set aside {finding.file}", self._moving(finding.file))
+
+    def _journal_steps(self) -> Iterator[RepairStep]:
+        for format in TABLE_FORMATS:
+            journal = f"{CONFIG_NAME}/{format.name}{JOURNAL}"
+            table = read_with_journal(Path(self._path(CONFIG_NAME)), format, self._files)
+            if table is not None and self._files.exists(self._path(journal)):
+                yield RepairStep(f"fold {journal} into its table", self._folding(journal, format))
 
     def _small_file_steps(self) -> Iterator[RepairStep]:
         for file in dict.fromkeys(finding.file for finding in self._problems if finding.kind == "checkpoint"):
@@ -170,6 +182,13 @@ class Repair:
             replace_file(self._files, self._path(file), read_file(self._files, self._path(file + BACKUP), _MOST_BYTES))
 
         return restore
+
+    def _folding(self, journal: str, format: TableFormat[Any, Any]) -> Callable[[], None]:
+        def fold() -> None:
+            self._aside.copy(self._path(journal))
+            TableFile(Path(self._path(CONFIG_NAME)) / format.name, format, self._files).fold()
+
+        return fold
 
     def _cut(self, path: str, length: int) -> Callable[[], None]:
         def cut() -> None:

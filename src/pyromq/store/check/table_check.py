@@ -8,12 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyromq.errors import ProtocolError
-from pyromq.protocol.bodies import (
-    ConsumerOffsetSerializeWrapper,
-    SubscriptionGroupWrapper,
-    TopicConfigSerializeWrapper,
-    decode,
-)
 from pyromq.protocol.bodies.fastjson import loads
 from pyromq.store.check.findings import Finding, Severity
 from pyromq.store.files import OsFiles, read_file
@@ -24,6 +18,9 @@ from pyromq.store.small_files.fences import FENCES_NAME, FencedRange
 from pyromq.store.small_files.json_file import unsealed
 from pyromq.store.small_files.queue_ends import QUEUES_NAME, EndsByTopic
 from pyromq.store.small_files.sealed_file import read_sealed
+from pyromq.store.small_files.table_file import read_with_journal
+from pyromq.store.small_files.table_formats import TABLE_FORMATS
+from pyromq.store.small_files.table_journal import JOURNAL
 
 CONFIG_NAME: Final = "config"
 BACKUP: Final = ".bak"
@@ -40,16 +37,14 @@ def delay_offsets(text: bytes) -> dict[int, int]:
 
 
 TABLES: Final[dict[str, Callable[[bytes], Any]]] = {
-    "topics.json": lambda text: decode(TopicConfigSerializeWrapper, text),
-    "subscriptionGroup.json": lambda text: decode(SubscriptionGroupWrapper, text),
-    "consumerOffset.json": lambda text: decode(ConsumerOffsetSerializeWrapper, text),
+    **{format.name: format.decode for format in TABLE_FORMATS},
     "delayOffset.json": delay_offsets,
 }
 """How each table is read; others are read as any JSON."""
 
 
 class TableCheck:
-    """Reads every table and its backup."""
+    """Reads every table, its backup and its journal."""
 
     def __init__(self, root: str, files: OsFiles) -> None:
         self._directory = f"{root}/{CONFIG_NAME}"
@@ -62,8 +57,24 @@ class TableCheck:
         except FileNotFoundError:
             return
         for name in sorted(names):
-            if name.removesuffix(BACKUP).endswith(".json") and (reason := self.unreadable(name)):
+            if name.endswith(JOURNAL):
+                yield from self._journal(name)
+            elif name.removesuffix(BACKUP).endswith(".json") and (reason := self.unreadable(name)):
                 yield Finding(kind="table", file=f"{CONFIG_NAME}/{name}", text=reason)
+
+    def _journal(self, name: str) -> Iterator[Finding]:
+        file = f"{CONFIG_NAME}/{name}"
+        table = next((format for format in TABLE_FORMATS if format.name + JOURNAL == name), None)
+        found = None if table is None else read_with_journal(Path(self._directory), table, self._files)
+        if found is None or found.is_foreign:
+            text = "does not belong to the table, and is left out"
+            yield Finding(severity=Severity.NOTE, kind="table", file=file, text=text)
+            return
+        if found.damaged:
+            yield Finding(kind="table", file=file, text=f"{found.damaged} lines cannot be read")
+        if found.folded:
+            text = f"{found.folded} changes are not in the table yet: a start or a repair of ours folds them in"
+            yield Finding(severity=Severity.NOTE, kind="table", file=file, text=text)
 
     def unreadable(self, name: str) -> str:
         """Return why a table cannot be read; empty if it can."""

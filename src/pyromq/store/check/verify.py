@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from pyromq.protocol.bodies import TopicConfigSerializeWrapper, decode
 from pyromq.store.check.file_check import FileCheck
 from pyromq.store.check.findings import Finding, Severity
 from pyromq.store.check.index_check import IndexCheck, keys_of_record
@@ -29,8 +28,9 @@ from pyromq.store.retention.deletions import Deletions
 from pyromq.store.segments import DescriptorPool
 from pyromq.store.small_files.checkpoint import CheckpointFiles
 from pyromq.store.small_files.fences import Fences
-from pyromq.store.small_files.json_file import ReadOnlyFile
 from pyromq.store.small_files.lock import is_held
+from pyromq.store.small_files.table_file import read_table
+from pyromq.store.small_files.table_formats import TOPICS
 
 _MAX_OPEN_FILES: Final = 256
 
@@ -168,8 +168,7 @@ class StoreCheck:
                 yield finding
 
     def _topics(self) -> set[str]:
-        file = ReadOnlyFile(Path(self.root) / CONFIG_NAME / "topics.json")
-        table = file.load(lambda text: decode(TopicConfigSerializeWrapper, text))
+        table = read_table(Path(self.root) / CONFIG_NAME, TOPICS, self._files)
         return set(table.topic_config_table) if table else set()
 
     def _note(self, text: str) -> Finding:

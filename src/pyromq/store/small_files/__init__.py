@@ -6,7 +6,10 @@
     fences            ranges of the log that are known to be damaged
     sealed_file       the format of queue ends, fences and deletions: JSON and a checksum
     json_file         the format of tables such as `topics.json`: RocketMQ's JSON, a checksum, a backup
+    table_journal     what changed in a large table since it was written: topics, groups, committed offsets
+    table_formats     how those three are read, changed by a record of their journal, and printed
+    table_file        such a table on disk, with its journal
 
 `flush` writes checkpoint and queue ends, in this order of trust: queue ends, position, checkpoint. `recovery/` reads
-all of them before it changes a file. Brokers and name servers keep their tables in `JsonFile`.
+all of them before it changes a file. Brokers and name servers keep their tables in `JsonFile` or `TableFile`.
 """

@@ -8,6 +8,7 @@ searched for from that offset only. RocketMQ's brokers ignore it and drop it whe
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from pyromq.broker.tables.saver import Saver
@@ -25,10 +26,10 @@ class DelayProgress(NamedTuple):
 class DelayOffsets:
     """The file and its contents."""
 
-    def __init__(self, file: JsonFile) -> None:
+    def __init__(self, file: JsonFile, executor: Executor | None = None) -> None:
         self._file = file
         self.saved = DelayProgress({})
-        self.saver = Saver(file, lambda: self.saved, encode_progress)
+        self.saver = Saver(file, lambda: self.saved, encode_progress, executor)
 
     def load(self) -> DelayProgress:
         """Return the contents of the file; an empty table if there is none."""

@@ -37,7 +37,8 @@ class Schedule:
 
     def __init__(self, parts: Parts, writing: Writing) -> None:
         self._store = writing.store
-        self._offsets = DelayOffsets(JsonFile(self._store.config.root / "config" / "delayOffset.json", parts.files))
+        file = JsonFile(self._store.config.root / "config" / "delayOffset.json", parts.files)
+        self._offsets = DelayOffsets(file, parts.tables.executor)
         self._durability = writing.durability
         self._acknowledgements = writing.acknowledgements
         self._clock = parts.clock

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.errors import ConfigError, OffsetOutOfRange
-from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, TopicConfigSerializeWrapper, decode
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.offsets import Offsets
 from pyromq.spark.options.store_options import STORE
@@ -18,7 +17,8 @@ from pyromq.spark.read.plan.queue_source import is_for_patterns
 from pyromq.store.check.table_check import CONFIG_NAME
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
 from pyromq.store.read.reader import StoreReader
-from pyromq.store.small_files.json_file import ReadOnlyFile
+from pyromq.store.small_files.table_file import read_table
+from pyromq.store.small_files.table_formats import OFFSETS, TOPICS
 
 _GLANCE_EVERY = 0.02
 _NO_ENTRY = ConsumeQueueEntry(0, 0, 0)
@@ -67,8 +67,7 @@ class StoreQueues:
 
     def _configured(self) -> set[str]:
         """Return the topics that the broker knows, with or without messages."""
-        file = ReadOnlyFile(self._reader.root / CONFIG_NAME / "topics.json")
-        table = file.load(lambda text: decode(TopicConfigSerializeWrapper, text))
+        table = read_table(self._reader.root / CONFIG_NAME, TOPICS)
         return set(table.topic_config_table) if table else set()
 
     # --- offsets
@@ -101,8 +100,7 @@ class StoreQueues:
 
     def committed_offsets(self, queues: Iterable[MessageQueue], group: str) -> Offsets:
         """Return what the group had committed when the broker last saved its offsets; other queues are left out."""
-        file = ReadOnlyFile(self._reader.root / CONFIG_NAME / "consumerOffset.json")
-        table = file.load(lambda text: decode(ConsumerOffsetSerializeWrapper, text))
+        table = read_table(self._reader.root / CONFIG_NAME, OFFSETS)
         by_topic = table.offset_table if table else {}
         found = {queue: by_topic.get(f"{queue.topic}@{group}", {}).get(queue.queue_id) for queue in queues}
         return {queue: offset for queue, offset in found.items() if offset is not None and offset >= 0}
