@@ -66,3 +66,19 @@ def test_describe_shows_queues_and_groups(cluster: LocalCluster) -> None:
 
 def test_a_topic_that_nobody_has_is_said_in_one_line(cluster: LocalCluster) -> None:
     assert "no broker has the topic 'nowhere'" in one_line_error(command(cluster, "describe", "nowhere"))
+
+
+@pytest.mark.parametrize("columns", ["40", ""])
+def test_a_long_name_can_be_read_in_any_width(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    name = "a-topic-with-a-very-long-name-that-nobody-would-choose-" * 2
+    with blocking.Producer("shop", cluster.namesrv) as producer:
+        producer.send(Message(topic=name, body=b"x"))
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    else:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    shown = pyromq_here("topic", "list", "-n", cluster.namesrv).stdout
+    cells = [line.strip("│").split("│")[0].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert name in ("".join(cells) if columns else cells)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 from rich.console import Console
+
+_AS_WIDE_AS_NEEDED: Final = 10_000
 
 
 class OutputConsole(Console):
@@ -14,8 +19,11 @@ class OutputConsole(Console):
 
 
 def output() -> Console:
-    """Return the console of standard output."""
-    return OutputConsole()
+    """Return the console of standard output. A file or pipe gets tables as wide as they are, for grep."""
+    console = OutputConsole()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _AS_WIDE_AS_NEEDED
+    return console
 
 
 def remarks() -> Console:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from pyromq.admin import DeadLetterTopic, Letter
 from pyromq.admin.views.dead_letter_view import ORIGIN_FIELDS, dead_letter_fields, origin_fields
@@ -61,7 +61,7 @@ def _complete_file(path: Path) -> Iterator[Path]:
 
 def dead_letter_table(topics: Iterable[DeadLetterTopic], now: datetime) -> Table:
     """Return a table of groups; dead letters that expire soon are marked."""
-    table = Table("group", "dead letters", "oldest", "kept at least until")
+    table = Table(Column("group", overflow="fold"), "dead letters", "oldest", "kept at least until")
     for topic in topics:
         until = iso_moment(topic.expires) or "-"
         if topic.expires is not None and topic.expires_soon:

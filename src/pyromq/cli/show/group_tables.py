@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
-from pyromq.admin import GroupDescription, GroupSummary, OffsetMove, TopicCount
+from pyromq.admin import GroupDescription, GroupSummary, OffsetMove, QueueProgress, TopicCount
 from pyromq.admin.views.iso_times import iso_moment
 from pyromq.cli.show.lines import printable
 from pyromq.protocol.bodies import ConsumeType
@@ -16,7 +16,7 @@ from pyromq.protocol.bodies import ConsumeType
 
 def groups_as_table(groups: Iterable[GroupSummary]) -> Table:
     """Return a table with a row for each group."""
-    table = Table("group", "members", "model", "topics", "lag")
+    table = Table(Column("group", overflow="fold"), "members", "model", "topics", "lag")
     for group in groups:
         model = group.model.lower() if group.model else "-"
         table.add_row(*_cells(group.group, str(group.members), model, ", ".join(group.topics), f"{group.lag:,}"))
@@ -50,7 +50,7 @@ def _headline(group: GroupDescription) -> str:
 
 
 def _members_table(group: GroupDescription) -> Table:
-    table = Table("#", "member", "address", "language", "version", "queues", "since")
+    table = Table("#", Column("member", overflow="fold"), "address", "language", "version", "queues", "since")
     for number, member in enumerate(group.members, 1):
         queues = "?" if member.silence is not None else str(len(member.queues))
         started = iso_moment(member.started) or "?"
@@ -60,24 +60,31 @@ def _members_table(group: GroupDescription) -> Table:
 
 
 def _queues_table(group: GroupDescription) -> Table:
-    table = Table("topic", "broker", "queue", "committed", "end", "lag", "behind", "#", "in hand", "first message")
-    numbers = {member.client_id: str(number) for number, member in enumerate(group.members, 1)}
-    for progress in group.queues:
-        queue = progress.queue
-        cells = _cells(
-            queue.topic,
-            queue.broker_name,
-            str(queue.queue_id),
-            f"{progress.committed_offset:,}",
-            f"{progress.end_offset:,}",
-            f"{progress.lag:,}",
-            age(progress.behind) if progress.lag else "",
-            ",".join(numbers[owner] for owner in progress.owners) or "-",
-            "" if progress.held is None else f"{progress.held:,}",
-            "" if progress.head is None else " ".join(progress.head.keys) or progress.head.message_id,
-        )
-        table.add_row(*cells, style="bold red" if progress.blocked else None)
+    """Return the queues; columns that are empty for all of them are left out, for narrow terminals."""
+    names = "topic", "broker", "queue", "committed", "end", "lag", "behind", "#", "in hand", "first message"
+    members = {member.client_id: str(number) for number, member in enumerate(group.members, 1)}
+    rows = [_queue_cells(progress, members) for progress in group.queues]
+    shown = [index for index in range(len(names)) if any(row[index] for row in rows)]
+    table = Table(*(names[index] for index in shown))
+    for row, progress in zip(rows, group.queues, strict=True):
+        table.add_row(*(row[index] for index in shown), style="bold red" if progress.blocked else None)
     return table
+
+
+def _queue_cells(progress: QueueProgress, members: Mapping[str, str]) -> list[str]:
+    queue = progress.queue
+    return _cells(
+        queue.topic,
+        queue.broker_name,
+        str(queue.queue_id),
+        f"{progress.committed_offset:,}",
+        f"{progress.end_offset:,}",
+        f"{progress.lag:,}",
+        age(progress.behind) if progress.lag else "",
+        ",".join(members[owner] for owner in progress.owners) or "-",
+        "" if progress.held is None else f"{progress.held:,}",
+        "" if progress.head is None else " ".join(progress.head.keys) or progress.head.message_id,
+    )
 
 
 def move_as_line(move: OffsetMove) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from pyromq.admin import TopicDescription, TopicSummary
 from pyromq.admin.views.iso_times import iso_moment
@@ -13,7 +13,7 @@ from pyromq.admin.views.iso_times import iso_moment
 
 def topics_as_table(topics: Iterable[TopicSummary]) -> Table:
     """Return a table with a row for each topic."""
-    table = Table("topic", "kind", "brokers", "read queues", "write queues", "rights")
+    table = Table(Column("topic", overflow="fold"), "kind", "brokers", "read queues", "write queues", "rights")
     for topic in topics:
         counts = str(topic.read_queues), str(topic.write_queues)
         table.add_row(escape(topic.topic), topic.kind, escape(", ".join(topic.brokers)), *counts, topic.perm)
@@ -37,7 +37,7 @@ def topic_queues_table(topic: TopicDescription) -> Table:
 
 def topic_groups_table(topic: TopicDescription) -> Table:
     """Return a table with a row for each group that consumes a topic."""
-    table = Table("group", "members", "lag")
+    table = Table(Column("group", overflow="fold"), "members", "lag")
     for consumer in topic.groups:
         table.add_row(escape(consumer.group), str(consumer.members), f"{consumer.lag:,}")
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from pyromq.admin import HalfMessage
 from pyromq.admin.views.iso_times import iso_time
@@ -14,7 +14,9 @@ from pyromq.admin.views.pending_view import half_message_state
 
 def half_messages_table(halves: Iterable[HalfMessage]) -> Table:
     """Return a table with a row for each half message."""
-    table = Table("state", "message id", "topic", "keys", "producer group", "born", "checks", "broker")
+    table = Table(
+        "state", Column("message id", min_width=32), "topic", "keys", "producer group", "born", "checks", "broker"
+    )
     for half in halves:
         message = half.message
         cells = (
