@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.errors import ConfigError
+from pyromq.errors import BrokerError, ConfigError
+from pyromq.namesrv import kv as kv_module
 from pyromq.namesrv.kv import KVConfig
 from pyromq.store.small_files.json_file import unsealed
 
@@ -107,3 +108,19 @@ async def test_a_namespace_handed_out_cannot_be_changed_and_does_not_change() ->
     table = kv.table("n")
     await kv.put("n", "k2", "v")
     assert table == {"k": "v"}
+
+
+async def test_keys_and_characters_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_module, "MOST_KEYS", 4)
+    monkeypatch.setattr(kv_module, "MOST_CHARACTERS", 20)
+    kv = KVConfig()
+    await kv.put("n", "a", "12345")
+    await kv.put("n", "b", "12345")
+    with pytest.raises(BrokerError, match="no room"):
+        await kv.put("m", "c", "")
+    with pytest.raises(BrokerError, match="no room"):
+        await kv.put("n", "b", "12345678901234")
+    await kv.put("n", "b", "12345678901")  # what it replaces makes room
+    await kv.delete("n", "a")
+    await kv.put("m", "c", "1234")
+    assert kv.table("m") == {"c": "1234"}

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
+from pyromq.errors import BrokerError
+from pyromq.namesrv import routes as namesrv_routes
 from pyromq.namesrv.broker_registration import BrokerRegistration
 from pyromq.namesrv.routes import MasterAddress, RouteTable
 from pyromq.protocol.bodies import DataVersion, TopicConfig
+from pyromq.protocol.bodies.json_steps import finish
 
 A = "10.0.0.1:10911"
 B = "10.0.0.2:10911"
@@ -107,12 +112,12 @@ class TestRegistration:
 
     def test_a_topic_left_out_stays_routed(self) -> None:
         routes = table(broker(), broker(version=V2, topics={"payments": topic()}))
-        assert sorted(routes.topics()) == ["orders", "payments"]
+        assert sorted(finish(routes.topics())) == ["orders", "payments"]
 
     def test_a_registration_of_one_topic_after_a_restart_hides_no_other(self) -> None:
         both = {"orders": topic(), "payments": topic()}
         routes = table(broker(topics={"payments": topic()}), broker(topics=both))
-        assert sorted(routes.topics()) == ["orders", "payments"]
+        assert sorted(finish(routes.topics())) == ["orders", "payments"]
 
     def test_a_slave_that_becomes_master_keeps_one_id(self) -> None:
         routes = table(broker(), broker(B, broker_id=1))
@@ -156,7 +161,7 @@ class TestLeaving:
     def test_the_last_address_takes_topics_and_cluster_with_it(self) -> None:
         routes = table(broker())
         routes.unregister(A)
-        assert routes.topics() == []
+        assert finish(routes.topics()) == []
         assert routes.cluster_info().cluster_addr_table == {}
         assert routes.cluster_info().broker_addr_table == {}
 
@@ -218,29 +223,29 @@ class TestLeaving:
 class TestPermissions:
     def test_wiping_takes_writing_and_leaves_the_rest(self) -> None:
         routes = table(broker(topics={"orders": topic(perm=7), "payments": topic()}), broker(B, name="broker-b"))
-        assert routes.wipe_write("broker-a") == 2
+        assert finish(routes.wipe_write("broker-a")) == 2
         assert permissions(routes) == {"broker-a": 5, "broker-b": 6}
 
     def test_wiped_topics_stay_so_while_the_broker_registers_unchanged(self) -> None:
         routes = table(broker())
-        routes.wipe_write("broker-a")
+        finish(routes.wipe_write("broker-a"))
         routes.register(broker(), A, 0)
         assert permissions(routes) == {"broker-a": 4}
 
     def test_a_changed_version_ends_a_wipe(self) -> None:
         routes = table(broker())
-        routes.wipe_write("broker-a")
+        finish(routes.wipe_write("broker-a"))
         routes.register(broker(version=V2), A, 0)
         assert permissions(routes) == {"broker-a": 6}
 
     def test_adding_gives_writing_back_and_keeps_the_inherit_bit(self) -> None:
         routes = table(broker(topics={"TBW102": topic(perm=7)}))
-        routes.wipe_write("broker-a")
-        assert routes.add_write("broker-a") == 1
+        finish(routes.wipe_write("broker-a"))
+        assert finish(routes.add_write("broker-a")) == 1
         assert permissions(routes, "TBW102") == {"broker-a": 7}
 
     def test_an_unknown_broker_has_no_topics_to_touch(self) -> None:
-        assert table(broker()).wipe_write("broker-x") == 0
+        assert finish(table(broker()).wipe_write("broker-x")) == 0
 
 
 class TestDeletingTopics:
@@ -248,7 +253,7 @@ class TestDeletingTopics:
         routes = table(broker())
         routes.delete_topic("orders")
         routes.delete_topic("orders")
-        assert routes.topics() == []
+        assert finish(routes.topics()) == []
 
     def test_a_cluster_limits_the_deletion(self) -> None:
         routes = table(broker(), broker(B, name="broker-b", cluster="C2"))
@@ -261,21 +266,21 @@ class TestDeletingTopics:
         routes = table(broker())
         routes.delete_topic("orders")
         routes.register(broker(), A, 0)
-        assert routes.topics() == []
+        assert finish(routes.topics()) == []
         routes.register(broker(version=V2), A, 0)
-        assert routes.topics() == ["orders"]
+        assert finish(routes.topics()) == ["orders"]
 
 
 class TestLists:
     def test_topics_of_a_cluster_are_those_of_its_brokers(self) -> None:
         routes = table(broker(), broker(B, name="broker-b", cluster="C2", topics={"payments": topic()}))
-        assert routes.topics_of_cluster("C1") == ["orders"]
-        assert routes.topics_of_cluster("C3") == []
+        assert finish(routes.topics_of_cluster("C1")) == ["orders"]
+        assert finish(routes.topics_of_cluster("C3")) == []
 
     def test_topics_are_chosen_by_the_flag_of_their_first_broker(self) -> None:
         first = broker(topics={"unit": topic(flag=1), "plain": topic()})
         routes = table(first, broker(B, name="b", topics={"plain": topic(flag=1)}))
-        assert routes.topics(lambda flag: flag == 1) == ["unit"]
+        assert finish(routes.topics(lambda flag: flag == 1)) == ["unit"]
 
     def test_system_topics_are_clusters_and_brokers(self) -> None:
         routes = table(broker(), broker(B, name="broker-b", cluster="C2"))
@@ -286,7 +291,39 @@ class TestLists:
         routes = table(broker())
         info, route = routes.cluster_info(), routes.route("orders")
         routes.register(broker(B, broker_id=1), B, 0)
-        routes.wipe_write("broker-a")
+        finish(routes.wipe_write("broker-a"))
         assert info.broker_addr_table["broker-a"].broker_addrs == {0: A}
         assert route is not None
         assert route.queue_datas[0].perm == 6
+
+
+class TestRoom:
+    def test_brokers_members_and_clusters_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(namesrv_routes, "MOST_BROKERS", 2)
+        routes = table(broker(), broker(B, name="broker-b", cluster="C2"))
+        with pytest.raises(BrokerError, match="2 broker names"):
+            routes.register(broker(C, name="broker-c"), C, 0)
+        with pytest.raises(BrokerError, match="2 clusters"):
+            routes.register(broker(cluster="C3"), A, 0)
+        routes.register(broker(C, broker_id=1), C, 0)
+        with pytest.raises(BrokerError, match="2 brokers are registered as broker-a"):
+            routes.register(broker("10.0.0.4:1", broker_id=2), 0, 0)
+        routes.register(broker(), A, 0)
+        assert addresses(routes) == {"broker-a": {0: A, 1: C}, "broker-b": {0: B}}
+
+    def test_topics_of_all_brokers_together_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(namesrv_routes, "MOST_TOPICS", 3)
+        routes = table(broker(topics={"a": topic(), "b": topic()}), broker(B, name="broker-b", topics={"a": topic()}))
+        with pytest.raises(BrokerError, match="3 topics are registered already"):
+            routes.register(broker(version=V2, topics={"a": topic(), "b": topic(), "c": topic()}), A, 0)
+        routes.register(broker(version=V2, topics={"a": topic(4), "b": topic()}), A, 0)  # those it has it can change
+        assert routes.counts().topics == 2
+
+    def test_brokers_may_come_and_go_while_topics_are_listed(self) -> None:
+        many = {f"t{number}": topic() for number in range(1500)}
+        routes = table(broker(topics=many), broker(B, name="broker-b", topics={"other": topic()}))
+        steps = routes.topics()
+        next(steps)
+        routes.unregister(A)
+        routes.register(broker(C, name="broker-c", topics={"late": topic()}), C, 0)
+        assert finish(steps) == [*many, "other"]

@@ -22,6 +22,7 @@ from pyromq.protocol.bodies import (
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import SerializeType
 from pyromq.protocol.headers import routes as headers
+from pyromq.remoting import slices
 from pyromq.testing import TestClock, eventually
 
 from .conftest import Peer
@@ -330,3 +331,37 @@ class TestBadInput:
         second = NameServer(host="127.0.0.1", port=server.port, clock=clock, data_dir=None)
         with pytest.raises(RemotingError, match=f"cannot listen on 127.0.0.1:{server.port}"):
             await second.__aenter__()
+
+
+async def test_clients_are_answered_while_a_large_registration_is_read(
+    broker: Peer, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)  # a slice ends after each step, on any machine
+    await peer.register()
+    topics = {f"t{number}": TopicConfig(topic_name=f"t{number}") for number in range(15_000)}
+    registering = asyncio.ensure_future(broker.register(topics, name="broker-b", version=2, compressed=True))
+    answered = 0
+    while not registering.done():
+        assert await peer.route() is not None
+        answered += 1
+    await registering
+    assert answered > 20
+    route = await peer.route("t14999")
+    assert route is not None
+    assert [data.broker_name for data in route.queue_datas] == ["broker-b"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        (TopicConfig(topic_name="t", read_queue_nums=2**31 - 1), "2147483647 and 16 queues, not 0 to 65535"),
+        (TopicConfig(topic_name="t", write_queue_nums=-1), "16 and -1 queues"),
+        (TopicConfig(topic_name="t" * 301), "a name of 301 characters, the limit is 300"),
+    ],
+)
+async def test_a_topic_that_no_client_could_use_is_not_registered(
+    broker: Peer, peer: Peer, topic: TopicConfig, reason: str
+) -> None:
+    answer = await broker.register({topic.topic_name: topic}, expect=ResponseCode.SYSTEM_ERROR)
+    assert reason in (answer.remark or "")
+    assert await peer.route(topic.topic_name) is None

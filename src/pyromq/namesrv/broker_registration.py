@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from pyromq.errors import BrokerError
-from pyromq.protocol import bodies
 from pyromq.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from pyromq.protocol.bodies.clients import MAX_NAME
+from pyromq.protocol.bodies.json_steps import decoding
+from pyromq.protocol.bodies.register_broker import decoding_register_body
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
 from pyromq.protocol.messages.record import body_crc
+from pyromq.protocol.names import MAX_QUEUES
 
+TOPICS_A_STEP: Final = 1_000
 WHOLE_BODY_VERSION: Final = 37  # 3.0.11; brokers before it sent their topic table alone
 
 
@@ -30,12 +34,19 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     filter_servers: list[str] | None = None
 
 
-def read_registration(request: RemotingCommand) -> BrokerRegistration:
-    """Read a REGISTER_BROKER request; raise BrokerError if the body was changed on its way."""
+def reading_registration(request: RemotingCommand) -> Generator[None, None, BrokerRegistration]:
+    """Read a REGISTER_BROKER request in steps; raise BrokerError if the body was changed on its way, or is too much."""
     header = request.header(RegisterBrokerRequestHeader)
+    for text in (header.cluster_name, header.broker_name, header.broker_addr, header.ha_server_addr):
+        if len(text) > MAX_NAME:
+            raise BrokerError(f"a name or address of {len(text)} characters, the limit is {MAX_NAME}")
     if header.body_crc32 != 0 and header.body_crc32 != body_crc(request.body):
         raise BrokerError("the body does not match its CRC32")
-    body = _read_body(request, header.compressed)
+    body = yield from _reading_body(request, header.compressed)
+    topics = body.topic_config_serialize_wrapper.topic_config_table
+    yield from _check_topics(topics)
+    if any(len(server) > MAX_NAME for server in body.filter_server_list):
+        raise BrokerError(f"the address of a filter server is longer than {MAX_NAME} characters")
     return BrokerRegistration(
         cluster=header.cluster_name,
         broker_name=header.broker_name,
@@ -43,14 +54,27 @@ def read_registration(request: RemotingCommand) -> BrokerRegistration:
         address=header.broker_addr,
         ha_address=header.ha_server_addr,
         data_version=body.topic_config_serialize_wrapper.data_version,
-        topics=body.topic_config_serialize_wrapper.topic_config_table,
+        topics=topics,
         filter_servers=body.filter_server_list if request.version >= WHOLE_BODY_VERSION else None,
     )
 
 
-def _read_body(request: RemotingCommand, compressed: bool) -> RegisterBrokerBody:
+def _reading_body(request: RemotingCommand, compressed: bool) -> Generator[None, None, RegisterBrokerBody]:
     if not request.body:
         return RegisterBrokerBody()  # version 0/0 and no topics
     if request.version >= WHOLE_BODY_VERSION:
-        return bodies.decode_register_body(request.body, compressed=compressed)
-    return RegisterBrokerBody(bodies.decode(TopicConfigSerializeWrapper, request.body))
+        return (yield from decoding_register_body(request.body, compressed=compressed))
+    return RegisterBrokerBody((yield from decoding(TopicConfigSerializeWrapper, request.body)))
+
+
+def _check_topics(topics: Mapping[str, TopicConfig]) -> Generator[None, None, None]:
+    """Refuse what no client could use: it would make an object of each queue."""
+    for count, (name, topic) in enumerate(topics.items(), 1):
+        if len(name) > MAX_NAME:
+            raise BrokerError(f"a topic has a name of {len(name)} characters, the limit is {MAX_NAME}")
+        if not (0 <= topic.read_queue_nums <= MAX_QUEUES and 0 <= topic.write_queue_nums <= MAX_QUEUES):
+            raise BrokerError(
+                f"topic {name} has {topic.read_queue_nums} and {topic.write_queue_nums} queues, not 0 to {MAX_QUEUES}"
+            )
+        if count % TOPICS_A_STEP == 0:
+            yield

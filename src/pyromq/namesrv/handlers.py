@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Generator
+from typing import Final, TypeAlias
 
 from pyromq.errors import QueryNotFound, TopicNotFound
-from pyromq.namesrv.broker_registration import read_registration
+from pyromq.namesrv.broker_registration import reading_registration
 from pyromq.namesrv.config import NameServerSettings
 from pyromq.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
 from pyromq.namesrv.routes import RouteTable
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import DataVersion, KVTable, TopicList
+from pyromq.protocol.bodies.json_steps import encoding
 from pyromq.protocol.codes import TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers import routes as headers
 from pyromq.remoting.connection import Connection
 
+AnswerSteps: TypeAlias = Generator[None, None, RemotingCommand]
+"""An answer that takes long, made in slices."""
+
+FEW_BROKERS: Final = 32  # whose route is written at once, in less than a millisecond
 STANDARD_JSON_VERSION: Final = 401  # 4.9.4: clients from then on read routes with quoted keys
 
 
@@ -33,14 +38,15 @@ class NameServerHandlers:
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
-    def register_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def register_broker(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Register a broker and its topics; answer with the order config, and to a slave with its master's address."""
-        master = self._routes.register(read_registration(request), connection, self._now())
+        registration = yield from reading_registration(request)
+        master = self._routes.register(registration, connection, self._now())
         header = headers.RegisterBrokerResponseHeader(
             master_addr=master.address if master else None, ha_server_addr=master.ha_address if master else None
         )
         order = self._kv.table(ORDER_TOPIC_CONFIG)
-        body = b"" if order is None else bodies.encode(KVTable(table=dict(order)))
+        body = b"" if order is None else (yield from encoding(KVTable(table=dict(order))))
         return response(request, header=header, body=body)
 
     def unregister_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -57,21 +63,21 @@ class NameServerHandlers:
         answer = headers.QueryDataVersionResponseHeader(changed=changed)
         return response(request, header=answer, body=bodies.encode(known) if known else b"")
 
-    def wipe_write_permission(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def wipe_write_permission(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Take the write permission from a broker's topics, so that it can be stopped."""
         header = request.header(headers.WipeWritePermOfBrokerRequestHeader)
-        count = self._routes.wipe_write(header.broker_name)
+        count = yield from self._routes.wipe_write(header.broker_name)
         return response(request, header=headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
-    def add_write_permission(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def add_write_permission(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Give the write permission back to a broker's topics."""
         header = request.header(headers.AddWritePermOfBrokerRequestHeader)
-        count = self._routes.add_write(header.broker_name)
+        count = yield from self._routes.add_write(header.broker_name)
         return response(request, header=headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count))
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
-    def get_route(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_route(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | AnswerSteps:
         """Return the brokers and queues of a topic."""
         header = request.header(headers.GetRouteInfoByTopicRequestHeader)
         route = self._routes.route(header.topic)
@@ -80,24 +86,27 @@ class NameServerHandlers:
         if self._settings.current.order_message_enable:
             route.order_topic_conf = self._kv.get(ORDER_TOPIC_CONFIG, header.topic)
         quoted = request.version >= STANDARD_JSON_VERSION or bool(header.accept_standard_json_only)
+        if len(route.broker_datas) > FEW_BROKERS:
+            return _encoded(request, route, quoted)
         return response(request, body=bodies.encode(route, quoted_keys=quoted))
 
-    def get_cluster_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_cluster_info(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return all brokers and clusters."""
-        return response(request, body=bodies.encode(self._routes.cluster_info()))
+        return _encoded(request, self._routes.cluster_info())
 
-    def get_all_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_all_topics(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """List all topics."""
-        return response(request, body=_topic_list(self._routes.topics()))
+        return self._topics(request, self._routes.topics())
 
-    def get_topics_by_cluster(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_topics_by_cluster(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """List the topics of one cluster; an unknown cluster has none."""
         header = request.header(headers.GetTopicsByClusterRequestHeader)
-        return response(request, body=_topic_list(self._routes.topics_of_cluster(header.cluster)))
+        return self._topics(request, self._routes.topics_of_cluster(header.cluster))
 
-    def get_system_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_system_topics(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """List the topics named after clusters and brokers, and a broker that knows its other system topics."""
-        return response(request, body=_topic_list(*self._routes.system_topics()))
+        names, address = self._routes.system_topics()
+        return _encoded(request, TopicList(topic_list=names, broker_addr=address))
 
     def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Stop routing a topic."""
@@ -105,19 +114,21 @@ class NameServerHandlers:
         self._routes.delete_topic(header.topic, header.cluster_name or None)
         return response(request)
 
-    def get_unit_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_unit_topics(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """List the topics that belong to a unit."""
-        return response(request, body=_topic_list(self._routes.topics(_is_unit)))
+        return self._topics(request, self._routes.topics(_is_unit))
 
-    def get_topics_with_unit_subscription(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_topics_with_unit_subscription(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """List the topics to which a unit subscribes."""
-        return response(request, body=_topic_list(self._routes.topics(_has_unit_subscription)))
+        return self._topics(request, self._routes.topics(_has_unit_subscription))
 
-    def get_plain_topics_with_unit_subscription(
-        self, request: RemotingCommand, connection: Connection
-    ) -> RemotingCommand:
+    def get_plain_topics_with_unit_subscription(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """List the topics to which a unit subscribes and that belong to none."""
-        return response(request, body=_topic_list(self._routes.topics(_has_unit_subscription_only)))
+        return self._topics(request, self._routes.topics(_has_unit_subscription_only))
+
+    def _topics(self, request: RemotingCommand, reading: Generator[None, None, list[str]]) -> AnswerSteps:
+        topics = yield from reading
+        return (yield from _encoded(request, TopicList(topic_list=topics)))
 
     # --- settings ----------------------------------------------------------------------------------------------------
 
@@ -141,13 +152,13 @@ class NameServerHandlers:
         await self._kv.delete(header.namespace, header.key)
         return response(request)
 
-    def get_kv_list(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def get_kv_list(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return all values of a namespace."""
         header = request.header(headers.GetKvListByNamespaceRequestHeader)
         table = self._kv.table(header.namespace)
         if table is None:
             raise QueryNotFound(f"namespace {header.namespace} does not exist")
-        return response(request, body=bodies.encode(KVTable(table=dict(table))))
+        return _encoded(request, KVTable(table=dict(table)))
 
     async def update_config(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Change settings that can be changed over the wire."""
@@ -159,8 +170,8 @@ class NameServerHandlers:
         return response(request, body=self._settings.text())
 
 
-def _topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
-    return bodies.encode(TopicList(topic_list=topics, broker_addr=broker_address))
+def _encoded(request: RemotingCommand, body: object, quoted_keys: bool = False) -> AnswerSteps:
+    return response(request, body=(yield from encoding(body, quoted_keys=quoted_keys)))
 
 
 def _is_unit(flag: int) -> bool:

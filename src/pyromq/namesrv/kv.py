@@ -11,10 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from pyromq.errors import BrokerError
 from pyromq.protocol.bodies.codec import Body, decode, encode
 from pyromq.store.small_files.json_file import JsonFile
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "broker-a:8;broker-b:8"
+
+MOST_KEYS: Final = 20_000
+MOST_CHARACTERS: Final = 4 * 1024 * 1024
+"""Of all names, keys and values together: the whole table is written at every change."""
 
 Tables = dict[str, dict[str, str]]
 
@@ -29,13 +34,14 @@ class KVConfig:
     def __init__(self, path: Path | None = None) -> None:
         self._file = JsonFile(path) if path else None
         self._tables: Tables = {}
+        self._size = 0
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
         """Read the file, if there is one; raise ConfigError if it is unreadable."""
         if self._file is not None:
             kept = self._file.load(lambda text: decode(_KVFile, text))
-            self._tables = kept.config_table if kept else {}
+            self._take(kept.config_table if kept else {})
 
     def get(self, namespace: str, key: str) -> str | None:
         """Return a value; None if there is none."""
@@ -47,8 +53,12 @@ class KVConfig:
         return None if table is None else MappingProxyType(table)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value; it is durable on return. Raise OSError if it cannot be saved; then nothing has changed."""
+        """Set a value; it is durable on return.
+
+        Raise BrokerError if there is no room, OSError if it cannot be saved; then nothing has changed.
+        """
         async with self._writing:
+            self._check_room(namespace, key, value)
             await self._replace(namespace, {**self._tables.get(namespace, {}), key: value})
 
     async def delete(self, namespace: str, key: str) -> None:
@@ -58,8 +68,33 @@ class KVConfig:
             if key in table:
                 await self._replace(namespace, {known: value for known, value in table.items() if known != key})
 
+    def _check_room(self, namespace: str, key: str, value: str) -> None:
+        """Raise BrokerError if a value does not fit. A namespace counts as a key: it stays when it is empty."""
+        table = self._tables.get(namespace)
+        count = len(self._tables) + sum(map(len, self._tables.values()))
+        count += (table is None) + (table is None or key not in table)
+        size = self._size + _length(namespace, key, value)
+        if table is not None and key in table:
+            size -= _length(namespace, key, table[key])
+        if count > MOST_KEYS or size > MOST_CHARACTERS:
+            raise BrokerError(f"no room: {MOST_KEYS} keys or {MOST_CHARACTERS} characters would be exceeded")
+
     async def _replace(self, namespace: str, table: dict[str, str]) -> None:
         tables = {**self._tables, namespace: table}
         if self._file is not None:
-            await asyncio.to_thread(self._file.save, encode(_KVFile(tables)))
+            await asyncio.to_thread(self._save, tables)
+        self._take(tables)
+
+    def _save(self, tables: Tables) -> None:
+        if self._file is not None:
+            self._file.save(encode(_KVFile(tables)))
+
+    def _take(self, tables: Tables) -> None:
         self._tables = tables
+        self._size = sum(
+            _length(namespace, key, value) for namespace, table in tables.items() for key, value in table.items()
+        )
+
+
+def _length(namespace: str, key: str, value: str) -> int:
+    return len(namespace) + len(key) + len(value)

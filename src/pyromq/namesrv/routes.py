@@ -3,23 +3,35 @@
 A broker group (one broker name) has a master, id 0, and slaves; only the master's topics count. A broker is alive while
 it keeps registering. It is removed with all its topics when it unregisters, when its connection closes, or when it has
 been silent for too long.
+
+Topics are kept by broker. A registration of 15,000 topics is then one update of a dict, and a broker that goes is one
+deletion; a route looks into the table of each broker. What goes through all topics is a generator that yields often.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pyromq.errors import BrokerError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.namesrv.broker_registration import BrokerRegistration
 from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
 
 logger = logging.getLogger(__name__)
+
+MOST_BROKERS: Final = 2_000
+"""Broker names, clusters, and members of one broker name."""
+MOST_TOPICS: Final = 1_000_000
+"""Topics of all brokers together."""
+
+_TOPICS_A_STEP: Final = 500
+_MOST_COMPARED: Final = 200_000  # to count a topic of several brokers once; that takes 20 ms
 
 
 class MasterAddress(NamedTuple):
@@ -61,6 +73,7 @@ _FIGURES: Final[tuple[Figure[RouteCounts], ...]] = (
 class _BrokerGroup(Struct):
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
+    topics: dict[str, TopicConfig] = field(default_factory=dict)
 
 
 class _LiveBroker(Struct):
@@ -75,16 +88,20 @@ class RouteTable:
     """All that a name server knows about brokers and topics, in memory."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name -> its queues
         self._groups: dict[str, _BrokerGroup] = {}
         self._clusters: dict[str, dict[str, None]] = {}  # cluster -> broker names, in order
         self._live: dict[str, _LiveBroker] = {}  # by address
+        self._connected: dict[int, set[str]] = {}  # addresses by the id of the connection that registered them
         self._filter_servers: dict[str, list[str]] = {}  # by address
 
     # --- brokers come and go ---------------------------------------------------------------------------------------
 
     def register(self, broker: BrokerRegistration, connection: object, now: float) -> MasterAddress | None:
-        """Add a broker and, if it is a master, its topics; return a slave's master if that is alive."""
+        """Add a broker and, if it is a master, its topics; return a slave's master if that is alive.
+
+        Raise BrokerError if there is no room for it.
+        """
+        self._check_room(broker)
         group = self._groups.setdefault(broker.broker_name, _BrokerGroup(broker.cluster))
         self._clusters.setdefault(broker.cluster, {})[broker.broker_name] = None
         known = self._live.get(broker.address)
@@ -94,10 +111,25 @@ class RouteTable:
         changed = first or known is None or known.data_version != broker.data_version
         deleted = set() if changed or known is None else known.deleted_topics
         if broker.broker_id == MASTER_ID:
-            self._merge_topics(broker, changed, deleted)
+            _merge_topics(group, broker, changed, deleted)
+        self._disconnect(broker.address)
         self._live[broker.address] = _LiveBroker(now, broker.data_version, connection, broker.ha_address, deleted)
+        self._connected.setdefault(id(connection), set()).add(broker.address)
         self._set_filter_servers(broker)
         return self._master_of(group) if broker.broker_id != MASTER_ID else None
+
+    def _check_room(self, broker: BrokerRegistration) -> None:
+        group = self._groups.get(broker.broker_name)
+        if group is None and len(self._groups) >= MOST_BROKERS:
+            raise BrokerError(f"{MOST_BROKERS} broker names are registered already")
+        if group is not None and broker.broker_id not in group.addresses and len(group.addresses) >= MOST_BROKERS:
+            raise BrokerError(f"{MOST_BROKERS} brokers are registered as {broker.broker_name} already")
+        if broker.cluster not in self._clusters and len(self._clusters) >= MOST_BROKERS:
+            raise BrokerError(f"{MOST_BROKERS} clusters are registered already")
+        known = group.topics if group else {}
+        topics = sum(len(each.topics) for each in self._groups.values())
+        if topics + len(broker.topics) > MOST_TOPICS and topics + len(broker.topics.keys() - known) > MOST_TOPICS:
+            raise BrokerError(f"{MOST_TOPICS} topics are registered already")
 
     def query_version(self, address: str, version: DataVersion, now: float) -> VersionAnswer:
         """Compare a broker's topic version with the known one. The same version counts as a sign of life."""
@@ -115,7 +147,7 @@ class RouteTable:
 
     def connection_lost(self, connection: object) -> None:
         """Remove the brokers whose latest registration came over this connection."""
-        for address in [address for address, live in self._live.items() if live.connection is connection]:
+        for address in sorted(self._connected.get(id(connection), ())):
             self._forget(address, "connection lost")
 
     def expire(self, now: float, silence: float) -> list[object]:
@@ -129,22 +161,38 @@ class RouteTable:
 
     def route(self, topic: str) -> TopicRouteData | None:
         """Return the route of a topic; None if no broker serves it."""
-        queues = self._queues.get(topic, {})
-        if not queues:
+        serving = {name: group for name, group in self._groups.items() if topic in group.topics}
+        if not serving:
             return None
-        brokers = [self._broker_data(name) for name in queues]
+        brokers = [self._broker_data(name) for name in serving]
+        queues = [_queue_data(name, group.topics[topic]) for name, group in serving.items()]
         addresses = [address for broker in brokers for address in broker.broker_addrs.values()]
         filters = {address: self._filter_servers[address] for address in addresses if address in self._filter_servers}
-        return TopicRouteData(queue_datas=list(queues.values()), broker_datas=brokers, filter_server_table=filters)
+        return TopicRouteData(queue_datas=queues, broker_datas=brokers, filter_server_table=filters)
 
-    def topics(self, having: Callable[[int], bool] = lambda flag: True) -> list[str]:
+    def topics(self, having: Callable[[int], bool] = lambda flag: True) -> Generator[None, None, list[str]]:
         """Return the topics for which `having` is true of the system flag that their first broker gives."""
-        return [topic for topic, queues in self._queues.items() if having(next(iter(queues.values())).topic_sys_flag)]
+        flags: dict[str, int] = {}
+        for step in self._all_topics(list(self._groups.values())):
+            for topic, config in step:
+                flags.setdefault(topic, config.topic_sys_flag)
+            yield
+        return [topic for topic, flag in flags.items() if having(flag)]
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Generator[None, None, list[str]]:
         """Return the topics of all brokers of a cluster."""
-        names = self._clusters.get(cluster, {})
-        return [topic for topic, queues in self._queues.items() if not names.keys().isdisjoint(queues)]
+        found: dict[str, None] = {}
+        for step in self._all_topics([self._groups[name] for name in self._clusters.get(cluster, {})]):
+            found.update(dict.fromkeys(topic for topic, _ in step))
+            yield
+        return list(found)
+
+    def _all_topics(self, groups: list[_BrokerGroup]) -> Iterator[list[tuple[str, TopicConfig]]]:
+        """Yield a few topics at a time; brokers may come and go meanwhile."""
+        for group in groups:
+            topics = list(group.topics.items())
+            for start in range(0, len(topics), _TOPICS_A_STEP):
+                yield topics[start : start + _TOPICS_A_STEP]
 
     def system_topics(self) -> SystemTopics:
         """Return the topics named after clusters and brokers, and a broker that knows its other system topics."""
@@ -161,7 +209,11 @@ class RouteTable:
 
     def counts(self) -> RouteCounts:
         """Return how much is known."""
-        return RouteCounts(len(self._queues), len(self._clusters), len(self._live))
+        tables = [group.topics for group in self._groups.values()]
+        topics = sum(map(len, tables))
+        if topics <= _MOST_COMPARED:
+            topics = len(set[str]().union(*tables))
+        return RouteCounts(topics, len(self._clusters), len(self._live))
 
     def figures(self) -> BoundFigures[RouteCounts]:
         """Return the figures of this table."""
@@ -169,36 +221,23 @@ class RouteTable:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Remove the route of a topic, or its part in one cluster, until a broker changes its topics."""
-        queues = self._queues.get(topic, {})
-        members = queues if cluster is None else self._clusters.get(cluster, {})
-        for name in [name for name in queues if name in members]:
-            self._drop_queues(topic, name)
-            master = self._live.get(self._groups[name].addresses.get(MASTER_ID, ""))
+        for name in self._groups if cluster is None else self._clusters.get(cluster, {}):
+            group = self._groups[name]
+            if group.topics.pop(topic, None) is None:
+                continue
+            master = self._live.get(group.addresses.get(MASTER_ID, ""))
             if master is not None:
                 master.deleted_topics.add(topic)
 
-    def wipe_write(self, broker_name: str) -> int:
+    def wipe_write(self, broker_name: str) -> Generator[None, None, int]:
         """Take the write permission from all topics of a broker; return their number."""
         return self._set_permissions(broker_name, lambda permission: permission & ~PERM_WRITE)
 
-    def add_write(self, broker_name: str) -> int:
+    def add_write(self, broker_name: str) -> Generator[None, None, int]:
         """Give the write permission back to all topics of a broker; return their number."""
         return self._set_permissions(broker_name, lambda permission: permission | PERM_WRITE)
 
     # --- the tables --------------------------------------------------------------------------------------------------
-
-    def _merge_topics(self, broker: BrokerRegistration, changed: bool, deleted: set[str]) -> None:
-        """Add and change topics but never remove them: a registration may carry a single topic.
-
-        A registration with an unchanged version adds the topics that are missing here. Apache's name server ignores it,
-        and after a restart a single-topic registration then hides the broker's other topics. Topics that an operator
-        deleted stay deleted, and permissions that were wiped stay wiped.
-        """
-        name = broker.broker_name
-        for topic, config in broker.topics.items():
-            known = name in self._queues.get(topic, {})
-            if changed or not (known or topic in deleted):
-                self._queues.setdefault(topic, {})[name] = _queue_data(name, config)
 
     def _set_filter_servers(self, broker: BrokerRegistration) -> None:
         if broker.filter_servers:
@@ -212,8 +251,17 @@ class RouteTable:
             return None
         return MasterAddress(address, self._live[address].ha_address)
 
+    def _disconnect(self, address: str) -> None:
+        """Forget over which connection a broker registered last."""
+        live = self._live.pop(address, None)
+        if live is not None:
+            addresses = self._connected[id(live.connection)]
+            addresses.discard(address)
+            if not addresses:
+                del self._connected[id(live.connection)]
+
     def _forget(self, address: str, reason: str) -> None:
-        self._live.pop(address, None)
+        self._disconnect(address)
         self._filter_servers.pop(address, None)
         for name, group in list(self._groups.items()):
             for broker_id in [broker_id for broker_id, known in group.addresses.items() if known == address]:
@@ -228,24 +276,37 @@ class RouteTable:
             members.pop(name, None)
             if not members:
                 del self._clusters[cluster]
-        for topic in list(self._queues):
-            self._drop_queues(topic, name)
-
-    def _drop_queues(self, topic: str, broker_name: str) -> None:
-        queues = self._queues[topic]
-        queues.pop(broker_name, None)
-        if not queues:
-            del self._queues[topic]
 
     def _broker_data(self, name: str) -> BrokerData:
         group = self._groups[name]
         return BrokerData(cluster=group.cluster, broker_name=name, broker_addrs=dict(group.addresses))
 
-    def _set_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
-        touched = [queues for queues in self._queues.values() if broker_name in queues]
-        for queues in touched:
-            queues[broker_name] = replace(queues[broker_name], perm=change(queues[broker_name].perm))
-        return len(touched)
+    def _set_permissions(self, broker_name: str, change: Callable[[int], int]) -> Generator[None, None, int]:
+        group = self._groups.get(broker_name)
+        if group is None:
+            return 0
+        count = 0
+        for step in self._all_topics([group]):
+            for topic, config in step:
+                if group.topics.get(topic) is config:  # and not registered again meanwhile
+                    group.topics[topic] = replace(config, perm=change(config.perm))
+            count += len(step)
+            yield
+        return count
+
+
+def _merge_topics(group: _BrokerGroup, broker: BrokerRegistration, changed: bool, deleted: set[str]) -> None:
+    """Add and change topics but never remove them: a registration may carry a single topic.
+
+    A registration with an unchanged version adds the topics that are missing here. Apache's name server ignores it,
+    and after a restart a single-topic registration then hides the broker's other topics. Topics that an operator
+    deleted stay deleted, and permissions that were wiped stay wiped.
+    """
+    if changed:
+        group.topics.update(broker.topics)
+    else:
+        missing = broker.topics.keys() - group.topics.keys() - deleted
+        group.topics.update({topic: broker.topics[topic] for topic in broker.topics if topic in missing})
 
 
 def _place(group: _BrokerGroup, broker: BrokerRegistration) -> bool:

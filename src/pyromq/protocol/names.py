@@ -74,6 +74,9 @@ REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 TOPIC_GROUP_SEPARATOR: Final = "@"  # in `topic@group`; legal in neither name, so it splits in one way only
 ORDER_CONFIG_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"  # in the name server's KV configuration
 
+MAX_QUEUES: Final = 65_535
+"""Queues of one topic on one broker."""
+
 MAX_TOPIC_LENGTH: Final = 127
 MAX_GROUP_LENGTH: Final = 255
 _LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")

@@ -6,11 +6,12 @@ import gc
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Meta, field
 
 from pyromq.errors import MalformedHeader
 from pyromq.protocol.bodies import (
@@ -26,6 +27,7 @@ from pyromq.protocol.bodies import (
     TopicConfigSerializeWrapper,
     encode,
 )
+from pyromq.protocol.bodies.codec import Body
 from pyromq.protocol.bodies.json_steps import SMALL, Steps, T, decoding, encoding
 from pyromq.protocol.messages.message import MessageQueue
 
@@ -113,6 +115,34 @@ def test_items_are_cut_where_they_end(item: object) -> None:
     members = {f"unknown{number}": [item, "]}", {"a": item}] for number in range(2)}
     text = json.dumps({**members, "padding": "x" * SMALL, "clientID": "found"})
     assert finish(decoding(HeartbeatData, text.encode())).client_id == "found"
+
+
+class Limited(Body):
+    """Has a limit for each of its containers."""
+
+    by_name: Annotated[dict[str, str], Meta(max_length=100)] = field(default_factory=dict)
+    by_number: Annotated[dict[int, int], Meta(max_length=5_000)] = field(default_factory=dict)
+    names: Annotated[list[str], Meta(max_length=3)] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Limited(by_name={str(number): "x" * 200 for number in range(101)}),
+        Limited(by_number={number: number for number in range(5_001)}),
+        Limited(names=["x" * SMALL] * 4),
+    ],
+)
+def test_what_has_too_many_items_is_refused(body: Limited) -> None:
+    data = encode(body, quoted_keys=True)
+    assert len(data) > SMALL
+    with pytest.raises(MalformedHeader):
+        finish(decoding(Limited, data))
+
+
+def test_numbers_as_keys_are_read_from_standard_json() -> None:
+    body = Limited(by_number={number: -number for number in range(4_000)})
+    assert finish(decoding(Limited, encode(body, quoted_keys=True))) == body
 
 
 MANY = 200_000

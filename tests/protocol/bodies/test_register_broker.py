@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import struct
+import time
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.errors import LocalProtocolError, ProtocolError
+from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import (
     TopicConfig,
     TopicFilterType,
 )
+from pyromq.protocol.bodies.register_broker import MAX_INFLATED, MAX_REGISTERED, decoding_register_body
 
 I32 = st.integers(-(2**31), 2**31 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -58,3 +62,55 @@ def test_a_topic_with_a_blank_cannot_be_registered_in_compressed_form() -> None:
     body = bodies.RegisterBrokerBody(bodies.TopicConfigSerializeWrapper(topic_config_table={"a b": TopicConfig("a b")}))
     with pytest.raises(LocalProtocolError, match="'a b'"):
         bodies.encode_register_body(body, compressed=True)
+
+
+def compressed_registration(count: int, announced: int | None = None) -> bytes:
+    """Return a registration of many topics, by a peer that may lie about their number."""
+    number = struct.Struct(">i").pack
+    version = b'{"counter":1,"timestamp":1}'
+    parts = [number(len(version)), version, number(count if announced is None else announced)]
+    for index in range(count):
+        text = b"t%d 8 8 6 SINGLE_TAG" % index
+        parts += number(len(text)), text
+    return zlib.compress(b"".join((*parts, number(2), b"[]")), 1)
+
+
+def test_a_large_registration_is_read_in_short_steps() -> None:
+    steps = decoding_register_body(compressed_registration(30_000), compressed=True)
+    times = []
+    gc.disable()  # a collection would look at all that pytest holds
+    try:
+        while True:
+            before = time.thread_time()
+            next(steps)
+            times.append(time.thread_time() - before)
+    except StopIteration as stop:
+        topics = stop.value.topic_config_serialize_wrapper.topic_config_table
+    finally:
+        gc.enable()
+    assert len(topics) == 30_000
+    assert len(times) > 200
+    assert max(times) < 0.05
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        zlib.compress(bytes(MAX_INFLATED + 1)),
+        compressed_registration(3, announced=4),
+        compressed_registration(3, announced=MAX_REGISTERED + 1),
+        compressed_registration(3, announced=-1),
+        compressed_registration(3)[:-1],
+        zlib.compress(b"\x7f\xff\xff\xff" + bytes(100)),
+        zlib.compress(bytes(100)),
+    ],
+    ids=["bomb", "too few", "too many", "negative", "cut", "long text", "no version"],
+)
+def test_a_registration_that_lies_about_its_size_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedHeader):
+        bodies.decode_register_body(data, compressed=True)
+
+
+def test_a_plain_registration_of_too_many_filter_servers_is_refused() -> None:
+    with pytest.raises(MalformedHeader):
+        bodies.decode_register_body(b'{"filterServerList":[%b]}' % b",".join([b'"a"'] * 1001))

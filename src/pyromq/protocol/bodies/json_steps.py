@@ -144,7 +144,10 @@ def _read_list(text: bytes, shape: _Shape) -> Steps[list[Any]]:
             yield
             continue
         _check_count(len(items), shape)
-        items.append((yield from _read(piece.value, shape.inner[0])))
+        if len(piece.value) <= SMALL:
+            items.append(_read_small(piece.value, shape.inner[0]))
+        else:
+            items.append((yield from _read(piece.value, shape.inner[0])))
     return items
 
 
@@ -157,7 +160,10 @@ def _read_dict(text: bytes, shape: _Shape) -> Steps[dict[Any, Any]]:
             continue
         _check_count(len(members), shape)
         key = _read_small(piece.key if key_hint is str else piece.key.strip(b'"'), key_hint)
-        members[key] = yield from _read(piece.value, value_hint)
+        if len(piece.value) <= SMALL:
+            members[key] = _read_small(piece.value, value_hint)
+        else:
+            members[key] = yield from _read(piece.value, value_hint)
     return members
 
 
@@ -221,7 +227,8 @@ def _cut(text: bytes, opening: bytes) -> Iterator[_Piece | None]:
             if found is None:
                 raise _not_standard(text, position)
             key, position = found[1], found.end()
-        end = yield from _end_of_value(text, position)
+        flat = _FLAT.match(text, position)
+        end = flat.end() if flat is not None else (yield from _end_of_value(text, position))
         yield _Piece(key, text[position:end])
         after = _AFTER.match(text, end)
         if after is None or after[1] not in (b",", closing):
@@ -237,9 +244,6 @@ def _cut(text: bytes, opening: bytes) -> Iterator[_Piece | None]:
 
 
 def _end_of_value(text: bytes, position: int) -> Generator[None, None, int]:
-    flat = _FLAT.match(text, position)
-    if flat is not None:
-        return flat.end()
     if text[position : position + 1] not in (b"{", b"["):
         raise _not_standard(text, position)
     depth = tokens = 0

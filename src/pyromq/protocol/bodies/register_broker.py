@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta, field
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
 from pyromq.protocol.bodies.codec import decode, encode
+from pyromq.protocol.bodies.json_steps import SMALL, Steps, decoding, finish
 from pyromq.protocol.bodies.routes import (
     DataVersion,
     RegisterBrokerBody,
@@ -25,10 +27,26 @@ from pyromq.protocol.bodies.routes import (
     TopicFilterType,
 )
 from pyromq.protocol.headers import I32
-from pyromq.protocol.messages.compression import COMPRESSED_FLAG, decompress
 
 MAX_INFLATED = 64 * 1024 * 1024
-"""Enough for a million topics."""
+"""Enough for 300,000 topics with long names."""
+MAX_REGISTERED = 300_000
+"""Topics of one broker."""
+MAX_FILTER_SERVERS = 1_000
+
+
+class _LimitedTopics(TopicConfigSerializeWrapper):
+    topic_config_table: Annotated[dict[str, TopicConfig], Meta(max_length=MAX_REGISTERED)] = field(default_factory=dict)
+
+
+class _LimitedBody(RegisterBrokerBody):
+    topic_config_serialize_wrapper: _LimitedTopics = field(default_factory=_LimitedTopics)
+    filter_server_list: Annotated[list[str], Meta(max_length=MAX_FILTER_SERVERS)] = field(default_factory=list)
+
+
+_INPUT_A_STEP = 16 * 1024
+_OUTPUT_A_STEP = 256 * 1024
+_TOPICS_A_STEP = 128
 
 _INT = struct.Struct(">i")
 _TopicFields = tuple[str, I32, I32, I32, TopicFilterType]
@@ -58,37 +76,70 @@ def _topic_text(topic: TopicConfig) -> bytes:
 
 def decode_register_body(data: bytes, *, compressed: bool = False) -> RegisterBrokerBody:
     """Read a registration; raise MalformedHeader if it is not one."""
-    if not compressed:
-        return decode(RegisterBrokerBody, data)
-    texts = _texts(decompress(data, COMPRESSED_FLAG, MAX_INFLATED))
-    version = decode(DataVersion, next(texts))
-    *topics, filter_servers = texts
-    table = {topic.topic_name: topic for topic in map(_topic, topics)}
+    return finish(decoding_register_body(data, compressed=compressed))
+
+
+def decoding_register_body(data: bytes, *, compressed: bool = False) -> Steps[RegisterBrokerBody]:
+    """Read a registration in steps; raise MalformedHeader if it is not one, or has more than a broker can have."""
+    if compressed:
+        return (yield from _decoding_compressed(data))
+    body = yield from decoding(_LimitedBody, data)
+    topics = body.topic_config_serialize_wrapper
+    wrapper = TopicConfigSerializeWrapper(topics.data_version, topics.topic_config_table)
+    return RegisterBrokerBody(wrapper, body.filter_server_list)
+
+
+def _decoding_compressed(data: bytes) -> Steps[RegisterBrokerBody]:
+    inflated = yield from _inflating(data)
+    text, position = _text(inflated, 0)
+    version = decode(DataVersion, text)
+    count, position = _count(inflated, position)
+    table: dict[str, TopicConfig] = {}
+    for number in range(count):
+        text, position = _text(inflated, position)
+        topic = _topic(text)
+        table[topic.topic_name] = topic
+        if number % _TOPICS_A_STEP == 0:
+            yield
+    filter_servers, position = _text(inflated, position)
     return RegisterBrokerBody(TopicConfigSerializeWrapper(version, table), decode(list[str], filter_servers))
 
 
-def _texts(inflated: bytes) -> Iterator[bytes]:
-    """Yield the data version, each topic and the list of filter servers: exactly as many texts as announced."""
+def _inflating(data: bytes) -> Steps[bytearray]:
+    inflater = zlib.decompressobj()
+    inflated = bytearray()
     try:
-        text, position = _text(inflated, 0)
-        yield text
+        for start in range(0, len(data), _INPUT_A_STEP):
+            rest = data[start : start + _INPUT_A_STEP]
+            while rest:
+                inflated += inflater.decompress(rest, _OUTPUT_A_STEP)
+                if len(inflated) > MAX_INFLATED:
+                    raise MalformedHeader(f"a registration of {len(data)} bytes holds more than {MAX_INFLATED}")
+                rest = inflater.unconsumed_tail
+                yield
+    except zlib.error as error:
+        raise MalformedHeader(f"damaged registration of {len(data)} bytes: {error}") from None
+    if not inflater.eof:
+        raise MalformedHeader("the registration is cut short")
+    return inflated
+
+
+def _count(inflated: bytearray, position: int) -> tuple[int, int]:
+    try:
         (count,) = _INT.unpack_from(inflated, position)
-        if not 0 <= count <= len(inflated) // _INT.size:
-            raise MalformedHeader(f"a registration of {count} topics")
-        position += _INT.size
-        for _ in range(count + 1):
-            text, position = _text(inflated, position)
-            yield text
     except struct.error:
         raise MalformedHeader("the registration is cut short") from None
+    if not 0 <= count <= MAX_REGISTERED:
+        raise MalformedHeader(f"a registration of {count} topics, the limit is {MAX_REGISTERED}")
+    return count, position + _INT.size
 
 
-def _text(inflated: bytes, position: int) -> tuple[bytes, int]:
-    (length,) = _INT.unpack_from(inflated, position)
+def _text(inflated: bytearray, position: int) -> tuple[bytes, int]:
     start = position + _INT.size
-    if not 0 <= length <= len(inflated) - start:
+    length = int.from_bytes(inflated[position:start], "big", signed=True) if start <= len(inflated) else -1
+    if not 0 <= length <= min(len(inflated) - start, SMALL):
         raise MalformedHeader("the registration is cut short")
-    return inflated[start : start + length], start + length
+    return bytes(inflated[start : start + length]), start + length
 
 
 def _topic(text: bytes) -> TopicConfig:
