@@ -70,6 +70,10 @@ PARTS = [
         "chaos --minutes 60", "chaos --rounds 2 --seconds 8",
     ),
     Part(
+        "frame_fuzz", "no frame of a stranger holds a server's loop for more than 50 ms",
+        "frame_fuzz --minutes 60", "frame_fuzz --minutes 1",
+    ),
+    Part(
         "archive", "an archived and replayed topic is the same although drivers are killed",
         "pipelines archive --messages 1000000 --kills 3", "pipelines archive --messages 5000 --size 100 --kills 1",
     ),
