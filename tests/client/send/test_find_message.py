@@ -11,7 +11,7 @@ from pyromq.client.send.producer import Producer
 from pyromq.errors import BrokerError, NoRoute, RequestTimeout
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.message import Message
-from pyromq.protocol.messages.message_id import UniqueIds, near_time_ms
+from pyromq.protocol.messages.message_id import UniqueIds, near_time_ms, series_prefix
 from pyromq.remoting.connection import Connection
 from pyromq.testing import LocalCluster
 
@@ -80,7 +80,7 @@ def refuse(command: RemotingCommand, connection: Connection) -> None:
 @pytest.mark.parametrize("day", [1, 15, 31])
 def test_the_time_in_an_id_is_found_again(day: int) -> None:
     made_ms = int(datetime(2026, 3, day, 12, 0, tzinfo=UTC).timestamp() * 1000)
-    message_id = UniqueIds("10.0.0.1", 7, 9).next(made_ms)
+    message_id = UniqueIds(lambda: series_prefix("10.0.0.1", 7, 9)).next(made_ms)
     for days_later in (0, 3, 20):
         assert near_time_ms(message_id, made_ms + days_later * 86_400_000) == made_ms
 

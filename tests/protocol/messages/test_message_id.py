@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 
 import pytest
@@ -15,6 +16,7 @@ from pyromq.protocol.messages.message_id import (
     decode_offset_id,
     encode_handle,
     encode_offset_id,
+    series_prefix,
 )
 
 
@@ -22,8 +24,14 @@ def local_ms(*moment: int) -> int:
     return int(datetime(*moment).timestamp() * 1000)  # type: ignore[arg-type]
 
 
+def ids_of(address: str, pid: int, number: int) -> UniqueIds:
+    """Return a generator whose series count up from a number."""
+    numbers = itertools.count(number)
+    return UniqueIds(lambda: series_prefix(address, pid, next(numbers)))
+
+
 def test_a_client_id_has_address_process_time_and_counter() -> None:
-    ids = UniqueIds("10.0.0.9", 0x13039, 0x18B4AAC2)
+    ids = ids_of("10.0.0.9", 0x13039, 0x18B4AAC2)
     now_ms = local_ms(2021, 12, 20, 11, 33, 20)
     since = now_ms - local_ms(2021, 12, 1)
 
@@ -32,22 +40,36 @@ def test_a_client_id_has_address_process_time_and_counter() -> None:
 
 
 def test_the_time_starts_again_with_each_month() -> None:
-    ids = UniqueIds("10.0.0.9", 1, 2)
+    ids = ids_of("10.0.0.9", 1, 2)
 
     assert ids.next(local_ms(2021, 12, 31, 23, 59, 59) + 999)[20:28] == f"{31 * 86_400_000 - 1:08X}"
     assert ids.next(local_ms(2022, 1, 1))[20:28] == "00000000"
     assert ids.next(local_ms(2021, 12, 31))[20:28] == f"{30 * 86_400_000:08X}"  # a clock that was set back
 
 
-def test_the_counter_wraps_and_ids_stay_apart() -> None:
-    ids = UniqueIds("::1", 1, 2)
+def test_a_series_ends_with_its_counter() -> None:
+    ids = ids_of("::1", 1, 2)
     now_ms = local_ms(2024, 2, 29)
-    made = [ids.next(now_ms) for _ in range(65_536)]
+    made = [ids.next(now_ms) for _ in range(3 * 65_536)]
 
     assert {len(made_id) for made_id in made} == {56}
-    assert len(set(made)) == 65_536
-    assert ids.next(now_ms) == made[0]
-    assert ids.next(now_ms + 1) not in made
+    assert len(set(made)) == len(made)
+    assert [made[65_536 * number][36:44] for number in range(3)] == ["00000002", "00000003", "00000004"]
+
+
+def test_ids_differ_when_the_clock_is_set_back_again_and_again() -> None:
+    ids = ids_of("10.0.0.9", 1, 2)
+    now_ms = local_ms(2024, 2, 29)
+    made = [ids.next(now_ms + number % 1000) for number in range(200_000)]
+    assert len(set(made)) == len(made)
+
+
+def test_a_series_can_be_begun_early() -> None:
+    ids = ids_of("10.0.0.9", 1, 2)
+    now_ms = local_ms(2024, 2, 29)
+    first = ids.next(now_ms)
+    ids.begin_series()
+    assert (first[12:20], ids.next(now_ms)[12:20]) == ("00000002", "00000003")
 
 
 @given(st.ip_addresses(), st.integers(0, 65535), st.integers(0, 2**63 - 1))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterable
+from random import SystemRandom
 
 from pyromq.client.background import FailureLog
 from pyromq.client.group.allocation import Allocate, utf16
@@ -17,6 +17,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX
 
 logger = logging.getLogger(__name__)
+_random = SystemRandom()  # programs seed the default one: then all their replicas would choose alike
 
 
 class Rebalance:
@@ -130,7 +131,7 @@ class Rebalance:
     async def _ask_members(self, route: TopicRouteData) -> list[str]:
         """Ask any broker that has the topic; if it cannot be reached, ask the next one."""
         failure: PyroMQError = NoRoute("none of its brokers is known")
-        for broker in random.sample(route.broker_datas, len(route.broker_datas)):
+        for broker in _random.sample(route.broker_datas, len(route.broker_datas)):
             reader = self._routes.reader(broker.broker_name)
             if reader is None:
                 continue

@@ -4,6 +4,7 @@
     sharing          borrow an instance, get a handle; only the handle leaves the groups that it joined
     name_servers     several name servers as one          address  their addresses, and the client's id
     routes           which brokers have a topic           publish_info  its queues, one after the other for sends
+    message_ids      ids that no other process makes
     heartbeats       tell the brokers which groups are here
     calls/           requests to brokers and name servers, one typed method each
     broker_requests  requests from brokers: rebalance, reset, running info, replies, transaction checks

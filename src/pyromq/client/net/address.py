@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
+import secrets
 import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -14,7 +14,8 @@ from pyromq.errors import ClientError
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 
 _NOWHERE = ("192.0.2.1", 9)  # reserved for documentation: only the route to it is looked up, nothing is sent
-_instances = itertools.count(random.getrandbits(40))  # containers may share address and process id
+# Containers may share address and process id, and programs seed `random`.
+_instances = itertools.count(secrets.randbits(40))
 
 
 def discovery_url(namesrv: str | Sequence[str]) -> str | None:

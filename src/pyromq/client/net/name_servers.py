@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Iterable, Mapping, Sequence
+from random import SystemRandom
 from typing import Self
 
 from pyromq.client.net.address import discovery_url, parse_addresses
@@ -15,6 +15,7 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.client import RemotingClient
 
 logger = logging.getLogger(__name__)
+_random = SystemRandom()  # programs seed the default one: then all their replicas would choose alike
 
 DISCOVERY_INTERVAL = 120.0
 _DISCOVERY_TIMEOUT = 3.0
@@ -32,7 +33,7 @@ class NameServers:
         self.addresses = tuple(addresses)
         self.url = url
         self._remoting = remoting
-        self._chosen = random.randrange(max(len(self.addresses), 1))  # so that clients spread over the servers
+        self._chosen = _random.randrange(max(len(self.addresses), 1))  # so that clients spread over the servers
         self._answering: bool | None = None
         self._asking: set[asyncio.Task[RemotingCommand]] = set()
         self._silent: set[str] = set()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
+from random import SystemRandom
 
 from pyromq.errors import ClientError, InvalidMessage
 from pyromq.protocol.bodies import QueueData, TopicRouteData
@@ -13,6 +13,8 @@ from pyromq.protocol.tag_filter import java_hash
 
 Select = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses one of the queues for a message."""
+
+_random = SystemRandom()  # programs seed the default one: then all their replicas would choose alike
 
 
 def write_queues(topic: str, route: TopicRouteData, most: int | None = None) -> list[MessageQueue]:
@@ -47,7 +49,7 @@ class TopicPublishInfo:
 
     def __init__(self, queues: Sequence[MessageQueue]) -> None:
         self.queues = tuple(queues)
-        self._index = random.randrange(1 << 20)
+        self._index = _random.randrange(1 << 20)
 
     def next(self) -> MessageQueue:
         """Return the next queue in turn."""

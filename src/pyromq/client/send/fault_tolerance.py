@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from bisect import bisect_right
+from random import SystemRandom
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from pyromq.protocol.messages.message import MessageQueue
 _LATENCIES_MS = (50, 100, 550, 1000, 2000, 3000, 15_000)
 _ABSENCES = (0.0, 0.0, 0.0, 30.0, 60.0, 120.0, 180.0, 600.0)
 _FAILED_MS = 30_000
+_random = SystemRandom()  # programs seed the default one: then all their replicas would choose alike
 
 
 class _Fault(Struct):
@@ -28,7 +29,7 @@ class LatencyFaultTolerance:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._faults: dict[str, _Fault] = {}
-        self._turn = random.randrange(1 << 20)
+        self._turn = _random.randrange(1 << 20)
 
     def note(self, broker_name: str, seconds: float, *, failed: bool = False) -> None:
         """Record how long a broker took to answer, or that it failed."""
@@ -54,7 +55,7 @@ class LatencyFaultTolerance:
         return found
 
     def _least_slow(self) -> str | None:
-        names = random.sample(list(self._faults), len(self._faults))
+        names = _random.sample(list(self._faults), len(self._faults))
         names.sort(key=self._badness)
         better = max(len(names) // 2, 1)  # in turn among the better half
         self._turn += 1

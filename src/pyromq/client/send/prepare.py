@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from pyromq.client.net.address import local_address
+from pyromq.client.net.message_ids import message_ids
 from pyromq.clock import Clock
 from pyromq.errors import InvalidMessage
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.batch import BatchElement, element_size, encode_batch
 from pyromq.protocol.messages.compression import COMPRESSED_FLAG, compress
 from pyromq.protocol.messages.message import Message
-from pyromq.protocol.messages.message_id import UniqueIds
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
 
@@ -66,7 +63,7 @@ class MessagePreparer:
         self._max_message_size = max_message_size
         self._compress_over = compress_over
         self._namespace = namespace
-        self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
+        self._ids = message_ids()
 
     def new_id(self, now_ms: int) -> str:
         """Return an id for a message created at this time."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import cast
@@ -11,12 +9,11 @@ from typing import cast
 from msgspec import Struct
 
 from pyromq.client.hooks import ConsumeContext, ConsumeHook, EndContext, SendContext, SendHook
-from pyromq.client.net.address import local_address
+from pyromq.client.net.message_ids import message_ids
 from pyromq.client.send_result import SendResult, SendStatus
 from pyromq.clock import Clock
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import Message, MessageExt
-from pyromq.protocol.messages.message_id import UniqueIds
 from pyromq.protocol.names import DEFAULT_REGION, without_namespace
 from pyromq.protocol.trace_records import (
     TRANSACTION_STATES,
@@ -131,7 +128,7 @@ class ConsumeTraceHook(ConsumeHook):
         self._topic = topic
         self._clock = clock
         self._namespace = namespace
-        self._ids = UniqueIds(local_address(), os.getpid(), random.getrandbits(32))
+        self._ids = message_ids()
 
     def before(self, context: ConsumeContext) -> None:
         """Write which messages the listener is about to get."""

@@ -1,6 +1,6 @@
 """The ids of a message: the client's (property UNIQ_KEY), the one of its place, and RocketMQ 5's recall handle.
 
-    client:  ip (4 or 16) | process id (2) | number of the process (4) | ms since the month began (4) | counter (2)
+    client:  ip (4 or 16) | process id (2) | number of the series (4) | ms since the month began (4) | counter (2)
     offset:  ip (4 or 16) | port (4) | physical offset (8)
     recall:  `v1 topic broker time id`, in URL-safe base64; it names a timed message that can be cancelled
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -21,27 +22,42 @@ from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, IPV6_HOST_LENGTH, d
 _OFFSET = struct.Struct(">q")
 _PAIRS = [f"{number:02X}" for number in range(256)]
 _DAY_MS = 24 * 3600 * 1000
+_SERIES = 1 << 16  # as many ids as the counter can tell apart
 _OFFSET_ID_LENGTHS = {2 * (IPV4_HOST_LENGTH + _OFFSET.size), 2 * (IPV6_HOST_LENGTH + _OFFSET.size)}
 
 
-class UniqueIds:
-    """Generates client message ids. Address, pid and number identify the process; time and counter the message."""
+def series_prefix(address: str, pid: int, number: int) -> str:
+    """Return the part that all ids of one series share; only the low bits of pid and number fit into it."""
+    return (encode_ip(address) + struct.pack(">HI", pid & 0xFFFF, number & 0xFFFFFFFF)).hex().upper()
 
-    def __init__(self, address: str, pid: int, number: int) -> None:
-        process = struct.pack(">HI", pid & 0xFFFF, number & 0xFFFFFFFF)
-        self._prefix = (encode_ip(address) + process).hex().upper()
-        self._counter = 0
+
+class UniqueIds:
+    """Generates client message ids. `new_series` returns a prefix that no other series has, on any machine.
+
+    A series ends when its counter does, so its ids differ even if the clock is set back, or the month starts again.
+    """
+
+    def __init__(self, new_series: Callable[[], str]) -> None:
+        self._new_series = new_series
         self._month_ms = range(0)
-        self._made_ms = -1
         self._stem = ""
+        self.begin_series()
+
+    def begin_series(self) -> None:
+        """Let the next id be the first of a new series."""
+        self._prefix = ""
+        self._counter = _SERIES
+        self._made_ms = -1
 
     def next(self, now_ms: int) -> str:
         """Return a new id for a message created at this time."""
+        count = self._counter
+        if count == _SERIES:
+            count, self._made_ms, self._prefix = 0, -1, self._new_series()
         if now_ms != self._made_ms:  # under load many share a millisecond
             self._stem = self._stem_at(now_ms)
             self._made_ms = now_ms
-        count = self._counter
-        self._counter = (count + 1) & 0xFFFF
+        self._counter = count + 1
         return self._stem + _PAIRS[count >> 8] + _PAIRS[count & 0xFF]  # a third of the time of a format
 
     def _stem_at(self, now_ms: int) -> str:
