@@ -20,6 +20,7 @@ from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.follower import Follower
+from pyromq.broker.replication.foreign_slaves import ForeignSlaves
 from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
@@ -172,11 +173,19 @@ class Broker:
             secret=config.ha_secret,
         )
         server = HaServer(
-            self.store.copied_log, rules, self._clock, host=config.host, port=config.ha_port, may_continue=_may_continue
+            self.store.copied_log,
+            rules,
+            self._clock,
+            host=config.host,
+            port=config.ha_port,
+            may_continue=self._may_continue,
         )
         await server.open()
         stack.push_async_callback(server.close)
         return server
+
+    async def _may_continue(self, link: SlaveLink, report: int) -> str:
+        return await ForeignSlaves(self.service.parts, self.store, self.service.remoting).objection(link, report)
 
     def _new_follower(self) -> Follower:
         service = self.service
@@ -305,10 +314,6 @@ class Broker:
     def _more_figures(self) -> list[BoundFigures[Any]]:
         side = [self._follower.figures()] if self._write is None else self._write.figures()
         return [writing_figures(self.store), *side]
-
-
-async def _may_continue(link: SlaveLink, report: int) -> str:
-    return ""
 
 
 def settle_memory() -> None:

@@ -24,15 +24,16 @@ async def test_an_empty_slave_gets_the_whole_log(broker: Broker, peer: Peer, att
     assert slave.received == log.read(0, log.end)
 
 
-async def test_a_slave_is_sent_what_follows_its_report(broker: Broker, peer: Peer, attach: Attach) -> None:
-    await peer.send()
-    half = broker.store.max_physical_offset
+async def test_a_slave_whose_log_cannot_be_compared_is_sent_nothing(
+    broker: Broker, peer: Peer, attach: Attach, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache's slaves cut nothing: what follows a report must fit what the slave has."""
     await peer.send()
     slave = await attach(broker)
-    slave.report(half)
-    await slave.has(broker.store.max_physical_offset - half)
-    assert slave.transfers[0] == (half, b"")  # a heartbeat says where it begins
-    assert slave.transfers[1].physical_offset == half
+    slave.report(broker.store.max_physical_offset)
+    await slave.cut_off()
+    assert slave.transfers == []
+    assert "no slave is registered there" in caplog.text
 
 
 async def test_a_message_is_sent_as_soon_as_it_is_written(broker: Broker, peer: Peer, attach: Attach) -> None:
