@@ -204,3 +204,13 @@ def test_what_cannot_be_profiled_is_said_in_one_line(spark: SparkSession, namesr
         report.run(spark, report.Options(namesrv=namesrv, topics=TOPIC, since="2100-01-01"), Silent())
     with pytest.raises(ConfigError, match="no message of any topic in the cluster at"), LocalCluster() as empty:
         report.run(spark, report.Options(namesrv=empty.namesrv), Silent())
+
+
+def test_compressed_messages_are_counted(spark: SparkSession, cluster: LocalCluster) -> None:
+    with blocking.Producer(group="g", namesrv=cluster.namesrv) as producer:
+        for number in range(5):
+            producer.send(Message(topic="squeezed", body=b"x" * (10_000 if number < 2 else 10)))
+    options = report.Options(namesrv=cluster.namesrv, topics="squeezed")
+    (squeezed,) = report.take_profile(spark, options, Silent()).topics
+    assert squeezed.compressed == 2
+    assert squeezed.sizes.most < 10_000, "what is stored, so the page must not call it the body's size"

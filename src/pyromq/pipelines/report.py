@@ -26,6 +26,7 @@ from pyromq.pipelines.topic_profile.frames import (
     body_size,
     failures_of,
     figures_of,
+    is_compressed,
     names_of,
     order_key,
 )
@@ -165,6 +166,7 @@ def messages_of(source: DataFrame, options: Options) -> DataFrame:
         f.col("tags").alias("tag"),
         f.col("store_size").alias("stored"),
         body_size().alias("size"),
+        is_compressed().alias("is_compressed"),
         f.unix_millis("store_timestamp").alias("at_ms"),
         (f.unix_millis("store_timestamp") - f.unix_millis("born_timestamp")).alias("latency_ms"),
     ).persist()

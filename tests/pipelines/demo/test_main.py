@@ -87,5 +87,6 @@ def test_a_day_in_the_shop_ends_with_books_that_agree_and_a_page(spark: SparkSes
     assert len(nothing) == 4, f"everything else has happened: {nothing}"
     page = Html(demo.page.read_text())
     assert f"all {sum(map(len, parts.values()))} lines agree" in page.text
+    assert 'li class="warn"' not in demo.page.read_text(), "nothing looks wrong where all is well"
     for word in ("A day in the shop", "Cents by window and state", "stock: every state", "Size of bodies", "Behind"):
         assert word in page.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from xml.etree import ElementTree as Xml
 
 import pytest
@@ -67,6 +68,54 @@ def test_bars_stay_inside_whatever_the_values_are(data: list[Bar]) -> None:
 def test_lines_and_heat_maps_stay_inside_whatever_the_values_are(series: list[Series], step: float) -> None:
     check(charts.timeline(START, step, series))
     check(charts.heat(START, step, series))
+
+
+LETTER = 6  # width in pixels of a letter on an axis, rather too narrow
+
+
+def labels_below(html: str) -> list[tuple[float, str]]:
+    """Return the labels below a chart with the places of their middles."""
+    (picture,) = pictures(html)
+    height = float(picture.attrib["viewBox"].split()[3])
+    texts = [text for text in picture.iter("text") if float(text.attrib["y"]) == height - 8]
+    return [(float(text.attrib["x"]), text.text or "") for text in texts if text.attrib["text-anchor"] == "middle"]
+
+
+def check_labels(html: str, width: int) -> None:
+    """Assert that labels neither overlap nor leave the picture."""
+    edges = [(x - len(text) * LETTER / 2, x + len(text) * LETTER / 2) for x, text in labels_below(html)]
+    assert all(left[1] <= right[0] for left, right in pairwise(edges)), labels_below(html)
+    assert all(start >= 0 and end <= width for start, end in edges), labels_below(html)
+
+
+@pytest.mark.parametrize("width", [charts.NARROW, charts.HALF, charts.WIDE])
+@given(
+    count=st.integers(1, 120),
+    step=st.sampled_from([0.05, 0.1, 1, 5, 60, 900, 3600, 86_400, 604_800]),
+    after=st.integers(0, 86_400),
+)
+def test_times_below_a_chart_can_be_read(width: int, count: int, step: float, after: int) -> None:
+    start = START + timedelta(seconds=after)
+    line = [Series("a", [1.0] * count)]
+    check_labels(charts.timeline(start, step, line, width=width), width)
+    check_labels(charts.heat(start, step, line, width=width), width)
+
+
+@pytest.mark.parametrize("width", [charts.NARROW, charts.HALF])
+@given(labels=st.lists(st.sampled_from(["1 B", "512 B", "1.02 KiB", "2.18 min", "16.4 s"]), min_size=1, max_size=33))
+def test_labels_of_bars_can_be_read(width: int, labels: list[str]) -> None:
+    check_labels(charts.bars([Bar(label, 1) for label in labels], width=width), width)
+
+
+def test_a_chart_for_phones_is_narrow_and_has_nothing_to_hover_over() -> None:
+    line = [Series("a", [1.0] * 20), Series("b", [2.0] * 20)]
+    html = charts.fitting(lambda width: charts.timeline(START, 1, line, width=width), charts.WIDE)
+    wide, narrow = pictures(html)
+    assert (wide.attrib["viewBox"], narrow.attrib["viewBox"]) == ("0 0 960 220", "0 0 400 220")
+    assert len(list(wide.iter("title"))) == 20
+    assert not list(narrow.iter("title"))
+    assert len(list(narrow.iter("polyline"))) == 2
+    check(html)
 
 
 @given(st.lists(numbers, max_size=50))

@@ -31,6 +31,10 @@ from pyromq.pipelines.pages import wording
         (wording.many(2000, "queue"), "2,000 queues"),
         (wording.listed(["a", "b", "c", "d"]), "a, b, c and 1 more"),
         (wording.listed(["a", "b"]), "a and b"),
+        (wording.cut_middle("customer-1", 10), "customer-1"),
+        (wording.cut_middle("customer-12", 10), "custo…r-12"),
+        (wording.cut_front("broker-a/0", 7), "…er-a/0"),
+        (wording.cut_front("3", 7), "3"),
     ],
 )
 def test_figures_are_worded(text: str, expected: str) -> None:

@@ -214,6 +214,35 @@ def test_keys_that_no_two_messages_share_are_not_listed() -> None:
     assert "k11" not in text
 
 
+def test_keys_that_are_all_about_as_frequent_are_a_sentence_not_a_chart() -> None:
+    keys = [NameCount(f"k{number}", 5 if number < 6 else 4, 1) for number in range(12)]
+    text = Html(render(profile(topic(keys=keys, key_count=400)), "", NOW)).text
+    assert "400 keys: 2.5 messages each in the mean, and at most 5 messages." in text
+    assert "k0" not in text
+    hot = [NameCount("k0", 40, 1), *keys[1:]]
+    assert "k0" in Html(render(profile(topic(keys=hot, key_count=400)), "", NOW)).text
+    few = Html(render(profile(topic(keys=keys, key_count=12)), "", NOW)).text
+    assert "k0" in few, "all keys there are may be equal"
+
+
+def test_sizes_of_compressed_bodies_are_called_what_they_are() -> None:
+    plain = Html(render(profile(topic(), topic("others")), "", NOW)).text
+    assert "as stored" not in plain
+    assert "300 B*" not in plain
+    text = Html(render(profile(topic(compressed=250), topic("others")), "", NOW)).text
+    assert "Size of bodies, as stored" in text
+    assert "25 % of the messages are compressed; their bodies are larger." in text
+    assert text.count("300 B*") == 1, "in the table of topics, only where it is so"
+
+
+def test_dead_letters_that_were_sent_again_do_not_worry() -> None:
+    failed = profile(topic(), failures=[Failure(True, "billing", "orders", "no amount", 5, 16)])
+    (line, _) = headlines(failed, {"billing": 5})
+    assert line.tone == "note"
+    assert line.text.startswith("Group billing had given up 5 messages, all sent again since")
+    assert headlines(failed, {"billing": 4})[0].tone == "warn"
+
+
 @given(st.integers(min_value=1_700_000_000_000, max_value=1_800_000_000_000), st.sampled_from([50, 200, 1000, 5000]))
 def test_steps_of_time_are_those_that_spark_counts(time_ms: int, width_ms: int) -> None:
     time = datetime.fromtimestamp(time_ms / 1000, UTC)

@@ -16,8 +16,9 @@ from pyromq.pipelines.pages.page import (
     Cell,
     Headline,
     Tile,
+    bar_rows,
     card,
-    check_mark,
+    checked,
     document,
     grid,
     headlines,
@@ -32,9 +33,16 @@ from pyromq.pipelines.topic_profile.report_page import sections
 
 
 def render(
-    into: Totals, claims: Mapping[str, Sequence[Claim]], books: Books, profile: Profile, window: float, now: datetime
+    into: Totals,
+    claims: Mapping[str, Sequence[Claim]],
+    books: Books,
+    profile: Profile,
+    *,
+    window: float,
+    resent: Mapping[str, int],
+    now: datetime,
 ) -> str:
-    """Return the page as HTML; `window` is the length of a window in seconds."""
+    """Return the page as HTML; `window` is the length of a window in seconds, `resent` the dead letters sent again."""
     every = [claim for part in claims.values() for claim in part]
     wrong = [claim.name for claim in every if not claim.is_true]
     subtitle = f"{moment(now)} UTC: one broker, four consumer groups, and Spark, on one machine"
@@ -43,7 +51,7 @@ def render(
         headlines("The books", [_verdict(wrong, len(every))]),
         section("What became of the orders", [grid([_states(into), _outcome(books), _money(books.sums, window)])]),
         section("What went in, what came out", [grid([_table(claims)])]),
-        headlines("What stands out in the shop's topics", what_stands_out(profile)),
+        headlines("What stands out in the shop's topics", what_stands_out(profile, resent)),
         *sections(profile),
     ]
     return document("A day in the shop", subtitle, parts, "Made by `make demo` of PyroMQ. Times are UTC.")
@@ -73,15 +81,13 @@ def _states(into: Totals) -> str:
         Bar(state, messages, note=f"{whole(messages)} · {share(messages, orders)}", tone=f"c{number}")
         for number, (state, messages) in enumerate((state, into[state][0]) for state in STATES)
     ]
-    return card(
-        "States of the orders", charts.rows(bars), "A delayed message cancels an order that is not paid in time."
-    )
+    return card("States of the orders", bar_rows(bars), "A delayed message cancels an order that is not paid in time.")
 
 
 def _outcome(books: Books) -> str:
     bars = [Bar("kept", books.outcome.written, note=whole(books.outcome.written), tone="c2")]
     bars += [Bar(reason, count, note=whole(count), tone="calm") for reason, count in books.outcome.dropped.items()]
-    return card("What Spark did with the messages", charts.rows(bars), "Kept as Parquet, each state of an order once.")
+    return card("What Spark did with the messages", bar_rows(bars), "Kept as Parquet, each state of an order once.")
 
 
 def _money(sums: Sequence[WindowSum], window: float) -> str:
@@ -95,19 +101,19 @@ def _money(sums: Sequence[WindowSum], window: float) -> str:
         for one in (one for one in sums if one.state == state):
             values[round((one.start - start).total_seconds() / window)] += one.cents
         series.append(Series(state, values))
-    chart = charts.timeline(start, window, series, unit="cents")
+    chart = charts.fitting(lambda width: charts.timeline(start, window, series, width=width, unit="cents"), charts.WIDE)
     return card("Cents by window and state", chart, "From the topic of sums that Spark wrote.", wide=True)
 
 
 def _table(parts: Mapping[str, Sequence[Claim]]) -> str:
     rows: list[list[str | Cell]] = []
     for name, claims in parts.items():
-        rows.append([Cell(f"<b>{escape(name)}</b>"), "", "", "", "", ""])
+        rows.append([Cell(f"<b>{escape(name)}</b>"), "", "", "", ""])
         rows += [_row(claim) for claim in claims]
-    head = ["", "went in", "came out", "cents in", "cents out", ""]
+    head = ["", "went in", "came out", "cents in", "cents out"]
     return card("Line by line", table(head, rows, numbers=range(1, 5)), wide=True)
 
 
 def _row(claim: Claim) -> list[str | Cell]:
     cents = ["" if amount is None else whole(amount) for amount in (claim.cents_expected, claim.cents_seen)]
-    return [claim.name, whole(claim.expected), whole(claim.seen), *cents, check_mark(claim.is_true)]
+    return [checked(claim.name, claim.is_true), whole(claim.expected), whole(claim.seen), *cents]

@@ -125,7 +125,9 @@ def run(demo: Demo, session: Callable[[], SparkSession], console: Console) -> di
         seen = profile(session(), namesrv)
     parts = {"Consumers": day.claims(), "Spark": demo_books.claims(day.shop, books)}
     demo.out.mkdir(parents=True, exist_ok=True)
-    page = demo_page.render(day.shop.totals(), parts, books, seen, _WINDOW, datetime.now(UTC))
+    page = demo_page.render(
+        day.shop.totals(), parts, books, seen, window=_WINDOW, resent=day.resent, now=datetime.now(UTC)
+    )
     demo.page.write_text(page, encoding="utf-8")
     return parts
 

@@ -7,17 +7,23 @@ and a chart without data says so.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import NamedTuple
 
-from pyromq.pipelines.pages.wording import cut, moment, short
+from pyromq.pipelines.pages.wording import cut_front, cut_middle, moment, short
 
 NOTHING = '<p class="nothing">nothing to show</p>'
 _TOP, _BOTTOM, _LEFT, _RIGHT = 12, 24, 52, 12
-_ROW, _LABEL, _NUMBER = 24, 160, 112
-_MOST_LABEL = 21
+_ROW, _LABEL, _NUMBER = 24, 176, 108
+_MOST_LABEL = 22
+_LETTER, _BETWEEN = 6.4, 16
+"""The width of a letter on an axis, and of the space between two labels."""
+_HOVERING = re.compile('<rect class="hit"[^>]*><title>.*?</title></rect>|<title>.*?</title>', re.DOTALL)
+HALF, WIDE, NARROW = 460, 960, 400
+"""Widths of charts: in a card beside another one, across the page, and on a phone."""
 COLOURS = 6
 """The number of series with distinct colours."""
 
@@ -44,13 +50,23 @@ class Series(NamedTuple):
     values: Sequence[float | None]
 
 
-def bars(data: Sequence[Bar], *, width: int = 460, height: int = 200, most_labels: int = 8) -> str:
+def fitting(draw: Callable[[int], str], width: int) -> str:
+    """Return a chart drawn for two widths, of which the page shows one.
+
+    A phone would shrink the wide one until nobody can read its texts. The narrow one needs no texts for hovering.
+    """
+    narrow = _HOVERING.sub("", draw(NARROW))
+    return f'<div class="roomy">{draw(width)}</div><div class="narrow">{narrow}</div>'
+
+
+def bars(data: Sequence[Bar], *, width: int = HALF, height: int = 200) -> str:
     """Draw vertical bars, for example a histogram, in the given order."""
     if not any(_number(bar.value) for bar in data):
         return NOTHING
     axis = scale((_number(bar.value) for bar in data), height - _TOP - _BOTTOM)
     slot = (width - _LEFT - _RIGHT) / len(data)
-    every = math.ceil(sum(bool(bar.label) for bar in data) / most_labels)
+    most = _most_labels(width, max(len(bar.label) for bar in data))
+    every = math.ceil(sum(bool(bar.label) for bar in data) / most)
     labelled = [index for index, bar in enumerate(data) if bar.label][:: every or 1]
     parts = [_grid(axis, width, height)]
     for index, bar in enumerate(data):
@@ -60,11 +76,11 @@ def bars(data: Sequence[Bar], *, width: int = 460, height: int = 200, most_label
         parts.append(_hit(left, _TOP, slot, height - _TOP - _BOTTOM, title))
         parts.append(_rect(left + inset, height - _BOTTOM - tall, slot - 2 * inset, tall, f"bar {bar.tone}", title))
         if index in labelled:
-            parts.append(_text(left + slot / 2, height - 8, bar.label, "middle"))
+            parts.append(_mark(left + slot / 2, width, height, bar.label))
     return _svg(width, height, parts)
 
 
-def rows(data: Sequence[Bar], *, width: int = 460) -> str:
+def rows(data: Sequence[Bar], *, width: int = HALF) -> str:
     """Draw horizontal bars with labels on the left and figures on the right."""
     if not data:
         return NOTHING
@@ -75,13 +91,13 @@ def rows(data: Sequence[Bar], *, width: int = 460) -> str:
         title = bar.title or f"{bar.label}: {short(value)}"
         parts.append(_rect(_LABEL, top + 4, axis.length, _ROW - 8, "rail", title))
         parts.append(_rect(_LABEL, top + 4, axis.place(value), _ROW - 8, f"bar {bar.tone}", title))
-        parts.append(_text(_LABEL - 8, top + 16, cut(bar.label, _MOST_LABEL), "end", "name"))
+        parts.append(_text(_LABEL - 8, top + 16, cut_middle(bar.label, _MOST_LABEL), "end", "name"))
         parts.append(_text(_LABEL + axis.length + 8, top + 16, bar.note or short(value), "start", "figure"))
     return _svg(width, len(data) * _ROW, parts)
 
 
 def timeline(
-    start: datetime, step: float, series: Sequence[Series], *, width: int = 960, height: int = 220, unit: str = ""
+    start: datetime, step: float, series: Sequence[Series], *, width: int = WIDE, height: int = 220, unit: str = ""
 ) -> str:
     """Draw lines over time, the first one filled; hovering shows the values of each step of `step` seconds."""
     steps = max((len(line.values) for line in series), default=0)
@@ -103,7 +119,7 @@ def timeline(
 
 
 def heat(
-    start: datetime, step: float, series: Sequence[Series], *, width: int = 960, row: int = 18, unit: str = ""
+    start: datetime, step: float, series: Sequence[Series], *, width: int = WIDE, row: int = 18, unit: str = ""
 ) -> str:
     """Draw each line as a row of cells: the stronger the colour, the larger the value."""
     steps = max((len(line.values) for line in series), default=0)
@@ -115,7 +131,7 @@ def heat(
     parts = [_clock(start, step * steps, width, height)]
     for number, line in enumerate(series):
         top = _TOP // 2 + number * row
-        parts.append(_text(_LEFT - 6, top + row / 2 + 4, cut(line.name, 7), "end"))
+        parts.append(_text(_LEFT - 6, top + row / 2 + 4, cut_front(line.name, 7), "end"))
         parts.append(_rect(_LEFT, top + 1, width - _LEFT - _RIGHT, row - 2, "rail", f"{line.name}: none"))
         for index, value in enumerate(line.values):
             if amount := _number(value or 0):
@@ -194,11 +210,21 @@ def _grid(axis: Scale, width: int, height: int) -> str:
 
 def _clock(start: datetime, seconds: float, width: int, height: int) -> str:
     parts = []
-    for time, label in clock_marks(start, start + timedelta(seconds=seconds)):
+    for time, label in clock_marks(start, start + timedelta(seconds=seconds), _most_labels(width, len("00:00:00"))):
         x = _LEFT + (width - _LEFT - _RIGHT) * (time - start).total_seconds() / seconds
-        if x < width - 2 * _RIGHT:
-            parts.append(_text(x, height - 8, label, "middle"))
+        parts.append(_mark(x, width, height, label))
     return "".join(parts)
+
+
+def _most_labels(width: int, letters: int) -> int:
+    """Return how many labels fit side by side below a chart."""
+    return max(1, int((width - _LEFT - _RIGHT) / (letters * _LETTER + _BETWEEN)))
+
+
+def _mark(x: float, width: int, height: int, label: str) -> str:
+    """Return a label below a chart, moved inwards if the edge would cut it."""
+    half = len(label) * _LETTER / 2
+    return _text(min(x, width - half), height - 8, label, "middle")
 
 
 def _step_title(time: datetime, series: Sequence[Series], index: int, unit: str) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
+from pyromq.pipelines.pages import charts
+from pyromq.pipelines.pages.charts import Bar
 from pyromq.pipelines.pages.page_style import STYLE
 
 Tone = Literal["good", "note", "warn"]
@@ -77,6 +79,11 @@ def card(title: str, html: str, note: str = "", *, wide: bool = False) -> str:
     return f'<figure class="{"wide" if wide else ""}"><h3>{escape(title)}</h3>{paragraph(note)}{html}</figure>'
 
 
+def bar_rows(bars: Sequence[Bar]) -> str:
+    """Return bars with labels and figures, for a card beside another one."""
+    return charts.fitting(lambda width: charts.rows(bars, width=width), charts.HALF)
+
+
 def paragraph(text: str) -> str:
     """Return a paragraph, or nothing if the text is empty."""
     return f"<p>{escape(text)}</p>" if text else ""
@@ -95,6 +102,7 @@ def _cell(cell: str | Cell, is_number: bool, tag: str) -> str:
     return f"<{tag}{' class=number' if is_number else ''}>{html}</{tag}>"
 
 
-def check_mark(is_true: bool) -> Cell:
-    """Return a table cell with a check mark, or a cross if the claim is false."""
-    return Cell('<b class="good">✓</b>' if is_true else '<b class="warn">✗ differs</b>')
+def checked(claim: str, is_true: bool) -> Cell:
+    """Return a table cell with a claim after a check mark, or after a cross if it is false."""
+    mark = '<b class="good">✓</b>' if is_true else '<b class="warn">✗ differs:</b>'
+    return Cell(f"{mark} {escape(claim)}")

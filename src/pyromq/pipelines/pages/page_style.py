@@ -5,10 +5,10 @@ from __future__ import annotations
 STYLE = """
 :root { --paper: #fbfaf8; --card: #ffffff; --ink: #1c1b1a; --soft: #6b6660; --line: #e6e1da; --rail: #f1ede7;
   --c0: #d9480f; --c1: #1971c2; --c2: #2b8a3e; --c3: #862e9c; --c4: #b08900; --c5: #5f6b76;
-  --warn: #c92a2a; --good: #2b8a3e; --note: #1971c2; --glow: #d9480f14; }
+  --warn: #c92a2a; --good: #2b8a3e; --note: #1971c2; --glow: #d9480f14; --shade: #0003; }
 @media (prefers-color-scheme: dark) { :root { --paper: #161413; --card: #1f1c1a; --ink: #efebe6; --soft: #a39c94;
   --line: #36312d; --rail: #2a2623; --c0: #ff8a4c; --c1: #62b0ff; --c2: #69db7c; --c3: #d59bf0; --c4: #ffd43b;
-  --c5: #adb5bd; --warn: #ff7b7b; --good: #69db7c; --note: #62b0ff; --glow: #ff8a4c1f; } }
+  --c5: #adb5bd; --warn: #ff7b7b; --good: #69db7c; --note: #62b0ff; --glow: #ff8a4c1f; --shade: #000a; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.45;
   font: 15px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif; }
@@ -23,9 +23,9 @@ h2 { font-size: 21px; margin: 0 0 4px; letter-spacing: -.01em; overflow-wrap: an
 h3 { font-size: 15px; margin: 0 0 2px; }
 section > p { margin: 0 0 14px; }
 figure > p { margin: 0 0 10px; font-size: 13px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 1px; margin-top: 28px;
+.tiles { display: flex; flex-wrap: wrap; gap: 1px; margin-top: 28px;
   background: var(--line); border: 1px solid var(--line); border-radius: 12px; overflow: hidden; }
-.tiles div { background: var(--card); padding: 16px 18px; display: flex; flex-direction: column; }
+.tiles div { background: var(--card); padding: 16px 18px; display: flex; flex-direction: column; flex: 1 1 150px; }
 .tiles span { color: var(--soft); font-size: 13px; }
 .tiles b { font-size: 25px; font-weight: 650; letter-spacing: -.02em; font-variant-numeric: tabular-nums; }
 .tiles small { color: var(--soft); font-size: 12.5px; }
@@ -64,13 +64,18 @@ svg .line.c0 { stroke: var(--c0); } svg .line.c1 { stroke: var(--c1); } svg .lin
 svg .line.c3 { stroke: var(--c3); } svg .line.c4 { stroke: var(--c4); } svg .line.c5 { stroke: var(--c5); }
 svg .hit { fill: transparent; }
 svg .hit:hover { fill: var(--glow); }
-svg.spark { vertical-align: middle; }
+figure svg.spark { width: 120px; height: 24px; vertical-align: middle; }
+.narrow { display: none; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; color: var(--soft); padding: 6px 0 0 52px; }
 .legend i { display: inline-block; width: 12px; height: 3px; border-radius: 2px; margin-right: 6px;
   vertical-align: middle; }
 .legend .c0 { background: var(--c0); } .legend .c1 { background: var(--c1); } .legend .c2 { background: var(--c2); }
 .legend .c3 { background: var(--c3); } .legend .c4 { background: var(--c4); } .legend .c5 { background: var(--c5); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; background: linear-gradient(to right, var(--card) 40%, transparent) left / 40px 100%,
+  linear-gradient(to left, var(--card) 40%, transparent) right / 40px 100%,
+  linear-gradient(to right, var(--shade), transparent) left / 14px 100%,
+  linear-gradient(to left, var(--shade), transparent) right / 14px 100%;
+  background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th { text-align: left; color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--line); }
 th, td { padding: 7px 14px 7px 0; vertical-align: middle; }
@@ -83,8 +88,10 @@ b.good { color: var(--good); } b.warn { color: var(--warn); }
 footer { margin-top: 48px; padding-top: 16px; border-top: 1px solid var(--line); font-size: 13px; }
 @media screen and (max-width: 700px) {
   main { padding: 28px 14px 48px; }
-  figure.wide { overflow-x: auto; }
-  figure.wide > svg { min-width: 680px; }
+  .roomy { display: none; }
+  .narrow { display: block; }
+  table { font-size: 12.5px; }
+  th, td { padding-right: 10px; }
 }
 @media print {
   :root { --paper: #fff; --card: #fff; --ink: #111; --soft: #555; --line: #ccc; --rail: #eee; --c0: #d9480f;

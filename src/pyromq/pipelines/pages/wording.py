@@ -83,6 +83,19 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def cut_middle(text: str, length: int) -> str:
+    """Return a text shortened to at most `length` characters, with its beginning and its end."""
+    if len(text) <= length:
+        return text
+    tail = (length - 1) // 2
+    return f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+def cut_front(text: str, length: int) -> str:
+    """Return the end of a text, at most `length` characters: names of queues differ at their ends."""
+    return text if len(text) <= length else "…" + text[1 - length :]
+
+
 def _three_digits(number: float) -> str:
     if abs(number) >= 100 or number == int(number):
         return f"{number:,.0f}"

@@ -91,6 +91,7 @@ def _topic(name: str, figures: list[Row], survey: Survey) -> TopicProfile:
         sizes=percentiles(sizes, SIZE_DIGITS, max(row["largest"] for row in in_queues)),
         latencies_ms=percentiles(latencies, LATENCY_DIGITS, max(row["slowest_ms"] for row in in_queues)),
         early=sum(row["early"] for row in in_queues),
+        compressed=sum(row["compressed"] for row in in_queues),
         size_steps=histogram(sizes, STEPS_OF_AN_OCTAVE),
         latency_steps=histogram(latencies, 1),
         latency_over_time=_latency_over_time(figures),

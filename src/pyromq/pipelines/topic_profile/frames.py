@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyromq.pipelines.topic_profile.survey import Survey
+from pyromq.protocol.messages.compression import COMPRESSED_FLAG
 from pyromq.protocol.messages.record import SMALLEST_RECORD, V6_FLAGS
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ def order_key() -> Column:
     return f.coalesce(f.when(has_one, f.nullif(sharding_key, f.lit(""))), f.try_element_at("keys", f.lit(1)))
 
 
+def is_compressed() -> Column:
+    """Return whether a body is stored compressed."""
+    from pyspark.sql import functions as f
+
+    return f.expr(f"sys_flag & {COMPRESSED_FLAG} != 0")
+
+
 def body_size() -> Column:
     """Return the stored length of a body: the record's size without its other parts."""
     from pyspark.sql import functions as f
@@ -82,6 +90,7 @@ def figures_of(messages: DataFrame, detailed: Sequence[str]) -> DataFrame:
         f.max("size").alias("largest"),
         f.max("latency_ms").alias("slowest_ms"),
         f.count_if(f.col("latency_ms") < 0).alias("early"),
+        f.count_if("is_compressed").alias("compressed"),
         f.min("at_ms").alias("first_ms"),
         f.max("at_ms").alias("last_ms"),
         f.max("width_ms").alias("width_ms"),

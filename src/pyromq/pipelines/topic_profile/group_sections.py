@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pyromq.pipelines.pages import charts
 from pyromq.pipelines.pages.charts import Bar
-from pyromq.pipelines.pages.page import Cell, card, grid, section, table
+from pyromq.pipelines.pages.page import Cell, bar_rows, card, grid, section, table
 from pyromq.pipelines.pages.wording import cut, short, span, whole
 from pyromq.pipelines.topic_profile.profile import Profile, Timing
 from pyromq.pipelines.topic_profile.survey import GroupProgress
@@ -37,7 +36,7 @@ def _lags(profile: Profile) -> Iterator[str]:
     rows = [_lag_row(group, topic, steps[group, topic]) for (group, topic), _ in names]
     yield card(
         "Behind",
-        charts.rows(bars),
+        bar_rows(bars),
         "Messages that a group has not consumed yet, including those that its filter will skip.",
     )
     yield card("Progress", table(["group", "topic", "consumed", "behind", "worst queue"], rows, numbers=(2, 3, 4)))
@@ -84,7 +83,7 @@ def _ways(ways: Sequence[Timing]) -> Iterator[str]:
         ]
         yield card(
             "From the send to the listener",
-            charts.rows(bars),
+            bar_rows(bars),
             "Half of the messages, and 99 % of them, take no longer than this.",
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyromq.pipelines.pages.page import Headline, Tone
 from pyromq.pipelines.pages.wording import cut, listed, many, share, size, span, times, whole
@@ -23,9 +23,9 @@ _ORDER = {"warn": 0, "note": 1, "good": 2}
 ALL_IS_WELL = Headline("good", "Nothing to worry about: keys and queues are in balance, and no group is behind.")
 
 
-def headlines(profile: Profile) -> list[Headline]:
-    """Return the headlines, the worst first; at least one."""
-    found = [*_groups(profile), *_failures(profile), *_traces(profile)]
+def headlines(profile: Profile, resent: Mapping[str, int] | None = None) -> list[Headline]:
+    """Return the headlines, the worst first; at least one. `resent` counts the dead letters sent again, by group."""
+    found = [*_groups(profile), *_failures(profile, resent or {}), *_traces(profile)]
     for topic in profile.topics[:_TOPICS]:
         if topic.messages >= _FEW_MESSAGES:
             found += [*_keys(topic), *_queues(topic), *_times(topic, profile), *_sizes(topic)]
@@ -97,7 +97,7 @@ def _sizes(topic: TopicProfile) -> Iterator[Headline]:
         heavy += topic.size_steps[step].stored
     if heavy > topic.stored / 2:
         few, most = share(messages, topic.messages), share(heavy, topic.stored)
-        largest = f"the largest body has {size(topic.sizes.most)}"
+        largest = f"the largest body takes up {size(topic.sizes.most)}"
         yield Headline("note", f"{few} of the messages of {topic.topic} are {most} of its bytes; {largest}.")
 
 
@@ -112,13 +112,16 @@ def _groups(profile: Profile) -> Iterator[Headline]:
         yield Headline("good", f"No group is behind: {listed(sorted({group for group, _ in lags}))}.")
 
 
-def _failures(profile: Profile) -> Iterator[Headline]:
+def _failures(profile: Profile, resent: Mapping[str, int]) -> Iterator[Headline]:
     dead = [failure for failure in profile.failures if failure.is_dead]
     for group in dict.fromkeys(failure.group for failure in dead):
         own = [failure for failure in dead if failure.group == group]
-        count = many(sum(failure.messages for failure in own), "message")
+        total = sum(failure.messages for failure in own)
         cause = f", most often for this cause: {cut(own[0].cause, 80)}" if own[0].cause else ""
-        yield Headline("warn", f"Group {group} has given up {count}{cause}.")
+        if resent.get(group, 0) >= total:
+            yield Headline("note", f"Group {group} had given up {many(total, 'message')}, all sent again since{cause}.")
+        else:
+            yield Headline("warn", f"Group {group} has given up {many(total, 'message')}{cause}.")
     again = [failure for failure in profile.failures if not failure.is_dead]
     if again:
         count = many(sum(failure.messages for failure in again), "delivery", "deliveries")

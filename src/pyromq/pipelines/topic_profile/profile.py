@@ -62,6 +62,8 @@ class TopicProfile(Struct, kw_only=True):
     latencies_ms: Percentiles
     early: int
     """Messages stored before they were created, by clocks that differ."""
+    compressed: int = 0
+    """Messages whose sizes are those after compression."""
     tag_count: int = 0
     queues: list[QueueProfile] = field(default_factory=list)
     size_steps: dict[int, Weight] = field(default_factory=dict)

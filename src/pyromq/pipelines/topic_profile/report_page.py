@@ -18,6 +18,8 @@ from pyromq.pipelines.topic_profile.headlines import headlines as what_stands_ou
 from pyromq.pipelines.topic_profile.profile import Profile, TopicProfile
 from pyromq.pipelines.topic_profile.topic_section import rates_of, topic_section
 
+_COMPRESSED = "*"
+
 
 def check_page(page: Path) -> None:
     """Raise ConfigError if the page cannot be written, before minutes of counting."""
@@ -88,7 +90,10 @@ def _total_rates(profile: Profile) -> list[float]:
 def _together(profile: Profile) -> str:
     series = [Series("all", _total_rates(profile))]
     series += [Series(topic.topic, rates_of(topic, profile)) for topic in profile.topics[: charts.COLOURS - 1]]
-    chart = charts.timeline(start_of(profile), profile.width, series, unit="messages a second")
+    chart = charts.fitting(
+        lambda width: charts.timeline(start_of(profile), profile.width, series, width=width, unit="messages a second"),
+        charts.WIDE,
+    )
     return grid([card("Messages a second", chart, wide=True)])
 
 
@@ -112,18 +117,21 @@ def _topics(profile: Profile) -> str:
         "tags",
     ]
     rows: list[Sequence[str | Cell]] = [_topic_row(topic, profile) for topic in profile.topics]
-    return grid([card("Topic by topic", table(head, rows, numbers=range(2, 11)), wide=True)])
+    note = f"{_COMPRESSED} Some messages are compressed: bodies are larger than stored."
+    is_needed = any(topic.compressed for topic in profile.topics)
+    return grid([card("Topic by topic", table(head, rows, numbers=range(2, 11)), note if is_needed else "", wide=True)])
 
 
 def _topic_row(topic: TopicProfile, profile: Profile) -> list[str | Cell]:
+    mark = _COMPRESSED if topic.compressed else ""
     return [
         topic.topic,
         Cell(charts.sparkline(rates_of(topic, profile))),
         whole(topic.messages),
         share(topic.messages, profile.messages),
         size(topic.stored),
-        size(topic.sizes.p50),
-        size(topic.sizes.p99),
+        size(topic.sizes.p50) + mark,
+        size(topic.sizes.p99) + mark,
         span(topic.latencies_ms.p99),
         whole(len(topic.queues)),
         whole(topic.key_count),

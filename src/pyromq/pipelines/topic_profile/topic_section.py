@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pyromq.pipelines.pages import charts
 from pyromq.pipelines.pages.charts import Bar, Series
-from pyromq.pipelines.pages.page import card, grid, section
+from pyromq.pipelines.pages.page import bar_rows, card, grid, section
 from pyromq.pipelines.pages.wording import many, share, short, size, span, whole
 from pyromq.pipelines.topic_profile.distributions import STEPS_OF_AN_OCTAVE
 from pyromq.pipelines.topic_profile.profile import NameCount, Percentiles, Profile, QueueProfile, TopicProfile, Weight
@@ -16,7 +16,7 @@ from pyromq.pipelines.topic_profile.profile import NameCount, Percentiles, Profi
 _FEWEST_BARS, _MOST_BARS = 9, 32
 _MOST_QUEUES = 32
 _SEVERE = 1.5
-"""A queue with more than this many times the mean is highlighted."""
+"""A queue with more than this many times the mean is highlighted; keys that differ less are called even."""
 
 
 def topic_section(topic: TopicProfile, profile: Profile) -> str:
@@ -45,14 +45,18 @@ def rates_of(topic: TopicProfile, profile: Profile) -> list[float]:
 
 
 def _rates(topic: TopicProfile, profile: Profile, start: datetime) -> str:
-    line = charts.timeline(start, profile.width, [Series("messages a second", rates_of(topic, profile))], height=180)
+    line = [Series("messages a second", rates_of(topic, profile))]
     rows = [
         Series(topic.name_of(queue), [queue.rates.get(step, 0) / profile.width for step in profile.steps])
         for queue in topic.queues[:_MOST_QUEUES]
     ]
-    heat = charts.heat(start, profile.width, rows, unit="messages a second")
+
+    def draw(width: int) -> str:
+        heat = charts.heat(start, profile.width, rows, width=width, unit="messages a second")
+        return charts.timeline(start, profile.width, line, width=width, height=180) + heat
+
     note = f"Above all of them, below queue by queue, in steps of {span(profile.width * 1000)}."
-    return card("Messages a second", line + heat, note, wide=True)
+    return card("Messages a second", charts.fitting(draw, charts.WIDE), note, wide=True)
 
 
 def _sizes(topic: TopicProfile) -> str:
@@ -66,7 +70,16 @@ def _sizes(topic: TopicProfile) -> str:
         )
         for low, high, weight in steps
     ]
-    return card("Size of bodies", charts.bars(bars), _percentiles(topic.sizes, size))
+    note = _percentiles(topic.sizes, size)
+    if topic.compressed:
+        part = share(topic.compressed, topic.messages)
+        note = f"{note}. {part} of the messages are compressed; their bodies are larger."
+        return card("Size of bodies, as stored", _bars(bars), note)
+    return card("Size of bodies", _bars(bars), note)
+
+
+def _bars(bars: Sequence[Bar]) -> str:
+    return charts.fitting(lambda width: charts.bars(bars, width=width), charts.HALF)
 
 
 def _latencies(topic: TopicProfile) -> str:
@@ -74,7 +87,7 @@ def _latencies(topic: TopicProfile) -> str:
         Bar(span(low), weight.messages, f"{span(low)} to {span(high)}: {many(weight.messages, 'message')}", tone="c1")
         for low, high, weight in merged(topic.latency_steps, 1)
     ]
-    return card("Born to stored", charts.bars(bars), _percentiles(topic.latencies_ms, span))
+    return card("Born to stored", _bars(bars), _percentiles(topic.latencies_ms, span))
 
 
 def _latency_over_time(topic: TopicProfile, profile: Profile, start: datetime) -> str:
@@ -83,7 +96,9 @@ def _latency_over_time(topic: TopicProfile, profile: Profile, start: datetime) -
         Series("99 % of the messages", [value and value[1] for value in values]),
         Series("half of them", [value and value[0] for value in values]),
     ]
-    chart = charts.timeline(start, profile.width, series, width=460, height=200, unit="ms")
+    chart = charts.fitting(
+        lambda width: charts.timeline(start, profile.width, series, width=width, height=200, unit="ms"), charts.HALF
+    )
     return card("Born to stored over time", chart, "Milliseconds within which they were stored.")
 
 
@@ -131,7 +146,7 @@ def _tags(topic: TopicProfile) -> str:
     note = (
         f"The {len(topic.tags)} most frequent of {whole(topic.tag_count)}." if topic.tag_count > len(topic.tags) else ""
     )
-    return card("Tags", charts.rows(bars), note)
+    return card("Tags", bar_rows(bars), note)
 
 
 def _keys(topic: TopicProfile) -> str:
@@ -149,9 +164,19 @@ def _keys(topic: TopicProfile) -> str:
         return card("Keys", "", "No message has a key.")
     if topic.keys[0].messages == 1:
         return card("Keys", "", f"{many(topic.key_count, 'key')}: no two messages have the same one.")
-    even = short(topic.with_key / topic.key_count)
-    note = f"The hottest of {many(topic.key_count, 'key')}, which have {even} messages each in the mean."
-    return card("Keys", charts.rows(bars), note)
+    mean = short(topic.with_key / topic.key_count)
+    note = f"The hottest of {many(topic.key_count, 'key')}, which have {mean} messages each in the mean."
+    if _is_even(topic):
+        most = many(topic.keys[0].messages, "message")
+        return card(
+            "Keys", "", f"{many(topic.key_count, 'key')}: {mean} messages each in the mean, and at most {most}."
+        )
+    return card("Keys", bar_rows(bars), note)
+
+
+def _is_even(topic: TopicProfile) -> bool:
+    """Return True if a chart would show some of many keys, all about equally frequent."""
+    return topic.key_count > len(topic.keys) and topic.keys[0].messages < _SEVERE * topic.keys[-1].messages
 
 
 def _key_title(key: NameCount) -> str:
@@ -176,7 +201,7 @@ def _queues(topic: TopicProfile) -> str:
         if len(topic.queues) > _MOST_QUEUES
         else ""
     )
-    return card("Queues", charts.rows(bars), f"{short(mean)} messages would be an even share.{more}")
+    return card("Queues", bar_rows(bars), f"{short(mean)} messages would be an even share.{more}")
 
 
 def _queue_title(topic: TopicProfile, queue: QueueProfile) -> str:
