@@ -53,7 +53,7 @@ class Appender:
     def take(self) -> WriteGroup:
         """Return the open group, which ends where the log's position is now, and begin the next."""
         group, self.group = self.group, WriteGroup(self.group.last_timestamp_ms)
-        group.end = self._log.position
+        group.start, group.end = self._log.end, self._log.position
         return group
 
     def put(self, record: Record) -> PutResult:

@@ -48,13 +48,13 @@ def _delay_level(properties: bytes, highest: int) -> int:
 class WriteGroup:
     """Messages that are written together: their entries wait here until their records are in the log."""
 
-    __slots__ = ("_entries", "arrivals", "end", "keys", "last_timestamp_ms", "restore")
+    __slots__ = ("_entries", "arrivals", "end", "keys", "last_timestamp_ms", "restore", "start")
 
     def __init__(self, last_timestamp_ms: int) -> None:
         self._entries: dict[ConsumeQueue, list[bytes]] = {}
         self.arrivals: list[Arrival] = []
         self.keys: StoredKeys = []
-        self.end = 0
+        self.start = self.end = 0
         self.last_timestamp_ms = last_timestamp_ms
         self.restore: Callable[[], None] | None = None
         """Writes an entry that is not the next one of its queue: only a record of another log can have such a one."""

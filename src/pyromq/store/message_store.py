@@ -497,4 +497,4 @@ class MessageStore:
     @property
     def confirm_offset(self) -> int:
         """Up to where messages are visible and may be acknowledged (RocketMQ's confirm offset)."""
-        return self.flusher.flushed_offset if self.waits_for_flush else self._log.end
+        return self._waiting[0].start if self._waiting else self._log.end

@@ -7,23 +7,29 @@ import errno
 import logging
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pyromq.broker.config.broker_config import broker_config
-from pyromq.broker.messages.durability import loss_window
+from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.messages.durability import Durability, loss_window
 from pyromq.broker.messages.sent_properties import waits_for_flush
 from pyromq.broker.server import Broker
+from pyromq.broker.signals import StoreSignals
 from pyromq.errors import ConfigError
 from pyromq.protocol.bodies import KVTable, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.send import SendMessageResponseHeader
+from pyromq.remoting.round import Round
 from pyromq.store.files import OsFiles
-from pyromq.testing import TestClock, eventually
+from pyromq.store.message_store import MessageStore
+from pyromq.testing import TestClock, eventually, wait_until
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
-from tests.store.helpers import message
+from tests.store.helpers import FakeTime, message, small_config
 
 Sending = asyncio.Task[RemotingCommand]
 
@@ -77,6 +83,29 @@ async def test_a_send_waits_for_the_flush(slow: Peer, disk: SlowDisk, clock: Tes
     disk.passes.set()
     await sending
     assert [message.body for message in await slow.read()] == [b"first", b"second"]
+
+
+async def test_a_part_of_the_broker_is_told_of_its_message_when_it_is_visible(tmp_path: Path) -> None:
+    """The flusher's thread may be done while the loop is still busy with the next group."""
+    calls: list[tuple[Any, ...]] = []
+    signals, visible = StoreSignals(), list[int]()
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    later = lambda *call: calls.append(call)  # noqa: E731
+    with MessageStore(config, FakeTime(), call_threadsafe=later, on_durable=signals.durable) as store:
+        durability, now = Durability(store, signals), Round(asyncio.get_running_loop())
+        kept = Acknowledgements(store, durability, now, TestClock(), flush_timeout=5.0, slave_timeout=3.0)
+        end = store.put(message()).size
+        kept.then(lambda stored: visible.append(store.max_offset("orders", 0)))
+        kept.finish_group()
+        wait_until(lambda: store.flushed_offset == end)
+        store.put(message())
+        kept.finish_group()
+        assert visible == []
+        wait_until(lambda: len(calls) == 2)
+        for function, *arguments in calls:
+            function(*arguments)
+        assert visible == [1]
+        kept.close()
 
 
 async def test_a_flush_that_takes_too_long_is_a_status_and_the_message_may_become_durable(
