@@ -41,7 +41,10 @@ def error_text(error: object) -> str:
 
 
 class FailureLog:
-    """Logs a failure as a warning if it is new or different, and once more when it is over."""
+    """Logs a failure as a warning if it is new or different, and once more when it is over.
+
+    Errors of others, such as a user's own function, are logged with their traceback.
+    """
 
     def __init__(self, logger: logging.Logger, work: str) -> None:
         self._logger = logger
@@ -51,8 +54,11 @@ class FailureLog:
     def failed(self, error: object) -> None:
         """Note a failure."""
         text = error_text(error) or type(error).__name__
-        level = logging.DEBUG if text == self._last else logging.WARNING
-        self._logger.log(level, "%s failed and is tried again: %s", self._work, text)
+        if text == self._last:
+            self._logger.debug("%s failed again: %s", self._work, text)
+        else:
+            unexpected = error if isinstance(error, Exception) and not isinstance(error, PyroMQError) else None
+            self._logger.warning("%s failed and is tried again: %s", self._work, text, exc_info=unexpected)
         self._last = text
 
     def worked(self) -> None:

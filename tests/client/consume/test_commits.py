@@ -66,3 +66,86 @@ async def test_a_broker_that_is_down_holds_up_no_other() -> None:
     store = Store()
     assert not await Commits(store).try_commit_consumed([*held_queues("down"), *held_queues("up")])
     assert store.kept == [("up", 0, 5), ("up", 1, 5), ("up", 2, 5)]
+
+
+class Master(Store):
+    """A store whose offset is known, and which answers when the test says so."""
+
+    def __init__(self, committed: int) -> None:
+        super().__init__()
+        self.committed = committed
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        return self.committed
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        await self.gate.wait()
+        await super().commit(queue, offset)
+        self.committed = offset
+
+
+def one_queue(committed: int, consumed: int) -> ProcessQueue:
+    held = ProcessQueue(MessageQueue("t", "broker-a", 0))
+    held.start_at(consumed)
+    held.committed_offset = committed
+    return held
+
+
+async def test_a_commit_never_goes_back_by_itself() -> None:
+    store = Master(100)
+    held = one_queue(committed=100, consumed=60)
+    await Commits(store).commit_consumed([held])
+    assert store.kept == []
+    held.add([], 120)
+    await Commits(store).commit_consumed([held])
+    assert [offset for *_, offset in store.kept] == [120]
+
+
+async def test_after_a_jump_it_goes_back() -> None:
+    store = Master(100)
+    held = one_queue(committed=100, consumed=100)
+    held.jump_to(60)
+    await Commits(store).commit_consumed([held])
+    await Commits(store).commit_consumed([held])
+    assert [offset for *_, offset in store.kept] == [60]
+
+
+async def test_a_jump_during_a_commit_is_committed_afterwards() -> None:
+    store = Master(0)
+    store.gate.clear()
+    held = one_queue(committed=0, consumed=100)
+    commits = Commits(store)
+    first = asyncio.create_task(commits.commit_consumed([held]))
+    await asyncio.sleep(0)
+    held.jump_to(60)
+    store.gate.set()
+    await first
+    await commits.commit_consumed([held])
+    assert [offset for *_, offset in store.kept] == [100, 60]
+
+
+async def test_what_a_slave_said_is_confirmed_before_the_first_commit() -> None:
+    """A slave copies offsets now and then: a member that started there must not move the group back."""
+    store = Master(100)
+    held = one_queue(committed=50, consumed=60)
+    held.committed_is_sure = False
+    await Commits(store).commit_consumed([held])
+    assert store.kept == []
+    assert held.committed_offset == 100
+    held.add([], 101)
+    await Commits(store).commit_consumed([held])
+    assert store.committed == 101
+
+
+async def test_a_store_that_raises_anything_holds_nothing_up() -> None:
+    class Broken(Store):
+        async def commit(self, queue: MessageQueue, offset: int) -> None:
+            raise asyncio.CancelledError if queue.queue_id else KeyError("of its own")
+
+    queues = [ProcessQueue(MessageQueue("t", f"broker-{number}", number)) for number in range(2)]
+    for held in queues:
+        held.start_at(5)
+        await Commits(Broken()).try_commit_last(held)
+    assert not await Commits(Broken()).try_commit_consumed(queues)

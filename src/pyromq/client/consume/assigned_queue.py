@@ -24,9 +24,15 @@ class AssignedQueue(ABC):
         self.pull_offset: int | None = None
         """Where the next pull starts."""
         self.committed_offset: int | None = None
-        """The last commit that this client knows of."""
+        """The last commit that this client knows of; None if there is none, or after a jump."""
+        self.committed_is_sure = True
+        """False if only a slave could be asked for the committed offset: the master may have a higher one."""
+        self.jumps = 0
+        """How often the queue was moved to another offset; whoever awaits an answer compares it before and after."""
         self.broker_id = 0
         """Which broker of the group the next pull should go to, as the last answer suggested."""
+        self.newest_ms = 0
+        """When the newest message that was pulled was stored, in milliseconds."""
         self.size = 0
         self.pulled_at = 0.0
         """When the last pull was sent, by the clock's monotonic time."""
@@ -50,6 +56,20 @@ class AssignedQueue(ABC):
     @abstractmethod
     def start_at(self, offset: int) -> None:
         """Forget all messages and continue at this offset."""
+
+    def jump_to(self, offset: int) -> None:
+        """Continue at an offset that a person chose, or where a damaged log ends: commits may follow it backwards."""
+        self.jumps += 1
+        self.committed_offset = None
+        self.start_at(offset)
+
+    @property
+    def offset_to_commit(self) -> int | None:
+        """The offset to commit now; None if there is none, or if that would move the committed one back."""
+        offset = self.consumed_offset
+        if offset is None or (self.committed_offset is not None and offset < self.committed_offset):
+            return None
+        return offset
 
     @abstractmethod
     def add(self, messages: Sequence[MessageExt], next_offset: int) -> None:

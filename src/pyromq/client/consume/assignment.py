@@ -15,7 +15,10 @@ Q = TypeVar("Q", bound=AssignedQueue)
 
 
 class Assignment(Generic[Q]):
-    """Starts and stops the pull loops of queues; `release` is called before another member gets a queue."""
+    """Starts and stops the pull loops of queues; `release` is called before another member gets a queue.
+
+    Once it is stopped, it starts nothing any more.
+    """
 
     def __init__(
         self, new_loop: Callable[[MessageQueue], PullLoop[Q]], release: Callable[[Q], Awaitable[None]]
@@ -23,13 +26,19 @@ class Assignment(Generic[Q]):
         self._new_loop = new_loop
         self._release = release
         self._loops: dict[MessageQueue, PullLoop[Q]] = {}
-        self._releases: set[asyncio.Task[None]] = set()
+        self._releases: dict[asyncio.Task[None], Q] = {}
+        self._stopped = False
 
     def __iter__(self) -> Iterator[Q]:
         return (loop.held for loop in self._loops.values())
 
     def __contains__(self, queue: MessageQueue) -> bool:
         return queue in self._loops
+
+    @property
+    def leaving(self) -> list[Q]:
+        """The queues that are being given up and may still be committed."""
+        return list(self._releases.values())
 
     @property
     def topics(self) -> set[str]:
@@ -45,6 +54,8 @@ class Assignment(Generic[Q]):
 
     async def replace(self, queues: Iterable[MessageQueue], topic: str | None = None) -> None:
         """Start the queues that are new, and give up all others, of one topic or of every topic."""
+        if self._stopped:
+            return
         wanted = set(queues)
         for queue in sorted(wanted - self._loops.keys()):
             loop = self._loops[queue] = self._new_loop(queue)
@@ -56,14 +67,15 @@ class Assignment(Generic[Q]):
 
     async def stop(self) -> None:
         """Stop all loops and wait for queues that are being given up; the others stay, for a last commit."""
+        self._stopped = True
         await asyncio.gather(*[loop.stop() for loop in self._loops.values()])
         await self._released()
 
     def _drop(self, loop: PullLoop[Q]) -> None:
         loop.held.dropped = True  # nothing of it is handed out from here on, whatever happens below
         release = asyncio.create_task(self._stop_and_release(loop))
-        self._releases.add(release)
-        release.add_done_callback(self._releases.discard)
+        self._releases[release] = loop.held
+        release.add_done_callback(self._releases.pop)
 
     async def _stop_and_release(self, loop: PullLoop[Q]) -> None:
         await loop.stop()

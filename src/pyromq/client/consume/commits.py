@@ -1,4 +1,7 @@
-"""Commits: writes a group's progress to its offset store, one queue after another and only what has changed."""
+"""Commits: writes a group's progress to its offset store, one queue after another and only what has changed.
+
+A committed offset moves back only after a jump: a seek, an operator's reset, or a queue that has lost its end.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from pyromq.client.background import FailureLog
+from pyromq.client.background import FailureLog, is_being_cancelled
 from pyromq.client.consume.assigned_queue import AssignedQueue
-from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +24,7 @@ class Commits:
 
     def __init__(self, offsets: OffsetStore) -> None:
         self._offsets = offsets
+        self._confirm = offsets.load_from_master if isinstance(offsets, BrokerOffsets) else offsets.load
         self._lock = asyncio.Lock()
         self._log = FailureLog(logger, "committing offsets")
 
@@ -61,12 +65,23 @@ class Commits:
             return True
         try:
             await self._commit(held, held.consumed_offset)
-        except Exception as error:  # of any type: the store may be the user's own
+        except (Exception, asyncio.CancelledError) as error:  # a user's own store may raise anything
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
             self._log.failed(error)
             return False
         return True
 
     async def _commit(self, held: AssignedQueue, offset: int) -> None:
-        if offset != held.committed_offset:
-            await self._offsets.commit(held.queue, offset)
+        jumps = held.jumps
+        if not held.committed_is_sure:
+            known = await self._confirm(held.queue)
+            if held.jumps == jumps == 0:
+                held.committed_offset = known
+            held.committed_is_sure = True
+        known = held.committed_offset
+        if known is not None and offset <= known:
+            return
+        await self._offsets.commit(held.queue, offset)
+        if held.jumps == jumps:
             held.committed_offset = offset

@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.filter_support import FilterSupport
+from pyromq.client.consume.start_from import first_offset_since
 from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.net.calls.answers import PullAnswer, PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.net.routes import Routes
+from pyromq.client.net.routes import ReadableBroker, Routes
 from pyromq.errors import ClientError
 from pyromq.protocol.codes import (
     MASTER_ID,
@@ -21,7 +22,7 @@ from pyromq.protocol.codes import (
     PULL_SUBSCRIPTION_FLAG,
 )
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import RETRY_PREFIX, without_namespace
@@ -29,6 +30,7 @@ from pyromq.protocol.names import RETRY_PREFIX, without_namespace
 logger = logging.getLogger(__name__)
 
 PULL_TIMEOUT = 30.0
+_CLOCK_TOLERANCE_MS = 60_000  # the clocks of the broker that lost messages and of its successor may differ
 
 
 class Fetched(Struct, gc=False):
@@ -85,7 +87,10 @@ class Fetcher:
         self._observe = observe
 
     async def fetch(self, held: AssignedQueue, offset: int) -> Fetched:
-        """Pull once; the broker holds the request until messages arrive."""
+        """Pull once; the broker holds the request until messages arrive.
+
+        An answer that leads to another offset is followed only if the master has no message at this one.
+        """
         queue = held.queue
         reader = await self._routes.find_reader(queue, held.broker_id)
         wanted = self._subscriptions.get(queue.topic)
@@ -93,19 +98,55 @@ class Fetcher:
             raise ClientError(f"{queue.topic} is no longer subscribed")
         if self._support is not None and not wanted.by_tags:
             await self._support.ensure(reader.address, wanted)
-        consumed = held.consumed_offset if self._terms.commits and reader.broker_id == MASTER_ID else None
+        consumed = self._offset_to_commit(held) if reader.broker_id == MASTER_ID else None
         header = self._request(held, offset, wanted, consumed or 0)
         started = perf_counter()
         answer = await self._api.pull(reader.address, header, timeout=PULL_TIMEOUT)
         seconds = perf_counter() - started
-        if consumed:
-            held.committed_offset = consumed
+        if consumed:  # another commit may have come first while the broker held the pull
+            held.committed_offset = max(consumed, held.committed_offset or 0)
         held.broker_id = answer.suggested_broker_id
-        moved = answer.status is PullStatus.OFFSET_MOVED
+        moved = answer.status is PullStatus.OFFSET_MOVED and answer.next_offset != offset
+        if (moved or answer.next_offset < offset) and await self._leads_astray(answer, reader, queue, offset):
+            held.broker_id = MASTER_ID
+            return Fetched([], offset, moved=False)
+        if answer.next_offset < offset:
+            return Fetched([], await self._end_of_known_messages(held, reader.address, answer.next_offset), moved=True)
         messages = self._messages(answer, queue.broker_name, wanted)
         if self._observe is not None and messages:
             self._observe(queue.topic, seconds, len(messages))
         return Fetched(messages, answer.next_offset, moved)
+
+    def _offset_to_commit(self, held: AssignedQueue) -> int | None:
+        return held.offset_to_commit if self._terms.commits and held.committed_is_sure else None
+
+    async def _leads_astray(self, answer: PullAnswer, reader: ReadableBroker, queue: MessageQueue, offset: int) -> bool:
+        """Return True if an answer leads to another offset although the queue has this one.
+
+        A slave may lag behind, or have deleted messages that its master still has. Following it would repeat or skip
+        messages, and move the committed offset. If a master says that its queue ends before the offset, its log was
+        damaged or replaced: reading and commits have to follow, or messages sent from now on would be skipped. Raises
+        ClientError if a master contradicts itself.
+        """
+        back = answer.next_offset < offset
+        if reader.broker_id != MASTER_ID:
+            return back or self._routes.master(queue.broker_name) is not None
+        if not back:
+            return False  # retention has deleted what was there
+        end = await self._api.max_offset(reader.address, queue.topic, queue.queue_id)
+        if end < offset and answer.status is PullStatus.OFFSET_MOVED:
+            return False
+        raise ClientError(
+            f"broker {reader.address} answers a pull at offset {offset} with {answer.next_offset}, "
+            f"although its queue ends at {end}"
+        )
+
+    async def _end_of_known_messages(self, held: AssignedQueue, address: str, end: int) -> int:
+        """Return where to continue in a queue that has lost its end: new messages may have taken the lost offsets."""
+        if not held.newest_ms:
+            return end
+        since, queue = held.newest_ms - _CLOCK_TOLERANCE_MS, held.queue
+        return min(end, await first_offset_since(self._api, address, self._group, queue.topic, queue.queue_id, since))
 
     def _request(
         self, held: AssignedQueue, offset: int, wanted: Subscription, consumed: int

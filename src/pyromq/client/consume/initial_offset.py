@@ -7,6 +7,7 @@ from pyromq.client.consume.offset_store import OffsetStore
 from pyromq.client.consume.start_from import StartPoint, start_offset
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.names import RETRY_PREFIX
 
 
@@ -21,14 +22,15 @@ class InitialOffset:
         self._start = start
 
     async def apply(self, held: AssignedQueue) -> None:
-        """Find the offset and set the queue to it."""
-        queue = held.queue
-        committed = await self._offsets.load(queue)
-        if committed is not None:
-            held.start_at(committed)
-            held.committed_offset = committed
-            return
+        """Find the offset and set the queue to it, unless it has jumped elsewhere meanwhile."""
+        queue, jumps = held.queue, held.jumps
         reader = await self._routes.find_reader(queue)
-        # Messages in a retry topic are never older than the group: skipping any of them would lose messages.
-        start = "earliest" if queue.topic.startswith(RETRY_PREFIX) else self._start
-        held.start_at(await start_offset(self._api, reader.address, self._group, queue.topic, queue.queue_id, start))
+        committed = offset = await self._offsets.load(queue)
+        if offset is None:
+            # Messages in a retry topic are never older than the group: skipping any of them would lose messages.
+            start = "earliest" if queue.topic.startswith(RETRY_PREFIX) else self._start
+            offset = await start_offset(self._api, reader.address, self._group, queue.topic, queue.queue_id, start)
+        if held.jumps == jumps:
+            held.start_at(offset)
+            held.committed_offset = committed
+            held.committed_is_sure = reader.broker_id == MASTER_ID

@@ -43,6 +43,11 @@ class BrokerOffsets:
         reader = await self._routes.find_reader(queue)
         return await self._api.query_offset(reader.address, self._group, queue.topic, queue.queue_id)
 
+    async def load_from_master(self, queue: MessageQueue) -> int | None:
+        """Ask the master; slaves copy its offsets only now and then."""
+        address = await self._routes.find_master(queue)
+        return await self._api.query_offset(address, self._group, queue.topic, queue.queue_id)
+
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Send the offset to the master and wait for its answer."""
         address = await self._routes.find_master(queue)

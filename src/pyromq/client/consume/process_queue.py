@@ -83,9 +83,9 @@ class ProcessQueue(AssignedQueue):
         self.pull_offset = offset
 
     def add(self, messages: Sequence[MessageExt], next_offset: int) -> None:
-        """Add the messages of one pull; if the broker moved the offset back, start over from there."""
+        """Add the messages of one pull; if the queue has lost its end, start over from there."""
         if self.pull_offset is not None and next_offset < self.pull_offset:
-            self.start_at(next_offset)
+            self.jump_to(next_offset)
         self._waiting.extend(messages)
         for message in messages:
             self._unfinished[message.queue_offset] = message

@@ -12,7 +12,6 @@ from pyromq.client.config import FlowControl
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.fetch import Fetched, Fetcher
 from pyromq.clock import Clock
-from pyromq.errors import PyroMQError
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +23,11 @@ Q = TypeVar("Q", bound=AssignedQueue)
 
 
 class PullLoop(Generic[Q]):
-    """The task that pulls one queue; it calls `on_messages` when the queue has something to hand out."""
+    """The task that pulls one queue; it calls `on_messages` when the queue has something to hand out.
+
+    A jump to another offset replaces the task. Between the jump and the new task nothing is awaited, and the old one
+    touches the queue no more, even if a part of it ignores its cancellation: so only one pulls, whoever jumps at once.
+    """
 
     def __init__(
         self,
@@ -48,38 +51,44 @@ class PullLoop(Generic[Q]):
         self._interval = interval
         self._failures = 0
         self._log = FailureLog(logger, f"pulling from {held.queue}")
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # the one that pulls, and cancelled ones that have not ended yet
+        self._generation = 0
+        self._stopped = False
 
     def start(self) -> None:
-        """Start to pull."""
-        self._task = asyncio.create_task(self._run(), name=f"pyromq pull {self.held.queue}")
+        """Start to pull, or start over; do nothing once the queue is given up or the loop is stopped."""
+        self._interrupt()
+        if self._stopped or self.held.dropped:
+            return
+        task = asyncio.create_task(self._run(self._generation), name=f"pyromq pull {self.held.queue}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def stop(self) -> None:
-        """Stop; the answer to a pull that is under way is discarded."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def restart_at(self, offset: int) -> None:
+    def restart_at(self, offset: int) -> None:
         """Forget all messages and pull from another offset."""
-        await self.stop()
-        self.held.start_at(offset)
+        self.held.jump_to(offset)
         self.start()
 
-    async def _run(self) -> None:
-        while True:
+    async def stop(self) -> None:
+        """Stop for good; the answer to a pull that is under way is discarded."""
+        self._stopped = True
+        self._interrupt()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _interrupt(self) -> None:
+        self._generation += 1
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self, generation: int) -> None:
+        while generation == self._generation:
             await self._wait_for_room()
             try:
-                await self._pull()
-            except PyroMQError as error:
-                await self._back_off(error)
-            except asyncio.CancelledError as error:
-                if is_being_cancelled():
+                await self._pull(generation)
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
                     raise
-                await self._back_off(error)
-            except Exception as error:
-                logger.exception("pulling from queue=%s failed unexpectedly", self.held.queue)
                 await self._back_off(error)
 
     async def _wait_for_room(self) -> None:
@@ -87,13 +96,17 @@ class PullLoop(Generic[Q]):
             self.held.room.clear()
             await self.held.room.wait()
 
-    async def _pull(self) -> None:
+    async def _pull(self, generation: int) -> None:
         if self.held.pull_offset is None:
             await self._start_queue(self.held)
+        if generation != self._generation:
+            return
         offset = self.held.pull_offset
         assert offset is not None, "start_queue() sets it"
         asked_at = self.held.pulled_at = self._clock.monotonic()
         fetched = await self._fetcher.fetch(self.held, offset)
+        if generation != self._generation:
+            return
         self._failures = 0
         self._log.worked()
         self._keep(fetched, offset)
@@ -104,14 +117,17 @@ class PullLoop(Generic[Q]):
 
     def _keep(self, fetched: Fetched, offset: int) -> None:
         if fetched.moved:
+            text = "has lost messages: it ends before" if fetched.next_offset < offset else "no longer has"
             logger.warning(
-                "queue=%s no longer has offset=%d, reading continues at offset=%d",
+                "queue=%s %s offset=%d, reading continues at offset=%d",
                 self.held.queue,
+                text,
                 offset,
                 fetched.next_offset,
             )
         self.held.add(fetched.messages, fetched.next_offset)
         if fetched.messages:
+            self.held.newest_ms = fetched.messages[-1].store_timestamp_ms
             self._on_messages(self.held)
 
     async def _back_off(self, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from pyromq.client.consume.commits import Commits
@@ -44,7 +44,7 @@ class Ownership:
         strict: bool,
         is_orphan: Callable[[MessageQueue], bool],
         is_alone: Callable[[MessageQueue], bool],
-        resume: Callable[[ProcessQueue, int | None], Awaitable[None]],
+        resume: Callable[[ProcessQueue, int | None], None],
     ) -> None:
         self._locks = locks
         self._offsets = offsets
@@ -88,6 +88,11 @@ class Ownership:
     def is_leaving(self, queue: MessageQueue) -> bool:
         """Return True if jobs still have messages of a queue that was given up."""
         return any(held.queue == queue for held in self._leaving)
+
+    @property
+    def leaving(self) -> list[ProcessQueue]:
+        """The queues that were given up and are handed over when their jobs have ended."""
+        return list(self._leaving)
 
     async def release(self, held: ProcessQueue) -> None:
         """Wait for the jobs of a queue, commit and unlock it.
@@ -146,7 +151,9 @@ class Ownership:
             logger.warning("%s cannot continue yet: %s", held.queue, error)
             held.lock_expires = 0.0
             return
+        if held.dropped:  # given up meanwhile
+            return
         consumed = held.consumed_offset
         passed = committed is not None and consumed is not None and committed > consumed
         held.locked = True
-        await self._resume(held, committed if passed else None)
+        self._resume(held, committed if passed else None)

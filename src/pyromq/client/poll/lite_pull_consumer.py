@@ -178,15 +178,15 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         begin, end = await self._bounds(queue)
         if not begin <= offset <= end:
             raise ClientError(f"{queue} has offsets from {begin} to {end}, not {offset}")
-        await self._jump(queue, offset)
+        self._jump(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continue at the first message that still exists."""
-        await self._jump(queue, (await self._bounds(queue))[0])
+        self._jump(queue, (await self._bounds(queue))[0])
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Continue at the next message that will be stored."""
-        await self._jump(queue, (await self._bounds(queue))[1])
+        self._jump(queue, (await self._bounds(queue))[1])
 
     async def seek_to_time(self, queue: MessageQueue, time: datetime) -> None:
         """Continue at the first message stored at or after a time; a datetime without a zone is local time."""
@@ -196,7 +196,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         offset = await first_offset_since(
             session.instance.api, address, self.group, full.topic, full.queue_id, to_ms(time)
         )
-        await self._jump(queue, offset)
+        self._jump(queue, offset)
 
     async def _bounds(self, queue: MessageQueue) -> tuple[int, int]:
         session, full = self._session, self._full_queue(queue)
@@ -206,8 +206,8 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         begin = await api.min_offset(address, full.topic, full.queue_id)
         return begin, await api.max_offset(address, full.topic, full.queue_id)
 
-    async def _jump(self, queue: MessageQueue, offset: int) -> None:
-        await self._session.assignment.loop(self._full_queue(queue)).restart_at(offset)
+    def _jump(self, queue: MessageQueue, offset: int) -> None:
+        self._session.assignment.loop(self._full_queue(queue)).restart_at(offset)
 
     # --- namespaces --------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,9 @@ class PollQueue(AssignedQueue):
         self.pull_offset = self.position = self._consumed = offset
 
     def add(self, messages: Sequence[MessageExt], next_offset: int) -> None:
-        """Add the messages of one pull."""
+        """Add the messages of one pull; if the queue has lost its end, start over from there."""
+        if self.pull_offset is not None and next_offset < self.pull_offset:
+            self.jump_to(next_offset)
         self._messages.extend(messages)
         self.size += sum(message.store_size for message in messages)
         self.pull_offset = next_offset

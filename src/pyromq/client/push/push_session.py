@@ -300,15 +300,25 @@ class PushSession:
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Continue from these offsets and commit them; the outcomes of current jobs are ignored."""
         for queue, offset in offsets.items():
-            if queue not in self.assignment or offset < 0:
+            if offset < 0:
                 continue
-            logger.info("offset of %s reset to %d by an operator", queue, offset)
-            loop = self.assignment.loop(queue)
-            if loop.held.pull_offset is None:  # not started yet: it will start there
-                await self.offsets.commit(queue, offset)
-            else:
-                await loop.restart_at(offset)
-                await self.commits.try_commit_consumed([loop.held])
+            for held in (*self.assignment.leaving, *self._ownership.leaving):
+                if held.queue == queue:  # its next owner starts where this commit says
+                    held.jump_to(offset)
+                    await self.commits.try_commit_last(held)
+            if queue in self.assignment:
+                logger.info("offset of %s reset to %d by an operator", queue, offset)
+                await self._reset_offset(self.assignment.loop(queue), offset)
+
+    async def _reset_offset(self, loop: PullLoop[ProcessQueue], offset: int) -> None:
+        held = loop.held
+        if held.pull_offset is None:  # not started yet: it loads its offset, perhaps right now
+            await self.offsets.commit(held.queue, offset)
+            if held.pull_offset is None:
+                loop.start()  # over again, so that it loads this one
+                return
+        loop.restart_at(offset)
+        await self.commits.try_commit_consumed([held])
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
         """Call the listener with one message, in addition to all others."""
@@ -341,9 +351,9 @@ class PushSession:
             interval=self.settings.pull_interval,
         )
 
-    async def _resume(self, held: ProcessQueue, offset: int | None) -> None:
+    def _resume(self, held: ProcessQueue, offset: int | None) -> None:
         if offset is not None:
-            await self.assignment.loop(held.queue).restart_at(offset)
+            self.assignment.loop(held.queue).restart_at(offset)
         self.workers.offer(held)
 
     # --- periodic work -----------------------------------------------------------------------------------------------
