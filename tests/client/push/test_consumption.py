@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -309,3 +310,39 @@ async def test_a_hook_that_fails_changes_nothing(
         await eventually(lambda: len(seen) == COUNT)
     assert sorted(seen) == list(range(COUNT))
     assert any("Broken.accept failed and is ignored" in record.message for record in caplog.records)
+
+
+# --- listeners that hang ----------------------------------------------------------------------------------------------
+
+
+async def test_listeners_that_hang_take_a_bounded_number_of_threads(
+    own_cluster: LocalCluster, topic: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After the time-out a thread is left behind: as many as `concurrency`, then each takes a place."""
+    count, concurrency = 40, 3
+    backs = SendBacks(own_cluster)
+    await send_numbers(own_cluster, topic, count)
+    gate = threading.Event()
+    seen: list[int] = []
+
+    def listen(message: MessageExt) -> None:
+        gate.wait(60)
+        seen.append(number_of(message))
+
+    def threads() -> int:
+        return sum(thread.name.startswith("pyromq listener") for thread in threading.enumerate())
+
+    before = threads()
+    async with PushConsumer(
+        group, own_cluster.namesrv, {topic: "*"}, listen,
+        concurrency=concurrency, consume_timeout=1.0, start_from="earliest", clock=own_cluster.clock,
+    ) as consumer:  # fmt: skip
+        await pass_time(own_cluster, lambda: consumer._session._threads.left_behind == 2 * concurrency)
+        for _ in range(20):
+            await own_cluster.clock.advance_async(seconds=1)
+        assert threads() - before == 2 * concurrency
+        assert len(backs.headers) == 2 * concurrency, "the others were not tried and have not failed"
+        assert [record.levelname for record in caplog.records if "hang although" in record.message] == ["ERROR"]
+        gate.set()
+        await eventually(lambda: len(seen) == count)
+    assert sorted(seen) == list(range(count))

@@ -43,17 +43,20 @@ def is_async(listener: Listener) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(type(listener).__call__)
 
 
-def bind(listener: Listener, threads: ListenerThreads) -> ListenerCall:
-    """Return a coroutine function that calls the listener: on the loop if it is async, otherwise on a thread."""
+def bind(listener: Listener, threads: ListenerThreads, ended: Callable[[], None] = lambda: None) -> ListenerCall:
+    """Return a coroutine function that calls the listener: on the loop if it is async, otherwise on a thread.
+
+    `ended` is called after each call on a thread has returned, also if it was cancelled before.
+    """
     function: Callable[[Any], Any] = listener
     batches = takes_batches(listener)
     if is_async(listener):
         return function if batches else lambda messages: function(messages[0])
     if batches:
-        return lambda messages: _call_on_thread(function, messages, threads)
-    return lambda messages: _call_on_thread(function, messages[0], threads)
+        return lambda messages: _awaited(threads.run(function, messages, ended))
+    return lambda messages: _awaited(threads.run(function, messages[0], ended))
 
 
-async def _call_on_thread(function: Callable[[Any], Any], argument: object, threads: ListenerThreads) -> object:
-    returned = await threads.run(function, argument)
+async def _awaited(call: Awaitable[object]) -> object:
+    returned = await call
     return await returned if inspect.isawaitable(returned) else returned  # such as `lambda message: handle(message)`

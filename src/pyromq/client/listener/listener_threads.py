@@ -12,35 +12,56 @@ from typing import Any
 
 from msgspec import Struct
 
-_Work = tuple[Context, asyncio.Future[object], Callable[[Any], Any], object]
+
+class _Call(Struct, eq=False):
+    """A call for a thread, and the future that waits for its outcome; changed only on the loop."""
+
+    context: Context
+    future: asyncio.Future[object]
+    function: Callable[[Any], Any]
+    argument: object
+    ended: Callable[[], None]
+    left_behind: bool = False
 
 
 class ListenerThreads:
     """Runs functions on threads, each in a copy of its caller's context; the caller limits how many run at once.
 
-    If a function never returns, its thread is left behind and the next call gets another one. They are daemon threads,
-    unlike those of concurrent.futures, so that a stuck function does not keep the process from exiting.
+    If a function does not return, its thread is left behind and the next call gets another one. They are daemon
+    threads, unlike those of concurrent.futures, so that a stuck function does not keep the process from exiting.
     """
 
     def __init__(self) -> None:
+        self.left_behind = 0
+        """How many threads still run a call that was cancelled."""
         self._loop = asyncio.get_running_loop()
-        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._work: SimpleQueue[_Call | None] = SimpleQueue()
         self._threads = 0
         self._unclaimed = 0
         self._lock = threading.Lock()
         self._idle = 0
 
-    async def run(self, function: Callable[[Any], Any], argument: object) -> object:
-        """Return `function(argument)`, called on a thread; if this is cancelled, the call continues and is ignored."""
-        future: asyncio.Future[object] = self._loop.create_future()
+    async def run(
+        self, function: Callable[[Any], Any], argument: object, ended: Callable[[], None] = lambda: None
+    ) -> object:
+        """Return `function(argument)`, called on a thread; if this is cancelled, the call continues and is ignored.
+
+        `ended` is called on the loop when the function has returned, also if nobody waits for it any more.
+        """
+        call = _Call(copy_context(), self._loop.create_future(), function, argument, ended)
         with self._lock:
             self._unclaimed += 1
             short = self._unclaimed > self._idle
-        self._work.put((copy_context(), future, function, argument))
+        self._work.put(call)
         if short:
             self._threads += 1
             threading.Thread(target=self._serve, name=f"pyromq listener {self._threads}", daemon=True).start()
-        outcome = await future
+        try:
+            outcome = await call.future
+        except asyncio.CancelledError:
+            call.left_behind = True
+            self.left_behind += 1
+            raise
         if isinstance(outcome, _Raised):
             raise outcome.error
         return outcome
@@ -60,18 +81,23 @@ class ListenerThreads:
             with self._lock:
                 self._idle -= 1
                 self._unclaimed -= 1
-            self._call(*work)
+            self._call(work)
             with self._lock:
                 self._idle += 1
 
-    def _call(
-        self, context: Context, future: asyncio.Future[object], function: Callable[[Any], Any], argument: object
-    ) -> None:
-        if future.cancelled():  # cancelled before a thread was free
-            return
-        outcome = context.run(_outcome, function, argument)
+    def _call(self, call: _Call) -> None:
+        outcome = None
+        if not call.future.cancelled():  # that is, before a thread was free
+            outcome = call.context.run(_outcome, call.function, call.argument)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(_settle, future, outcome)
+            self._loop.call_soon_threadsafe(self._settle, call, outcome)
+
+    def _settle(self, call: _Call, outcome: object) -> None:
+        if not call.future.done():
+            call.future.set_result(outcome)
+        if call.left_behind:
+            self.left_behind -= 1
+        call.ended()
 
 
 class _Raised(Struct, frozen=True):
@@ -87,8 +113,3 @@ def _outcome(function: Callable[[Any], Any], argument: object) -> object:
         return _Raised(error)
     except BaseException as error:  # sys.exit() on a thread would end only the thread
         return _Raised(RuntimeError(f"the listener raised {error!r}"))
-
-
-def _settle(future: asyncio.Future[object], outcome: object) -> None:
-    if not future.done():
-        future.set_result(outcome)

@@ -29,7 +29,7 @@ from pyromq.client.group.membership import Membership
 from pyromq.client.group.ownership import Ownership
 from pyromq.client.group.queue_locks import RENEWAL_INTERVAL, QueueLocks
 from pyromq.client.hooks import accepted_by
-from pyromq.client.listener.listener import bind
+from pyromq.client.listener.listener import bind, is_async
 from pyromq.client.listener.listener_threads import ListenerThreads
 from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.push.consumption import (
@@ -173,7 +173,7 @@ class PushSession:
                 max_reconsume=settings.max_reconsume,
                 needs_lock=settings.orderly and not settings.broadcasting,
             ),
-            bind(settings.listener, self._threads),
+            bind(settings.listener, self._threads, ended=lambda: self.workers.start_more()),
             self._clock,
             send_back=None if settings.broadcasting else send_back,
             stats=self.stats,
@@ -188,6 +188,7 @@ class PushSession:
             concurrency=settings.concurrency,
             batch_size=settings.batch_size,
             rate=settings.rate,
+            left_behind=None if is_async(settings.listener) else lambda: self._threads.left_behind,
         )
 
     # --- life --------------------------------------------------------------------------------------------------------

@@ -61,6 +61,10 @@ class Workers:
 
     Only `close` stops a task. If anything else does, another one takes over its messages. `put_off` keeps messages for
     later after an unexpected failure of `consume`.
+
+    `left_behind` returns how many calls of the listener still run on a thread although they were cancelled; None if it
+    needs no threads. Each of them takes the place of a task once there are more than `concurrency`, so that a listener
+    that hangs cannot make threads without end.
     """
 
     def __init__(
@@ -73,12 +77,15 @@ class Workers:
         concurrency: int,
         batch_size: int,
         rate: float | None = None,
+        left_behind: Callable[[], int] | None = None,
     ) -> None:
         self._consume = consume
         self._put_off = put_off
         self._clock = clock
         self._context = context
         self._concurrency = concurrency
+        self._left_behind = left_behind
+        self._is_stuck = False
         self._batch_size = batch_size
         self._rate_limit = RateLimit(rate, clock) if rate else None
         self._rate_lock = asyncio.Lock()
@@ -96,16 +103,25 @@ class Workers:
     def offer(self, held: ProcessQueue) -> None:
         """Note that a queue may have something to hand out."""
         if self._ready.join(held):
-            self._start()
+            self.start_more()
 
-    def _start(self) -> None:
-        if self._has_work and len(self._tasks) < self._concurrency and not self._closed:
+    def start_more(self) -> None:
+        """Start another task if there is work and a place for it."""
+        if self._closed or len(self._tasks) >= self._concurrency or not (len(self._ready) or self._interrupted):
+            return
+        if self._left_behind is None or len(self._tasks) < self._places(self._left_behind()):
             context = self._context.copy()
             self._tasks.add(asyncio.create_task(self._run(), name="pyromq listener", context=context))
 
-    @property
-    def _has_work(self) -> bool:
-        return bool(len(self._ready) or self._interrupted)
+    def _places(self, left_behind: int) -> int:
+        places = self._concurrency - max(left_behind - self._concurrency, 0)
+        if places <= 0 and not self._is_stuck:
+            logger.error(
+                "%d calls of the listener hang although they timed out: nothing is consumed until some return",
+                left_behind,
+            )
+        self._is_stuck = places <= 0
+        return places
 
     async def _run(self) -> None:
         task = asyncio.current_task()
@@ -113,7 +129,7 @@ class Workers:
         since = perf_counter()
         try:
             while job := self._take() if self._rate_limit is None else await self._take_limited(self._rate_limit):
-                self._start()  # another task, if there is more to do
+                self.start_more()  # another task, if there is more to do
                 self._jobs[task] = job
                 await self._work(job)
                 del self._jobs[task]
@@ -123,14 +139,14 @@ class Workers:
         except BaseException as error:
             if not self._closed:
                 logger.warning("a task that calls the listener was ended by %r: it is replaced", error)
-                self._clock.call_later(_AFTER_A_LOSS, self._start)
+                self._clock.call_later(_AFTER_A_LOSS, self.start_more)
             raise
         finally:
             self._jobs.pop(task, None)
             self._tasks.discard(task)
 
     def _take(self) -> Job | None:
-        if self._closed:
+        if self._closed or (self._left_behind is not None and len(self._tasks) > self._places(self._left_behind())):
             return None
         if self._interrupted:
             return self._interrupted.popleft()
@@ -175,7 +191,7 @@ class Workers:
         else:
             job.held.put_back(job.messages)
             self._end(job)
-        self._start()
+        self.start_more()
 
     def expire(self, age: float, *, cancel: bool) -> None:
         """Cancel, or only log, the jobs whose listener has been running for more than `age` seconds."""

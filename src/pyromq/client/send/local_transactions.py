@@ -69,8 +69,8 @@ class LocalTransactions:
         if is_async(function):
             outcome = function(message)
         else:
-            async with self._room:
-                outcome = await self._threads.run(function, message)
+            await self._room.acquire()  # until the function has returned, even if nobody waits for that any more
+            outcome = await self._threads.run(function, message, self._room.release)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def close(self) -> None:
