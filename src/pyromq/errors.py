@@ -96,6 +96,10 @@ class OffsetOutOfRange(StoreError):
     """The queue or log has no such offset."""
 
 
+class QueryTooLong(StoreError):
+    """A search by key has looked at as much as one may, and found nothing."""
+
+
 class DiskFull(StoreError):
     """The disk has no room for another message."""
 

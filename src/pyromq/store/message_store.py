@@ -23,7 +23,7 @@ from pyromq.protocol.messages.record import Record
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
-from pyromq.store.index.key_query import MAX_TIME_MS, read_offsets
+from pyromq.store.index.key_query import MAX_TIME_MS, QueryBudget, read_offsets
 from pyromq.store.read.copied_log import CopiedLog
 from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
@@ -428,17 +428,17 @@ class MessageStore:
             yield from walk_log(self._log, start)
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
-        """Return the newest messages with a key, in the order of the log; others whose key has its hash are among them.
-
-        `key` is one of a message's keys or its unique key; the times are those at which a message was stored.
-        """
+        """Return the newest messages with a key, or unique key, stored within a time; see find() and read_found()."""
         return self.read_found(self.find(topic, key, max_count, begin_ms, end_ms), begin_ms, end_ms)
 
-    def find(self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> list[int]:
+    def find(
+        self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS,
+        budget: QueryBudget | None = None,
+    ) -> list[int]:  # fmt: skip
         """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
         with self._reading:
             count = min(max_count, self.config.max_query_count)
-            return self._index.find(topic, key, count, begin_ms, end_ms, self._log.start)
+            return self._index.find(topic, key, count, begin_ms, end_ms, self._log.start, budget)
 
     def read_found(self, offsets: Sequence[int], begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
         """Return the messages that find() found, the newest of them if they are too many bytes for one answer."""

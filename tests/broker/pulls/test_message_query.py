@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from unittest.mock import patch
+
 import pytest
 
+from pyromq.broker.pulls.message_query import MOST_OF_A_CONNECTION
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import RemotingCommand
+from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.messages.record import decode_messages
-from pyromq.testing import TestClock
+from pyromq.store.files import OsFiles
+from pyromq.store.index.key_query import QueryBudget
+from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, send_header
 
@@ -86,3 +94,89 @@ async def test_the_limits_can_be_set(start_broker: StartBroker, connect: Connect
     assert bodies(await query(peer, "a")) == [b"6", b"7", b"8"]
     assert bodies(await query(peer, "same", unique=True)) == [b"7", b"8"]
     assert {path.stat().st_size for path in (broker.config.store.root / "index").iterdir()} == {40 + 4 * 16 + 20 * 8}
+
+
+class SlowIndex(OsFiles):
+    """A disk that reads index files when the test says so."""
+
+    def __init__(self) -> None:
+        self.ready = threading.Event()
+        self.ready.set()
+        self.readers: list[str] = []
+        self._indexes: set[int] = set()
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        descriptor = super().open(path, create=create)
+        (self._indexes.add if "/index/" in path else self._indexes.discard)(descriptor)
+        return descriptor
+
+    def pread(self, descriptor: int, length: int, position: int) -> bytes:
+        if descriptor in self._indexes and not self.ready.is_set():
+            self.readers.append(threading.current_thread().name)
+            assert self.ready.wait(60)
+        return super().pread(descriptor, length, position)
+
+
+@pytest.fixture
+async def index(start_broker: StartBroker) -> AsyncIterator[tuple[SlowIndex, Broker]]:
+    disk = SlowIndex()
+    broker = await start_broker(disk)
+    yield disk, broker
+    disk.ready.set()
+
+
+async def ask(peer: Peer, key: str = "a") -> asyncio.Task[RemotingCommand]:
+    fields = {"topic": "orders", "key": key, "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(FOREVER)}
+    connection = await peer.remoting.connection(peer.address)
+    return asyncio.ensure_future(connection.request(request(RequestCode.QUERY_MESSAGE, fields), timeout=1000))
+
+
+async def test_searches_that_take_long_hold_up_nothing_else(index: tuple[SlowIndex, Broker], connect: Connect) -> None:
+    disk, broker = index
+    curious, producer = await connect(broker), await connect(broker)
+    await send(producer, "a", "U1", b"one")
+    disk.ready.clear()
+    queries = [await ask(curious) for _ in range(MOST_OF_A_CONNECTION)]
+    await eventually(lambda: bool(disk.readers))
+    await producer.send("a-new-topic", b"its table is saved by a thread")
+    await producer.send(body=b"another")
+    assert set(disk.readers) == {"pyromq-query_0"}
+    disk.ready.set()
+    assert [bodies(answer) for answer in await asyncio.gather(*queries)] == [[b"one"]] * MOST_OF_A_CONNECTION
+
+
+async def test_a_connection_has_a_limited_number_of_searches(index: tuple[SlowIndex, Broker], connect: Connect) -> None:
+    disk, broker = index
+    greedy, other = await connect(broker), await connect(broker)
+    await send(other, "a", "U1")
+    disk.ready.clear()
+    queries = [await ask(greedy) for _ in range(MOST_OF_A_CONNECTION + 1)]
+    refused = await queries[-1]
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+    last = await ask(other)
+    disk.ready.set()
+    answers = await asyncio.gather(*queries[:-1], last)
+    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+
+
+async def test_searches_end_with_their_connection(index: tuple[SlowIndex, Broker], connect: Connect) -> None:
+    disk, broker = index
+    curious, producer = await connect(broker), await connect(broker)
+    await send(producer, "a", "U1")
+    disk.ready.clear()
+    queries = [await ask(curious) for _ in range(8)]
+    await eventually(lambda: len(disk.readers) == 1)
+    await curious.remoting.close()
+    await asyncio.gather(*queries, return_exceptions=True)
+    await eventually(lambda: broker.service.connections == 1)
+    last = await ask(producer)
+    disk.ready.set()
+    assert (await last).code == ResponseCode.SUCCESS
+    assert len(disk.readers) == 1, "the other seven did not look into the file"
+
+
+async def test_a_search_that_looks_at_too_much_is_answered_with_advice(peer: Peer, clock: TestClock) -> None:
+    await send(peer, "a", "U1")
+    with patch("pyromq.broker.pulls.message_query.QueryBudget", lambda **_: QueryBudget(0)):
+        answer = await query(peer, "a", ResponseCode.SYSTEM_ERROR)
+    assert "ask for a shorter time" in (answer.remark or "")

@@ -25,7 +25,7 @@ def fill(store: MessageStore) -> None:
     store.flusher.checkpoint()
 
 
-def bodies(reader: StoreReader, key: str, count: int = 64, **times: int) -> list[bytes]:
+def bodies(reader: StoreReader, key: str, count: int = 64, **times: Any) -> list[bytes]:
     result = reader.read_found(reader.find("orders", key, count, **times), **times)
     return [one.body for one in decode_messages(b"".join(result.records)) if key in (*one.keys, one.message_id)]
 

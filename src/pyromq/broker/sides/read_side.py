@@ -37,13 +37,19 @@ class ReadSide:
         self._run = BrokerRun(parts.config, parts.clock)
         self.pulls = PullHandler(parts)
         self.clients = ClientHandlers(parts, _version())
+        self._queries = QueryHandler(parts)
         self.handlers: Final[list[object]] = [
             self.pulls,
             OffsetHandlers(parts),
-            QueryHandler(parts),
+            self._queries,
             self.clients,
             *administration(parts),
         ]
+
+    @property
+    def is_working(self) -> bool:
+        """Whether threads work for answers that are not sent yet."""
+        return self._queries.is_working or self._parts.reads.workers.unfinished > 0
 
     def figures(self) -> list[BoundFigures[Any]]:
         """Return the figures of a broker that reads, in the order of RocketMQ's runtime information."""
@@ -65,6 +71,7 @@ class ReadSide:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            stack.callback(self._queries.close)
             stack.callback(self._ports.disconnected.subscribe(self._disconnected))
             stack.callback(self._parts.signals.arrived.subscribe(self.pulls.waiting.on_arrival))
             for part in (self._parts.topics, self._parts.groups, self.pulls, self.clients):

@@ -121,7 +121,7 @@ class Service:
     @property
     def is_working(self) -> bool:
         """Whether threads work for answers that are not sent yet."""
-        return self.parts.reads.workers.unfinished > 0
+        return self.reading.is_working
 
     def problem(self) -> str:
         """Return why it is not well; empty if it is."""

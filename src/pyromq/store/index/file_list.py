@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyromq.store.index.index_directory import IndexDirectory
@@ -86,6 +87,16 @@ class IndexFileList:
         """Return the last file if it was full and is still open; it no longer counts as full then."""
         is_open = self.full and self.full[-1].number == self._others[-1].number
         return self.full.pop() if is_open else None
+
+    def fetch_last(self) -> None:
+        """Have the slots of the last file, 20 MB, in memory before it is loaded: the loop may have to wait for that.
+
+        Any thread may call this; it raises nothing.
+        """
+        last = self.last
+        if self.writer is None and last is not None:
+            with suppress(OSError):
+                self.directory.fetch_slots(last)
 
     def _load_last(self) -> IndexWriter:
         writer = self.directory.writer(self._others[-1])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INDEX_NAME: Final = "index"
+_READ: Final = 256 << 10
 
 
 class IndexDirectory:
@@ -66,6 +67,15 @@ class IndexDirectory:
 
         self.changed.add_directories(self.path, *make_directories(self.files, self.path))
         return IndexWriter(self.file_path(number), number, self.geometry, self.files, create=True)
+
+    def fetch_slots(self, file: IndexFile) -> None:
+        """Have the system read the slots of a file into its memory; raises OSError."""
+        descriptor = self.files.open(file.path)
+        try:
+            for position in range(0, self.geometry.entries_start, _READ):
+                self.files.pread(descriptor, min(_READ, self.geometry.entries_start - position), position)
+        finally:
+            self.files.close(descriptor)
 
     def remove(self, file: IndexFile) -> None:
         """Remove a file whose keys are no longer needed, or are about to be indexed again."""

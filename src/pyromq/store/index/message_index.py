@@ -21,7 +21,7 @@ from pyromq.store.index.index_directory import IndexDirectory
 from pyromq.store.index.index_file import IndexFile
 from pyromq.store.index.index_recovery import LastIndexStop, load_index
 from pyromq.store.index.key_hash import COLUMNS, StoredKeys, key_hash
-from pyromq.store.index.key_query import MAX_TIME_MS, KeyQuery, find_offsets
+from pyromq.store.index.key_query import MAX_TIME_MS, KeyQuery, QueryBudget, find_offsets
 
 if TYPE_CHECKING:
     from pyromq.store.index.index_writer import IndexWriter
@@ -109,6 +109,7 @@ class MessageIndex:
 
     def _import_numpy(self) -> None:
         import_module("pyromq.store.index.index_writer")
+        self._files.fetch_last()
         self._is_ready = True
 
     def make_room(self) -> None:
@@ -195,16 +196,33 @@ class MessageIndex:
     # --- finding
 
     def find(
-        self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS, min_offset: int = 0
+        self,
+        topic: str,
+        key: str,
+        max_count: int,
+        begin_ms: int = 0,
+        end_ms: int = MAX_TIME_MS,
+        min_offset: int = 0,
+        budget: QueryBudget | None = None,
     ) -> list[int]:
-        """Return where messages with a key are, newest first; those of another key with its hash are among them."""
+        """Return where messages with a key are, newest first; those of another key with its hash are among them.
+
+        Raises QueryTooLong if the budget is spent before one is found.
+        """
         query = KeyQuery(key_hash(topic, key), max_count, begin_ms, end_ms, min_offset)
+        if self._waiting and not self._is_ready:
+            self._import_numpy()
         with self._guard:
             self._try_to_put()
             files = self._files.newest_first()
             newest = {one.number: one.newest(query.key_hash) for one in self._files.unflushed}
         return find_offsets(
-            self._directory.files, self._directory.geometry, files, query, lambda file: newest.get(file.number)
+            self._directory.files,
+            self._directory.geometry,
+            files,
+            query,
+            lambda file: newest.get(file.number),
+            budget,
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Final
 from pyromq.store.files import OsFiles
 from pyromq.store.index.index_directory import IndexDirectory
 from pyromq.store.index.index_file import ENTRY, Geometry, IndexFile, IndexHeader, likely_geometry, read_slot
-from pyromq.store.index.key_query import KeyQuery, find_offsets
+from pyromq.store.index.key_query import KeyQuery, QueryBudget, find_offsets
 
 _ENTRIES_A_READ: Final = 1 << 16
 
@@ -38,10 +38,15 @@ class IndexView:
         """What the newest file says; as of an empty one if there is none."""
         return self._newest_first[0].header if self._newest_first else IndexHeader()
 
-    def find(self, query: KeyQuery) -> list[int]:
+    def find(self, query: KeyQuery, budget: QueryBudget | None = None) -> list[int]:
         """Return where messages with a key are, newest first; those of another key with its hash are among them."""
         return find_offsets(
-            self._files, self._geometry, self._newest_first, query, lambda file: self._newest(file, query.key_hash)
+            self._files,
+            self._geometry,
+            self._newest_first,
+            query,
+            lambda file: self._newest(file, query.key_hash),
+            budget,
         )
 
     def _newest(self, file: IndexFile, key_hash: int) -> int | None:

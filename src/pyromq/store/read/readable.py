@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pyromq.store.config import StoreConfig
+from pyromq.store.index.key_query import QueryBudget
 from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.results import GetResult, QueryResult
 from pyromq.store.segments import SegmentedFile
@@ -122,8 +123,13 @@ class SearchableStore(ReadableStore, Protocol):
     def config(self) -> StoreConfig:
         """The limits of queries, among others."""
 
-    def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
+    def find(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, budget: QueryBudget | None = None
+    ) -> list[int]:
+        """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow.
+
+        Raises QueryTooLong if the budget is spent before one is found.
+        """
 
     def read_found(self, offsets: Sequence[int], begin_ms: int, end_ms: int) -> QueryResult:
         """Return the messages that find() found, the newest of them if they are too many bytes for one answer."""
