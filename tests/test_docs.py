@@ -25,6 +25,7 @@ _LINK = re.compile(r"\]\(([^)#:]+)\)")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_a_line_fits_a_screen(page: Path) -> None:
     lines = page.read_text().splitlines()
+    assert [line for line in lines if line.startswith(("<<<<<<<", ">>>>>>>"))] == []
     assert [line for line in lines if len(line) > (TABLE_LINE if line.startswith("|") else LINE)] == []
 
 
