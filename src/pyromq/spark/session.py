@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyromq.errors import ConfigError
 from pyromq.spark.launch import ship as shipping
 from pyromq.spark.launch.addresses import check_reachable
+from pyromq.spark.launch.interrupted_start import no_jvm_left_behind
 from pyromq.spark.launch.java import archive_options, cache_directory, prepare_environment, write_once
 from pyromq.spark.speculation import SETTING, refuse_speculation
 
@@ -137,7 +138,8 @@ def start(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
     settings: Settings = {**_SETTINGS, **conf}
     options = [f"-Dlog4j2.configurationFile={log4j2.as_uri()}", archive_options(), conf.get(_JAVA_OPTIONS, "")]
     settings[_JAVA_OPTIONS] = " ".join(filter(None, options))
-    return SparkSession.Builder().appName(app_name).master(master).config(map=settings).getOrCreate()
+    with no_jvm_left_behind():
+        return SparkSession.Builder().appName(app_name).master(master).config(map=settings).getOrCreate()
 
 
 def connect(remote: str, conf: Mapping[str, str]) -> SparkSession:

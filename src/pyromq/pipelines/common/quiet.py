@@ -23,7 +23,8 @@ _LAST_WORDS = 2.0
 
 @contextmanager
 def quiet_jvm() -> Iterator[None]:
-    """Start a JVM within this context: its usual first lines are dropped, everything else goes to stderr."""
+    """Start a JVM within this context: its usual first lines are dropped, and Ctrl-C prints no traceback."""
+    logging.getLogger().addFilter(_is_no_interrupt)
     sys.stderr.flush()
     stderr = os.dup(2)
     source, sink = os.pipe()
@@ -42,15 +43,15 @@ def quiet_jvm() -> Iterator[None]:
 
 
 def _silence_python() -> None:
-    """Stop PySpark from printing exceptions as JSON before it raises them, and Py4J from printing Ctrl-C."""
+    """Stop PySpark from printing exceptions as JSON before it raises them."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_no_interrupt)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Return False if Py4J logs Ctrl-C, with a traceback."""
     return "KeyboardInterrupt while sending" not in str(record.msg)
 
 
