@@ -179,6 +179,10 @@ class Connection(asyncio.Protocol):
             if self._backlog:
                 self._round.wait_turn(self)
 
+    def serve_again(self, command: RemotingCommand) -> None:
+        """Pass a request of the peer to its handler once more: it could not be answered when it came."""
+        self._serve(command, self)
+
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """Send a request and return its answer, whatever its code; raise RequestTimeout or ConnectionLost."""
         if not self.writable:

@@ -185,3 +185,17 @@ async def test_one_way_sends_to_a_new_topic_are_stored_too(disk: TableDisk, brok
     disk.passes.set()
     await waiting
     await eventually(lambda: stored(broker, "new") == [b"first", b"second"])
+
+
+async def test_a_send_that_waits_for_the_table_is_refused_when_the_broker_stops_taking_messages(
+    disk: TableDisk, broker: Broker, peer: Peer
+) -> None:
+    await peer.send()
+    disk.passes.clear()
+    waiting = asyncio.create_task(peer.send("new", expect=REFUSED))
+    await eventually(lambda: "new" in broker.topics.by_name)
+    demoting = asyncio.create_task(broker.demote())
+    await asyncio.sleep(0)
+    disk.passes.set()
+    await asyncio.gather(waiting, demoting)
+    assert stored(broker, "new") == []

@@ -6,7 +6,6 @@ stored, and the answer says so: a retry doubles nothing. Sends to all other topi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -17,46 +16,34 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import error_answer
 
-SendStep = Callable[[RemotingCommand, Connection], RemotingCommand | None]
-"""A handler that stores a message; it returns None if the answer leaves later."""
-
 _MOST_HELD: Final = 10_000
 _MOST_BYTES: Final = 64 << 20
 
 
 class NewTopicSends:
-    """Holds requests, and hands them to their handler again in the order in which they came."""
+    """Holds requests, and has them served again in the order in which they came."""
 
     def __init__(self, topics: TopicTable) -> None:
         self._topics = topics
         self._count = self._bytes = 0
 
-    def hold(self, request: RemotingCommand, connection: Connection, handle: SendStep) -> None:
-        """Handle a request when all topics up to now are saved; raise SystemBusy if too many wait for that."""
+    def hold(self, request: RemotingCommand, connection: Connection) -> None:
+        """Serve a request again when all topics up to now are saved; raise SystemBusy if too many wait for that."""
         if self._count >= _MOST_HELD or self._bytes + len(request.body) > _MOST_BYTES:
             raise SystemBusy(f"{self._count} messages already wait until their new topic is saved")
         self._count += 1
         self._bytes += len(request.body)
-        self._topics.when_saved(partial(self._go_on, request, connection, handle))
+        self._topics.when_saved(partial(self._go_on, request, connection))
 
     async def drained(self) -> None:
         """Wait until no request is held any more."""
         await self._topics.saver.finish()
 
-    def _go_on(self, request: RemotingCommand, connection: Connection, handle: SendStep, saved: bool) -> None:
+    def _go_on(self, request: RemotingCommand, connection: Connection, saved: bool) -> None:
         self._count -= 1
         self._bytes -= len(request.body)
-        answer = _handled(request, connection, handle) if saved else error_answer(request, _not_saved())
-        if answer is not None and not request.flag & ONEWAY_FLAG:
-            connection.send(answer.encode())
-
-
-def _handled(request: RemotingCommand, connection: Connection, handle: SendStep) -> RemotingCommand | None:
-    try:
-        return handle(request, connection)
-    except Exception as error:
-        return error_answer(request, error)
-
-
-def _not_saved() -> ServiceNotAvailable:
-    return ServiceNotAvailable("not stored: the table of topics could not be saved")
+        if saved:
+            connection.serve_again(request)
+        elif not request.flag & ONEWAY_FLAG:
+            error = ServiceNotAvailable("not stored: the table of topics could not be saved")
+            connection.send(error_answer(request, error).encode())

@@ -94,7 +94,7 @@ class SendHandler:
             else:
                 topic, queue_id = self.target(header, request, connection)
                 if not self._topics.is_saved(topic):
-                    self._new_topics.hold(request, connection, self.send)
+                    self._new_topics.hold(request, connection)
                     return None
             if header.batch:
                 self._send_batch(header, request, connection, topic, queue_id)

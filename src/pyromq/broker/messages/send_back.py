@@ -60,7 +60,7 @@ class SendBackHandler:
         if header.delay_level < 0 or is_exhausted(group, message.times, header.max_reconsume_times, request.version):
             topic = self._topics.ensure(dlq_topic(group.group_name), 1, "for dead letters")
             if not self._topics.is_saved(topic):
-                self._new_topics.hold(request, connection, self.send_back)
+                self._new_topics.hold(request, connection)
                 return None
             record, _ = message.record(topic.name, 0, {DELAY: "0"})
         else:
