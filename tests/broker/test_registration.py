@@ -12,7 +12,14 @@ from pyromq.broker.server import Broker
 from pyromq.broker.tables.topic_table import topic_config
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.bodies import ClusterInfo, RegisterBrokerBody, TopicRouteData, decode
+from pyromq.protocol.bodies import (
+    ClusterInfo,
+    DataVersion,
+    RegisterBrokerBody,
+    TopicRouteData,
+    decode,
+    decode_register_body,
+)
 from pyromq.protocol.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.messages.record import body_crc
@@ -134,6 +141,87 @@ async def test_a_name_server_hears_all_that_apaches_broker_would_tell(
     table = decode(RegisterBrokerBody, registration.body).topic_config_serialize_wrapper.topic_config_table
     assert table["TBW102"].perm == 7
     assert (farewell.code, farewell.ext_fields) == (RequestCode.UNREGISTER_BROKER, identity)
+
+
+class FakeNameServer:
+    """Keeps the registrations that it gets, and answers as told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[DataVersion, set[str]]] = []
+        self.code = ResponseCode.SUCCESS
+        self.handlers: dict[int, Handler] = {
+            RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.UNREGISTER_BROKER: lambda command, connection: response(command),
+        }
+
+    def _register(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        table = decode_register_body(
+            command.body, compressed=command.ext_fields["compressed"] == "true"
+        ).topic_config_serialize_wrapper
+        self.heard.append((table.data_version, set(table.topic_config_table)))
+        return response(command, self.code)
+
+
+@pytest.mark.parametrize("compressed", ["false", "true"])
+async def test_a_change_registers_only_the_topics_that_changed(
+    start_broker: StartBroker, connect: Connect, clock: TestClock, compressed: str
+) -> None:
+    fake = FakeNameServer()
+    async with RemotingServer(fake.handlers, host="127.0.0.1", port=0, clock=clock) as server:
+        broker = await start_broker(namesrvAddr=f"127.0.0.1:{server.port}", compressedRegister=compressed)
+        peer = await connect(broker)
+        await peer.send("orders")
+        await eventually(lambda: len(fake.heard) == 2)
+        fields = {"topic": "paid", "defaultTopic": "TBW102", "readQueueNums": "2", "writeQueueNums": "2", "perm": "6"}
+        await peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields | {"topicFilterType": "SINGLE_TAG"})
+        assert "TBW102" in fake.heard[0][1]
+        assert fake.heard[1] == (fake.heard[1][0], {"orders"})
+        assert fake.heard[2] == (broker.topics.version, {"paid"})
+        await clock.advance_async(seconds=31)  # now and then it hears of all
+        await eventually(lambda: fake.heard[-1] == (broker.topics.version, set(broker.topics.by_name)))
+        await broker.__aexit__(None, None, None)
+
+
+async def test_a_name_server_that_may_have_missed_something_hears_of_all_topics(
+    start_broker: StartBroker, connect: Connect, clock: TestClock
+) -> None:
+    fake = FakeNameServer()
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(RemotingServer(fake.handlers, host="127.0.0.1", port=0, clock=clock))
+        broker = await start_broker(namesrvAddr=f"127.0.0.1:{server.port}")
+        stack.push_async_callback(broker.__aexit__, None, None, None)
+        everything = {*broker.topics.by_name, "refused", "later"}
+        fake.code = ResponseCode.SYSTEM_ERROR
+        broker.topics.update(topic_config("refused", 4))
+        await eventually(lambda: fake.heard[-1][1] == {"refused"})
+        fake.code = ResponseCode.SUCCESS
+        broker.topics.update(topic_config("later", 4))
+        await eventually(lambda: fake.heard[-1][1] == everything)
+        for connection in list(server.connections):
+            connection.abort("as by a restart")
+        broker.topics.update(topic_config("again", 4))
+        await clock.advance_async(seconds=6)
+        await eventually(lambda: fake.heard[-1][1] == {*everything, "again"})
+
+
+async def test_a_broker_under_another_id_registers_all_its_topics(start_broker: StartBroker, clock: TestClock) -> None:
+    fake = FakeNameServer()
+    async with RemotingServer(fake.handlers, host="127.0.0.1", port=0, clock=clock) as server:
+        broker = await start_broker(namesrvAddr=f"127.0.0.1:{server.port}")
+        broker.service.registration.broker_id = 1
+        await eventually(lambda: len(fake.heard) == 2)
+        assert fake.heard[0] == fake.heard[1]
+        await broker.__aexit__(None, None, None)
+
+
+async def test_many_topics_are_registered_without_stopping_the_loop(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher, clock: TestClock
+) -> None:
+    broker = await start_broker(namesrvAddr=name_server.address)
+    for number in range(1000):
+        broker.topics.update(topic_config(f"topic-{number}", 4))
+    await watcher.route_within_patience("topic-999")
+    assert await watcher.route("topic-0") is not None
 
 
 async def test_registrations_are_repeated_so_that_the_name_server_keeps_the_broker(

@@ -1,9 +1,16 @@
-"""Announces this broker to every name server: at the start, every 30 s, when topics change, and when it goes."""
+"""Announces this broker to every name server: at the start, every 30 s, when topics change, and when it goes.
+
+When topics change, only those are registered, as RocketMQ's brokers do: a name server adds what it hears and removes
+nothing. It must have heard of all topics on the same connection before. A name server that was restarted would else
+take the few for all: RocketMQ's looks at the topics of a registration only if their version is new to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from collections.abc import Collection
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,6 +28,7 @@ from pyromq.protocol.bodies import (
     decode,
     encode_register_body,
 )
+from pyromq.protocol.bodies.json_steps import encoding
 from pyromq.protocol.codes import MASTER_ID, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.routes import (
@@ -30,12 +38,14 @@ from pyromq.protocol.headers.routes import (
 )
 from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
 SHORTEST_PERIOD, LONGEST_PERIOD = 10.0, 60.0
 RETRY_PERIOD = 5.0  # after a failure; RocketMQ waits for the next period
 UNREGISTER_TIMEOUT = 3.0
+_FEW_TOPICS = 200  # that are printed at once, in about a millisecond
 
 
 class KnownMaster(NamedTuple):
@@ -43,6 +53,30 @@ class KnownMaster(NamedTuple):
 
     broker: str
     ha: str
+
+
+class _KnownServer:
+    """What one name server was told: on which connection it heard of all topics, and which of them changed since."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.changed = asyncio.Event()
+        self.connection: Connection | None = None
+        self._unheard: dict[str, None] | None = {}
+
+    def note(self, topics: Collection[str] | None) -> None:
+        """Note topics that it has not heard of; None if it may be all."""
+        if topics is None:
+            self._unheard = None
+        elif self._unheard is not None:
+            self._unheard.update(dict.fromkeys(topics))
+        self.changed.set()
+
+    def take(self, connection: Connection) -> Collection[str] | None:
+        """Return the topics to register now, None for all: one that was restarted, or missed one, needs them all."""
+        topics, self._unheard = self._unheard, {}
+        self.changed.clear()
+        return topics if connection is self.connection else None
 
 
 class Registration:
@@ -59,8 +93,7 @@ class Registration:
         ha_address: str,
     ) -> None:
         self.registered: set[str] = set()
-        self.broker_id = MASTER_ID
-        """Under which id this broker is announced; for the next registration."""
+        self._broker_id = MASTER_ID
         self.master = KnownMaster("", "")
         """The master of this broker's name, as the name servers know it; empty if there is none, or this is it."""
         self._failing: set[str] = set()
@@ -70,14 +103,26 @@ class Registration:
         self._topics = topics
         self._address = address
         self._ha_address = ha_address
-        self._changed = {server: asyncio.Event() for server in config.namesrv}
+        self._servers = {server: _KnownServer() for server in config.namesrv}
         self._tasks: list[asyncio.Task[None]] = []
         self._body: tuple[DataVersion, bytes] | None = None
+        self._printing = asyncio.Lock()
+
+    @property
+    def broker_id(self) -> int:
+        """Under which id this broker is announced, from the next registration on."""
+        return self._broker_id
+
+    @broker_id.setter
+    def broker_id(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+        self.announce(None)  # a name server takes topics from masters only
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over changed settings, for the next registration."""
         self._config = config
         self._body = None
+        self.announce(None)
 
     async def start(self) -> None:
         """Register everywhere, then keep doing so; a name server that does not answer is tried again."""
@@ -94,41 +139,49 @@ class Registration:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._unregister(server) for server in self.registered))
 
-    def announce(self) -> None:
-        """Register again soon: the topics changed."""
-        for changed in self._changed.values():
-            changed.set()
+    def announce(self, topics: Collection[str] | None = None) -> None:
+        """Register again soon: these topics changed, or perhaps all."""
+        for server in self._servers.values():
+            server.note(topics)
 
     async def register_everywhere(self) -> None:
         """Register at all name servers now."""
-        await asyncio.gather(*(self._register(server) for server in self._config.namesrv))
+        await asyncio.gather(*map(self._register, self._servers))
 
     async def _keep_registered(self, server: str) -> None:
-        changed = self._changed[server]
+        changed = self._servers[server].changed
         period = min(max(self._config.registration_period, SHORTEST_PERIOD), LONGEST_PERIOD)
         while True:
+            is_due = False
             try:
                 pause = period if server in self.registered else RETRY_PERIOD
                 await wait_for(self._clock, changed.wait(), pause)
             except TimeoutError:
-                pass
-            changed.clear()
+                is_due = True
             try:
-                await self._register(server)
+                await self._register(server, whole=is_due)
             except Exception:  # a broker that stops registering vanishes within two minutes
                 logger.exception("registration failed name server=%s", server)
 
-    async def _register(self, server: str) -> None:
-        try:
-            answer = await self._remoting.request(server, self._registration(), self._config.registration_timeout)
-            if answer.code != ResponseCode.SUCCESS:
-                raise BrokerError(answer.remark or "", answer.code)
-            self._apply_order(answer)
-            self._note_master(answer)
-        except PyroMQError as error:
-            self._note_failure(server, error)
-        else:
-            self._note_success(server)
+    async def _register(self, server: str, *, whole: bool = False) -> None:
+        """Register at a name server: the topics that it has not heard of, or all of them."""
+        known = self._servers[server]
+        async with known.turn:
+            try:
+                connection = await self._remoting.connection(server)
+                topics = known.take(connection)
+                command = await self._registration(None if whole else topics)
+                answer = await connection.request(command, self._config.registration_timeout)
+                if answer.code != ResponseCode.SUCCESS:
+                    raise BrokerError(answer.remark or "", answer.code)
+                self._apply_order(answer)
+                self._note_master(answer)
+            except PyroMQError as error:
+                known.connection = None
+                self._note_failure(server, error)
+            else:
+                known.connection = connection
+                self._note_success(server)
 
     async def _unregister(self, server: str) -> None:
         header = UnregisterBrokerRequestHeader(
@@ -143,8 +196,8 @@ class Registration:
         except PyroMQError as error:
             logger.warning("cannot unregister at name server %s: %s", server, error)
 
-    def _registration(self) -> RemotingCommand:
-        body = self._encoded_topics()
+    async def _registration(self, topics: Collection[str] | None) -> RemotingCommand:
+        body = await self._encoded_topics(topics)
         header = RegisterBrokerRequestHeader(
             broker_name=self._config.name,
             broker_addr=self._address,
@@ -156,16 +209,19 @@ class Registration:
         )
         return request(RequestCode.REGISTER_BROKER, header, body, language=LanguageCode.JAVA)
 
-    def _encoded_topics(self) -> bytes:
-        """Return the body of a registration; it is the same until the topics change."""
-        table = self._topics.snapshot()
-        if self._body is None or self._body[0] != table.data_version:
-            if self._config.permission & READ_WRITE != READ_WRITE:
-                table = _with_permission(table, self._config.permission)
-            body = RegisterBrokerBody(topic_config_serialize_wrapper=table)
-            encoded = encode_register_body(body, compressed=self._config.compressed_registration)
-            self._body = (table.data_version, encoded)
-        return self._body[1]
+    async def _encoded_topics(self, topics: Collection[str] | None) -> bytes:
+        """Return the body of a registration; that of all topics is the same until they change."""
+        if topics is not None and len(topics) <= _FEW_TOPICS:
+            return _print(self._topics.snapshot(topics), self._config)
+        async with self._printing:
+            if self._body is None or self._body[0] != self._topics.version:
+                table, config = self._topics.snapshot(), self._config
+                few = len(table.topic_config_table) <= _FEW_TOPICS
+                body = _print(table, config) if few else await asyncio.to_thread(_print, table, config)
+                if self._config is not config:
+                    return body  # it says what the broker allowed a moment ago; another registration is due
+                self._body = (table.data_version, body)
+            return self._body[1]
 
     def _apply_order(self, answer: RemotingCommand) -> None:
         """Take over which topics are ordered; without a body the name server has nothing to say about it."""
@@ -188,6 +244,23 @@ class Registration:
         if server not in self.registered:
             self.registered.add(server)
             logger.info("registered name server=%s broker=%s address=%s", server, self._config.name, self._address)
+
+
+def _print(table: TopicConfigSerializeWrapper, config: BrokerConfig) -> bytes:
+    """Return the body of a registration of these topics; for many of them in a thread."""
+    if config.permission & READ_WRITE != READ_WRITE:
+        table = _with_permission(table, config.permission)
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=table)
+    if config.compressed_registration:
+        return encode_register_body(body, compressed=True)
+    steps = encoding(body)
+    try:
+        while True:
+            next(steps)
+            os.sched_yield()  # the loop's thread may wait for the interpreter
+    except StopIteration as end:
+        encoded: bytes = end.value
+        return encoded
 
 
 def _with_permission(table: TopicConfigSerializeWrapper, permission: int) -> TopicConfigSerializeWrapper:

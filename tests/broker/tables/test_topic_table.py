@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -112,11 +113,11 @@ async def test_use_cannot_bring_the_table_beyond_its_limit_but_administrators_ca
 
 async def test_a_change_is_saved_in_rocketmqs_form_and_read_again(tmp_path: Path) -> None:
     table = make(tmp_path)
-    changes: list[int] = []
-    table.changed.subscribe(lambda: changes.append(table.version.counter))
+    changes: list[tuple[int, Collection[str] | None]] = []
+    table.changed.subscribe(lambda names: changes.append((table.version.counter, names)))
     table.update(topic_config("orders", 3, perm=4))
     await table.saver.finish()
-    assert changes == [1]
+    assert changes == [(1, ["orders"])]
     again = make(tmp_path)
     again.load()
     assert again.snapshot() == table.snapshot()

@@ -100,7 +100,7 @@ class Topic:
 
 
 class TopicTable:
-    """All topics by name, kept in topics.json; `changed` tells every change."""
+    """All topics by name, kept in topics.json; `changed` tells which topics changed, None if it may be all."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class TopicTable:
         self.removed_puts = self.removed_put_bytes = 0
         """What topics that are gone had counted: totals never fall."""
         self.version = DataVersion(timestamp=now_ms(), counter=0)
-        self.changed: Signal[[]] = Signal()
+        self.changed: Signal[[Collection[str] | None]] = Signal()
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self._built_in = frozenset(self.by_name)
         self._file = file
@@ -130,7 +130,8 @@ class TopicTable:
         self._auto_create = config.auto_create_topics
         if self._auto_create and TBW102 not in self.by_name:
             self._changed(self._put(default_template(config)))
-        self._changed()  # what this broker allows is part of every registration
+        self._save()
+        self.changed(None)  # what this broker allows is part of every registration
 
     def load(self) -> None:
         """Read the file over the built-in topics."""
@@ -196,7 +197,8 @@ class TopicTable:
             self.removed_puts += topic.puts
             self.removed_put_bytes += topic.put_bytes
             self.saver.changes.remove(name)
-            self._changed()
+            self._save()
+            self.changed((name,))
 
     def set_ordered(self, names: Collection[str]) -> None:
         """Take over from the name server which topics are ordered; all others are not."""
@@ -230,9 +232,10 @@ class TopicTable:
         """Return the figures of this table."""
         return BoundFigures(_FIGURES, lambda: self)
 
-    def snapshot(self) -> TopicConfigSerializeWrapper:
-        """Return the whole table as it is now."""
-        table = {name: topic.config for name, topic in self.by_name.items()}
+    def snapshot(self, names: Iterable[str] | None = None) -> TopicConfigSerializeWrapper:
+        """Return the table as it is now: the whole, or the named topics that exist."""
+        topics = self.by_name.values() if names is None else filter(None, map(self.by_name.get, names))
+        table = {topic.name: topic.config for topic in topics}
         return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=table)
 
     def _create(self, config: TopicConfig, why: str) -> Topic:
@@ -259,13 +262,16 @@ class TopicTable:
         return topic
 
     def _changed(self, *topics: Topic, is_new: bool = False) -> None:
-        self.version = self.version.next(self._now_ms())
         for topic in topics:
             self.saver.changes.put(topic.name, topic.config)
-        number = self.saver.request()
+        number = self._save()
         for topic in topics if is_new else ():
             topic.mark_new(number)
-        self.changed()
+        self.changed([topic.name for topic in topics])
+
+    def _save(self) -> int:
+        self.version = self.version.next(self._now_ms())
+        return self.saver.request()
 
     def _whole(self) -> PrintTable:
         rows, version = [(name, topic.config) for name, topic in self.by_name.items()], self.version
