@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyromq.errors import MalformedHeader
 from pyromq.protocol.bodies import (
     ConsumerOffsetSerializeWrapper,
     DataVersion,
@@ -10,6 +12,8 @@ from pyromq.protocol.bodies import (
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    decode,
+    fastjson,
 )
 from pyromq.protocol.bodies.fastjson import dumps_pretty
 from pyromq.store.small_files.table_formats import GROUPS, OFFSETS, TOPICS
@@ -58,3 +62,24 @@ def test_a_record_of_offsets_changes_only_the_queues_that_it_names() -> None:
     assert table.offset_table == {"T@G": {0: 5, 1: 8, 2: 0}, "T@H": {0: 1}, "T@I": {0: 3}}
     OFFSETS.apply(table, JournalRecord(number=2, removed=["T@G"], rows={"T@G": {3: 1}}))
     assert table.offset_table["T@G"] == {3: 1}
+
+
+@given(st.dictionaries(st.text(max_size=6) | st.sampled_from(["a,1:b", "{2:", "\\"]), st.integers(0, 5), max_size=20))
+def test_a_table_of_offsets_is_read_as_it_was_printed_whatever_its_names(queues: dict[str, int]) -> None:
+    offsets = {name: {queue: 1 << queue * 10 for queue in range(count)} for name, count in queues.items()}
+    assert OFFSETS.decode(OFFSETS.print(offsets.items())).offset_table == offsets
+
+
+def test_tables_of_apaches_brokers_are_read_leniently() -> None:
+    text = b'{"offsetTable":{"T@G":{0:"5",1:7},"%RETRY%G@G":{}},"dataVersion":{"counter":1}}'
+    assert OFFSETS.decode(text).offset_table == {"T@G": {0: 5, 1: 7}, "%RETRY%G@G": {}}
+
+
+def test_a_file_may_hold_more_values_than_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastjson, "MAX_VALUES", 10)
+    offsets = {f"T-{number}@G": {0: 1, 1: 2} for number in range(20)}
+    text = OFFSETS.print(offsets.items())
+    with pytest.raises(MalformedHeader, match="more than 10 values"):
+        decode(ConsumerOffsetSerializeWrapper, text)
+    assert OFFSETS.decode(text).offset_table == offsets
+    assert OFFSETS.decode(text.replace(b"0:1", b'0:"1"')).offset_table == offsets

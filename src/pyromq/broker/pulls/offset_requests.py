@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.tables.table_parts import AnswerSteps
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
-from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, encode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
@@ -85,9 +85,9 @@ class OffsetHandlers:
             raise BrokerError(f"no message at physical offset {offset}")
         return response(request, body=bytes(record))
 
-    def all_committed(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return the committed offsets of all groups, for slaves and tools."""
-        return response(request, body=encode(ConsumerOffsetSerializeWrapper(offset_table=self._offsets.snapshot())))
+    def all_committed(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
+        """Return the committed offsets of all groups, or a part of them, for slaves and tools."""
+        return self._offsets.parts.answer(request)
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
         """Return True if a queue still has its first message and that is near enough to the end of the log."""

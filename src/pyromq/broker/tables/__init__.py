@@ -5,6 +5,7 @@
     consumer_offsets      consumerOffset.json    consumer_filters      consumerFilter.json (with bloom filters)
     table_saver           makes changes of the first three durable by their journals, and rewrites them now and then
     save_progress         which changes are durable, and who waits for them
+    table_parts           the first three as answers: whole, or in parts that fit into frames
     saver                 writes a small table in a thread, the newest state only
 
 A table is changed on the loop and read anywhere on it. The files have RocketMQ's format.

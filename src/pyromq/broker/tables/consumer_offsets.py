@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
+from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper
+from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, DataVersion
 from pyromq.protocol.names import TOPIC_GROUP_SEPARATOR
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import OFFSETS
@@ -31,6 +32,7 @@ class ConsumerOffsets:
         self._table: OffsetTable = {}
         self._file = file
         self.saver = TableSaver(file, self._whole, executor=executor)
+        self.parts = TableParts(lambda: self._table, _row_of_answer, _answer, in_turns=True)
         self.backward_commits = 0
 
     def load(self) -> None:
@@ -130,6 +132,7 @@ class ConsumerOffsets:
     def _remove(self, key: str) -> None:
         del self._table[key]
         self.saver.changes.remove(key)
+        self.parts.note_removal()
 
     def _whole(self) -> PrintTable:
         # Commits go on while it is printed. What is printed may be newer than asked for, which does no harm.
@@ -145,6 +148,14 @@ _FIGURES: Final[tuple[Figure[ConsumerOffsets], ...]] = (
         lambda offsets: offsets.backward_commits,
     ),
 )
+
+
+def _row_of_answer(key: str, offsets: dict[int, int]) -> tuple[int, dict[int, int]]:
+    return len(key) + 8 + 27 * len(offsets), dict(offsets)  # 27: a queue id and an offset of all their digits
+
+
+def _answer(_: DataVersion, rows: OffsetTable) -> ConsumerOffsetSerializeWrapper:
+    return ConsumerOffsetSerializeWrapper(offset_table=rows)
 
 
 def _key(topic: str, group: str) -> str:

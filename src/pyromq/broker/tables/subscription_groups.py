@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.errors import GroupNotFound, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -36,6 +37,7 @@ class SubscriptionGroups:
         self.by_name = {name: SubscriptionGroupConfig(group_name=name) for name in BUILT_IN_GROUPS}
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
+        self.parts = TableParts(lambda: self.by_name, _row_of_answer, _answer, version=lambda: self.version)
         self._file = file
         self._now_ms = now_ms
         self._auto_create = auto_create
@@ -71,6 +73,7 @@ class SubscriptionGroups:
         """Forget a group."""
         if self.by_name.pop(name, None) is not None:
             self.saver.changes.remove(name)
+            self.parts.note_removal()
             logger.info("group deleted group=%s", name)
             self._changed()
 
@@ -106,6 +109,14 @@ class SubscriptionGroups:
 _FIGURES: Final[tuple[Figure[SubscriptionGroups], ...]] = (
     Figure("groups", "Consumer groups, online or not.", Kind.GAUGE, lambda groups: len(groups.by_name)),
 )
+
+
+def _row_of_answer(name: str, config: SubscriptionGroupConfig) -> tuple[int, SubscriptionGroupConfig]:
+    return 400 + 2 * len(name), config
+
+
+def _answer(version: DataVersion, rows: dict[str, SubscriptionGroupConfig]) -> SubscriptionGroupWrapper:
+    return SubscriptionGroupWrapper(data_version=version, subscription_group_table=rows)
 
 
 def _check_name(name: str) -> None:

@@ -13,6 +13,7 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.signals import Signal
 from pyromq.broker.stats.time_series import CountSeries
 from pyromq.broker.tables.save_progress import WhenSaved
+from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.errors import BrokerError, LocalProtocolError, TopicNotFound
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -118,6 +119,9 @@ class TopicTable:
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.changed: Signal[[Collection[str] | None]] = Signal()
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
+        self.parts = TableParts(
+            lambda: self.by_name, _row_of_answer, TopicConfigSerializeWrapper, version=lambda: self.version
+        )
         self._built_in = frozenset(self.by_name)
         self._file = file
         self._now_ms = now_ms
@@ -197,6 +201,7 @@ class TopicTable:
             self.removed_puts += topic.puts
             self.removed_put_bytes += topic.put_bytes
             self.saver.changes.remove(name)
+            self.parts.note_removal()
             self._save()
             self.changed((name,))
 
@@ -318,6 +323,10 @@ def built_in_topics(config: BrokerConfig) -> list[TopicConfig]:
     if config.trace_topic_enabled:
         topics.append(topic_config(config.trace_topic, 1))
     return topics
+
+
+def _row_of_answer(name: str, topic: Topic) -> tuple[int, TopicConfig]:
+    return 200 + 2 * len(name), topic.config
 
 
 def _shape(config: TopicConfig) -> tuple[int, int, int]:

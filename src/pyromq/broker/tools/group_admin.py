@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pyromq.broker.clients.client_registry import Client
 from pyromq.broker.parts import Parts
+from pyromq.broker.tables.table_parts import AnswerSteps
 from pyromq.clock import Clock, wall_ms
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
@@ -43,9 +44,9 @@ class GroupHandlers:
         await self._saved()
         return response(request)
 
-    def list_all(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return all groups of this broker."""
-        return response(request, body=encode(self._groups.snapshot()))
+    def list_all(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
+        """Return all groups of this broker, or a part of them."""
+        return self._groups.parts.answer(request)
 
     async def delete(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Forget a group, and its offsets if asked to."""

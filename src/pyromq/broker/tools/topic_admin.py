@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.tables.table_parts import AnswerSteps
 from pyromq.broker.tools.consume_progress import stored_at
 from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
@@ -58,9 +59,9 @@ class TopicHandlers:
         await self._register()
         return response(request)
 
-    def list_all(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Return all topics of this broker."""
-        return response(request, body=encode(self._topics.snapshot()))
+    def list_all(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
+        """Return all topics of this broker, or a part of them."""
+        return self._topics.parts.answer(request)
 
     def stats(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return where each write queue of a topic begins and ends."""

@@ -23,6 +23,25 @@ class UpdateAndCreateTopicRequestHeader(Header, frozen=True, kw_only=True, gc=Fa
     order: bool = False
 
 
+class TablePartRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """GET_ALL_TOPIC_CONFIG (21), GET_ALL_CONSUMER_OFFSET (43), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201).
+
+    `pyromq_from` is ours: send the table in parts, and leave out so many rows.
+    """
+
+    pyromq_from: I64 | None = None
+
+
+class TablePartResponseHeader(Header, frozen=True, kw_only=True, gc=False):
+    """The answer to them in parts: how many rows come before the next part, None at the end, and the table's edition.
+
+    Parts with different editions do not belong together. Other brokers answer with the whole table, and without these.
+    """
+
+    pyromq_next: I64 | None = None
+    pyromq_edition: str | None = None
+
+
 class DeleteTopicInBrokerRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     """DELETE_TOPIC_IN_BROKER (215)."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from pyromq.client.net.calls.base import CALL_TIMEOUT, BrokerCalls
 from pyromq.errors import BrokerError, NotSupported, TopicNotFound
@@ -33,6 +34,8 @@ from pyromq.protocol.headers.admin import (
     GetTopicStatsInfoRequestHeader,
     InvokeBrokerToResetOffsetRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
+    TablePartRequestHeader,
+    TablePartResponseHeader,
 )
 from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.headers.transactions import (
@@ -42,6 +45,8 @@ from pyromq.protocol.headers.transactions import (
 )
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.record import decode_messages
+
+R = TypeVar("R")
 
 STATS_TIMEOUT = 15.0
 """Seconds for a broker to read the times of many queues."""
@@ -88,13 +93,19 @@ class AdminCalls(BrokerCalls):
 
     async def group_settings(self, address: str) -> dict[str, SubscriptionGroupConfig]:
         """Return the settings of all groups of this broker."""
-        answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, timeout=CALL_TIMEOUT)
-        return decode(SubscriptionGroupWrapper, answer.body).subscription_group_table
+        return await self._table(
+            address,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+            lambda body: decode(SubscriptionGroupWrapper, body).subscription_group_table,
+        )
 
     async def committed_offsets(self, address: str) -> dict[str, dict[int, int]]:
         """Return all offsets committed at this broker: by `topic@group`, then by queue."""
-        answer = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET, timeout=CALL_TIMEOUT)
-        return decode(ConsumerOffsetSerializeWrapper, answer.body).offset_table
+        return await self._table(
+            address,
+            RequestCode.GET_ALL_CONSUMER_OFFSET,
+            lambda body: decode(ConsumerOffsetSerializeWrapper, body).offset_table,
+        )
 
     async def topics_by_group(self, address: str) -> dict[str, set[str]]:
         """Return the topics for which each group has offsets at this broker."""
@@ -129,8 +140,26 @@ class AdminCalls(BrokerCalls):
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """Return all topics of a broker."""
-        answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, timeout=CALL_TIMEOUT)
-        return decode(TopicConfigSerializeWrapper, answer.body).topic_config_table
+        return await self._table(
+            address,
+            RequestCode.GET_ALL_TOPIC_CONFIG,
+            lambda body: decode(TopicConfigSerializeWrapper, body).topic_config_table,
+        )
+
+    async def _table(self, address: str, code: RequestCode, rows_of: Callable[[bytes], dict[str, R]]) -> dict[str, R]:
+        """Return all rows of a broker's table: from one of ours in parts, since large tables do not fit in a frame."""
+        rows: dict[str, R] = {}
+        begin = TablePartResponseHeader(pyromq_next=0)
+        part = begin
+        while part.pyromq_next is not None:
+            header = TablePartRequestHeader(pyromq_from=part.pyromq_next)
+            answer = await self._ask(address, code, header, timeout=CALL_TIMEOUT)
+            edition, part = part.pyromq_edition, answer.header(TablePartResponseHeader)
+            if edition not in (None, part.pyromq_edition):  # rows were removed meanwhile, and others moved
+                part, rows = begin, {}
+                continue
+            rows |= rows_of(answer.body)
+        return rows
 
     async def topic_groups(self, address: str, topic: str) -> list[str]:
         """Return the groups that consume a topic at a broker, or did so before."""
