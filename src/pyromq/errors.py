@@ -63,6 +63,10 @@ class ConnectFailed(RemotingError):
     """No connection to that address could be made."""
 
 
+class NoNameServer(ConnectFailed):
+    """None of the name servers answers."""
+
+
 class ConnectionLost(RemotingError):
     """The connection was lost before the answer; the outcome of the request is unknown."""
 
@@ -209,6 +213,10 @@ class NoRoute(ClientError):
 
 class InvalidMessage(ClientError):
     """The message violates a rule that is checked before sending."""
+
+
+class InvalidName(ClientError, LocalProtocolError):
+    """The name of a topic, group or broker is not a legal one."""
 
 
 class NotSupported(ClientError):

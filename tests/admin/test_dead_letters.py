@@ -70,6 +70,10 @@ def test_what_brokers_wrote_is_not_sent_again() -> None:
     message.check()
 
 
+def test_tags_that_our_own_clients_refuse_are_sent_again() -> None:
+    assert letter(TAGS="a||b").resent("orders").tags == "a||b"
+
+
 def test_history_grows_over_resends() -> None:
     first = letter(RETRY_TOPIC="orders", UNIQ_KEY="11" * 16, PYROMQ_CAUSE="ValueError: a").resent("elsewhere")
     second = letter(**first.properties, RETRY_TOPIC="elsewhere", UNIQ_KEY="22" * 16).resent()

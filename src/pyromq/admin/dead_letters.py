@@ -84,14 +84,15 @@ class Letter(Struct, frozen=True):
             raise ClientError(f"it is unknown which topic the dead letter {self.message.message_id} was sent to")
         message = self.message
         own = {name: value for name, value in message.properties.items() if _is_users_own(name)}
-        return Message(
+        again = Message(
             topic=topic,
             body=message.body,
-            tags=message.tags,
             keys=message.keys,
             properties=own | self._history(topic),
             flag=message.flag,
         )
+        again.tags = message.tags  # as they are: other clients may have sent tags that ours refuse
+        return again
 
     def _history(self, topic: str) -> dict[str, str]:
         history = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyromq.errors import LocalProtocolError
+from pyromq.errors import InvalidName
 
 TBW102: Final = "TBW102"  # the template for topics that a send creates
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -109,29 +109,31 @@ def is_system_group(group: str) -> bool:
 
 
 def check_topic(name: str) -> None:
-    """Raise LocalProtocolError unless this is a legal topic name."""
+    """Raise InvalidName unless this is a legal topic name."""
     _check("topic", name, MAX_TOPIC_LENGTH)
 
 
 def check_group(name: str) -> None:
-    """Raise LocalProtocolError unless this is a legal group name."""
+    """Raise InvalidName unless this is a legal group name."""
     _check("group", name, MAX_GROUP_LENGTH)
 
 
 def check_broker(name: str) -> None:
-    """Raise LocalProtocolError unless this is a legal broker or cluster name; `room@name` and host names are."""
+    """Raise InvalidName unless this is a legal broker or cluster name; `room@name` and host names are."""
     _check("broker or cluster", name, MAX_TOPIC_LENGTH, _MORE_LEGAL, "%, |, -, _, @ and .")
 
 
 def _check(
     what: str, name: str, max_length: int, legal: re.Pattern[str] = _LEGAL, besides: str = "%, |, - and _"
 ) -> None:
+    if not isinstance(name, str):
+        raise InvalidName(f"the {what} name must be a str, not {type(name).__name__}")
     if not name or name.isspace():
-        raise LocalProtocolError(f"the {what} name is blank")
+        raise InvalidName(f"the {what} name is blank")
     if len(name) > max_length:
-        raise LocalProtocolError(f"the {what} name is {len(name)} characters long, the limit is {max_length}")
+        raise InvalidName(f"the {what} name is {len(name)} characters long, the limit is {max_length}")
     if not legal.fullmatch(name):
-        raise LocalProtocolError(f"the {what} name {name!r} has characters other than letters, digits, {besides}")
+        raise InvalidName(f"the {what} name {name!r} has characters other than letters, digits, {besides}")
 
 
 def with_namespace(name: str, namespace: str | None) -> str:

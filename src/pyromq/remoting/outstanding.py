@@ -131,10 +131,11 @@ class Outstanding:
         for opaque in over:
             request = self._requests.pop(opaque)
             if not request.future.done():
-                text = f"no answer from {self.address} within {request.timeout:g} s (request code {request.code})"
+                seconds = round(request.timeout, 2)  # connecting may have taken a little of it
+                text = f"no answer from {self.address} within {seconds:g} s (request code {request.code})"
                 request.future.set_exception(RequestTimeout(text))
                 if self.silent_since(opaque):
-                    silence = f"a request had no answer within {request.timeout:g} s, and nothing else arrived"
+                    silence = f"a request had no answer within {seconds:g} s, and nothing else arrived"
         self._make_room()
         if silence and self._on_silence is not None:
             self._on_silence(silence)

@@ -25,6 +25,12 @@ def test_what_is_no_address_is_named_in_the_error(text: str) -> None:
         parse_addresses(text)
 
 
+@pytest.mark.parametrize("text", ["a:1,b:2", "a:1, b:2", "a:1 b:2", "a:1,b:2;c:3"])
+def test_other_separators_are_refused_with_the_right_one(text: str) -> None:
+    with pytest.raises(ClientError, match="separate several by ';'"):
+        parse_addresses(text)
+
+
 def test_client_ids_hold_address_and_process_and_never_repeat() -> None:
     ids = {new_client_id() for _ in range(100)}
     assert len(ids) == 100

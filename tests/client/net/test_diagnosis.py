@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.diagnosis import diagnose, explain
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.clock import SystemClock
-from pyromq.errors import BrokerError, ConnectFailed, NoRoute, PyroMQError, RequestTimeout
+from pyromq.errors import BrokerError, ConnectFailed, NoNameServer, NoRoute, PyroMQError, RequestTimeout
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster, eventually
@@ -42,7 +43,40 @@ async def broker_at(address: str, topic: str) -> AsyncIterator[str]:
 
 async def test_no_name_server(topic: str) -> None:
     text = await failure_of_send(DEAD, topic, ConnectFailed)
-    assert f"no name server answers: {DEAD} (cannot connect to {DEAD}: connection refused)" in text
+    assert text == f"no name server answers: {DEAD} (connection refused); is one running there?"
+
+
+async def test_a_broker_where_a_name_server_should_be(cluster: LocalCluster, topic: str) -> None:
+    text = await failure_of_send(cluster.brokers[0].address, topic, NoNameServer)
+    assert text.endswith("(that is a broker; name servers listen on port 9876 by default)")
+
+
+async def test_one_of_two_name_servers_does_not_answer(topic: str) -> None:
+    async with broker_at(DEAD, topic) as namesrv:
+        text = await failure_of_send(f"{namesrv};127.0.0.1:2", topic, ConnectFailed)
+    assert f"name server: {namesrv} answers, 127.0.0.1:2 (connection refused); route: " in text
+
+
+async def test_an_address_is_named_no_more_than_twice(topic: str) -> None:
+    async with broker_at(DEAD, topic) as namesrv:
+        text = await failure_of_send(namesrv, topic, ConnectFailed)
+    assert (text.count(DEAD), text.count(namesrv)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("%RETRY%nobody", "a broker makes it when a consumer of the group starts: is the group's name right?"),
+        ("%DLQ%nobody", "a broker makes it with the group's first dead letter: is the group's name right?"),
+        ("rmq_sys_something", "brokers make it themselves, when they need it"),
+        ("no such topic", "nobody can create it: the topic name 'no such topic' has characters other than"),
+        ("not-yet", "the first message that is sent to it creates it"),
+    ],
+)
+async def test_the_advice_is_what_helps(cluster: LocalCluster, name: str, advice: str) -> None:
+    async with await BrokerApi.connect(cluster.namesrv) as api:
+        text = explain(await diagnose(api, name))
+    assert f"the broker broker-a does not have the topic {name!r} ({advice}" in text
 
 
 async def test_no_route(topic: str) -> None:
@@ -62,7 +96,7 @@ async def test_an_advertised_address_that_does_not_exist(topic: str) -> None:
 async def test_a_closed_port(topic: str) -> None:
     async with broker_at(DEAD, topic) as namesrv:
         text = await failure_of_send(namesrv, topic, ConnectFailed)
-    assert f"broker lost: cannot connect to {DEAD}: connection refused (is the broker running" in text
+    assert f"broker lost: {DEAD}: connection refused (is the broker running" in text
 
 
 async def test_no_permission(topic: str) -> None:
@@ -76,7 +110,7 @@ async def test_no_permission(topic: str) -> None:
 async def test_no_auto_creation(topic: str) -> None:
     async with LocalCluster(settings={"autoCreateTopicEnable": False}) as cluster:
         text = await failure_of_send(cluster.namesrv, topic, NoRoute)
-    assert f"none of the brokers broker-a has the topic '{topic}' (create the topic, or set autoCreateTopic" in text
+    assert f"the broker broker-a does not have the topic '{topic}' (create the topic, or set autoCreateTopic" in text
 
 
 async def test_a_broker_that_does_not_answer(topic: str) -> None:
@@ -89,7 +123,7 @@ async def test_a_broker_that_does_not_answer(topic: str) -> None:
     host, port = hole.sockets[0].getsockname()
     async with hole, broker_at(f"{host}:{port}", topic) as namesrv:
         text = await failure_of_send(namesrv, topic, RequestTimeout, send_timeout=0.2)
-    assert f"{host}:{port} accepts connections, but there is no answer from {host}:{port}" in text
+    assert f"{host}:{port} accepts connections, but: no answer within " in text
     assert "is it overloaded, or no broker at all?" in text
 
 
@@ -165,7 +199,7 @@ async def test_a_consumer_of_a_topic_that_no_broker_has(
 ) -> None:
     async with LocalCluster(settings={"autoCreateTopicEnable": False}) as cluster:
         text = await warning_of_consumer(cluster.namesrv, topic, caplog, kind)
-    assert f"none of the brokers broker-a has the topic '{topic}' (create the topic, or set autoCreateTopic" in text
+    assert f"the broker broker-a does not have the topic '{topic}' (create the topic, or set autoCreateTopic" in text
 
 
 @consumers
@@ -184,7 +218,7 @@ async def test_a_consumer_of_a_broker_with_a_closed_port(
 ) -> None:
     async with broker_at(DEAD, topic) as namesrv:
         text = await warning_of_consumer(namesrv, topic, caplog, kind)
-    assert f"broker lost: cannot connect to {DEAD}: connection refused (is the broker running" in text
+    assert f"broker lost: {DEAD}: connection refused (is the broker running" in text
 
 
 @consumers

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.client.send_result import SendStatus
-from pyromq.errors import ClientError, InvalidMessage, LocalProtocolError, MessageIllegal
-from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.errors import ClientError, InvalidMessage, InvalidName, MessageIllegal
+from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageQueue
 from pyromq.testing import LocalCluster, eventually
 from tests.client.helpers import fill, read, stored_count
 
@@ -85,6 +86,44 @@ async def test_large_bodies_travel_compressed(cluster: LocalCluster, producer: P
     assert [message.body for message in found] == bodies
     assert [message.sys_flag & 1 for message in found] == [0, 1, 1]
     assert found[2].store_size < 2000
+
+
+async def test_a_body_that_compression_would_enlarge_travels_as_it_is(
+    cluster: LocalCluster, producer: Producer, topic: str
+) -> None:
+    body = os.urandom(MAX_BODY_SIZE)  # the largest that a broker takes
+    await producer.send(Message(topic=topic, body=body))
+    (found,) = await read_topic(cluster, topic, 1)
+    assert (found.body == body, found.sys_flag & 1) == (True, 0)
+
+
+@pytest.mark.parametrize("value", [b"x", "x", {"topic": "orders"}, None, MessageQueue("orders", "broker-a", 0)])
+@pytest.mark.parametrize("method", ["send", "send_oneway", "request", "send_batch"])
+async def test_only_messages_can_be_sent(producer: Producer, method: str, value: Any) -> None:
+    argument = [value] if method == "send_batch" else value
+    with pytest.raises(InvalidMessage, match=r"only a Message can be sent, not \w+: Message\(topic=\.\.\., body="):
+        await getattr(producer, method)(argument)
+
+
+async def test_a_received_message_is_not_one_to_send(cluster: LocalCluster, producer: Producer, topic: str) -> None:
+    await producer.send(Message(topic=topic, body=b"x"))
+    (received,) = await read_topic(cluster, topic, 1)
+    for sending in (producer.send(received), producer.send(received, order_key="k")):
+        with pytest.raises(InvalidMessage, match="not MessageExt"):
+            await sending
+
+
+async def test_a_batch_is_a_list(producer: Producer, topic: str) -> None:
+    with pytest.raises(InvalidMessage, match="a batch is a list of messages, not Message"):
+        await producer.send_batch(Message(topic=topic, body=b"x"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("queue", [99, "0", ("orders", "broker-a", 0)])
+async def test_a_queue_is_not_a_number(producer: Producer, topic: str, queue: Any) -> None:
+    message = Message(topic=topic, body=b"x")
+    for sending in (producer.send(message, queue=queue), producer.send_oneway(message, queue=queue)):
+        with pytest.raises(ClientError, match=rf"queue= takes one of `await producer\.queues\('{topic}'\)`, not "):
+            await sending
 
 
 @pytest.mark.parametrize(
@@ -181,9 +220,9 @@ async def test_the_namespace_is_in_the_topic_on_the_wire_only(cluster: LocalClus
         assert sum([await consumer.committed(queue) or 0 for queue in consumer.assignment]) == 2
 
 
-@pytest.mark.parametrize("group", ["", "no spaces", "g" * 256])
-def test_an_illegal_group_is_refused_at_once(group: str) -> None:
-    with pytest.raises(LocalProtocolError, match="group"):
+@pytest.mark.parametrize("group", ["", "no spaces", "g" * 256, None, 5])
+def test_an_illegal_group_is_refused_at_once(group: Any) -> None:
+    with pytest.raises(InvalidName, match="group"):
         Producer(group)
 
 

@@ -61,6 +61,18 @@ def test_a_message_that_no_broker_would_take_says_why_in_one_line(changes: dict[
     assert "\n" not in str(failure.value)
 
 
+@pytest.mark.parametrize("tags", ["a||b", "a || b", ["a", "b"], 5])
+def test_a_filter_is_not_a_tag(tags: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"a message has one tag, a str: not .*; only subscriptions name several"):
+        Message("orders", b"x", tags=tags)
+
+
+@pytest.mark.parametrize("keys", [5, None])
+def test_keys_must_be_a_list(keys: Any) -> None:
+    with pytest.raises(InvalidMessage, match=f"keys are a list of str, not {keys}"):
+        Message("orders", b"x", keys=keys)
+
+
 def test_the_body_s_limit_can_be_set() -> None:
     Message("orders", bytes(MAX_BODY_SIZE)).check()
     with pytest.raises(InvalidMessage, match="limit of 10"):

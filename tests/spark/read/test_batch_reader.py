@@ -129,7 +129,7 @@ def test_the_format_is_found_in_sql_without_registration(
 @pytest.mark.parametrize(
     ("options", "schema", "text"),
     [
-        ({"subscribe": "no-such-topic"}, None, "none of the brokers broker-a, broker-b has the topic 'no-such-topic'"),
+        ({"subscribe": "no-such-topic"}, None, "the brokers broker-a, broker-b do not have the topic 'no-such-topic'"),
         (
             {"subscribe": "batch", "secretKey": "hunter2"},
             None,

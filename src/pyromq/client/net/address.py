@@ -40,6 +40,8 @@ def parse_addresses(namesrv: str | Sequence[str]) -> tuple[str, ...]:
 def _checked(text: str) -> str:
     address = text.strip().rpartition("/")[2]  # as Java's clients, which accept http://host:port
     host, _, port = address.rpartition(":")
+    if "," in host or any(map(str.isspace, host)):
+        raise ClientError(f"not a name server's address: {text.strip()!r}; separate several by ';'")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ClientError(f"not a name server's address: {text.strip()!r}; expected host:port")
     return address

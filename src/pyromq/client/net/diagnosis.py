@@ -9,12 +9,22 @@ import asyncio
 from typing import NamedTuple
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.errors import BrokerError, NoRoute, PyroMQError, RemotingError
+from pyromq.client.net.name_servers import NameServers, reason_without
+from pyromq.errors import (
+    BrokerError,
+    ConnectFailed,
+    InvalidName,
+    NoNameServer,
+    NoRoute,
+    PyroMQError,
+    RemotingError,
+)
 from pyromq.protocol.bodies import BrokerData, TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_READ, PERM_WRITE
-from pyromq.protocol.names import DLQ_PREFIX, TBW102
+from pyromq.protocol.names import DLQ_PREFIX, RETRY_PREFIX, TBW102, check_topic, is_system_topic
 
 _STEP_TIMEOUT = 1.0
+_NAME_SERVER_ADVICE = "start one, or correct namesrv="
 
 
 class DiagnosisStep(NamedTuple):
@@ -52,14 +62,29 @@ def explain(steps: list[DiagnosisStep]) -> str:
 
 
 async def _name_servers(api: BrokerApi) -> DiagnosisStep:
-    addresses = ", ".join(api.name_servers.addresses)
+    """Ask each of them: one that hangs or differs from the others can be what is wrong."""
+    servers = api.name_servers
     try:
-        await api.topic_list(timeout=_STEP_TIMEOUT)
-    except RemotingError as error:
-        return DiagnosisStep("name server", False, str(error), "start one, or correct namesrv=")
+        if not servers.addresses:
+            await servers.discover()
+    except ConnectFailed as error:
+        return DiagnosisStep("name server", False, str(error), _NAME_SERVER_ADVICE)
+    seen = await asyncio.gather(*[_name_server(api, address) for address in servers.addresses])
+    passed = any(answers for answers, _ in seen)
+    return DiagnosisStep("name server", passed, ", ".join(text for _, text in seen), _NAME_SERVER_ADVICE)
+
+
+async def _name_server(api: BrokerApi, address: str) -> tuple[bool, str]:
+    """Return whether a name server answers, and the words for it."""
+    try:
+        await BrokerApi(api.remoting, NameServers(api.remoting, [address])).route(TBW102, timeout=_STEP_TIMEOUT)
+    except NoNameServer as error:
+        return False, str(error).removeprefix("no name server answers: ").removesuffix("; is one running there?")
     except BrokerError as error:
-        return DiagnosisStep("name server", False, f"{addresses} answers {error}")
-    return DiagnosisStep("name server", True, f"{addresses} answers")
+        return False, f"{address} answers {error}"
+    except NoRoute:
+        pass
+    return True, f"{address} answers"
 
 
 async def _route(api: BrokerApi, topic: str) -> tuple[TopicRouteData | None, DiagnosisStep]:
@@ -82,15 +107,27 @@ async def _missing_route(api: BrokerApi, topic: str) -> DiagnosisStep:
         return DiagnosisStep(
             "route", False, "no broker is registered", "start a broker with this name server's address"
         )
-    return DiagnosisStep(
-        "route", False, f"none of the brokers {', '.join(brokers)} has the topic {topic!r}", _advice(topic)
-    )
+    names = f"brokers {', '.join(brokers)}" if len(brokers) > 1 else f"broker {brokers[0]}"
+    seen = f"the {names} {'do' if len(brokers) > 1 else 'does'} not have the topic {topic!r}"
+    return DiagnosisStep("route", False, seen, await _advice(api, topic))
 
 
-def _advice(topic: str) -> str:
+async def _advice(api: BrokerApi, topic: str) -> str:
+    """Return how the topic comes into being."""
     if topic.startswith(DLQ_PREFIX):
         return "a broker makes it with the group's first dead letter: is the group's name right?"
-    return f"create the topic, or set autoCreateTopicEnable=true so that brokers make it from {TBW102}"
+    if topic.startswith(RETRY_PREFIX):
+        return "a broker makes it when a consumer of the group starts: is the group's name right?"
+    if is_system_topic(topic):
+        return "brokers make it themselves, when they need it"
+    try:
+        check_topic(topic)
+        await api.route(TBW102, timeout=_STEP_TIMEOUT)
+    except InvalidName as error:
+        return f"nobody can create it: {error}"
+    except PyroMQError:
+        return f"create the topic, or set autoCreateTopicEnable=true so that brokers make it from {TBW102}"
+    return "the first message that is sent to it creates it"
 
 
 async def _broker_names(api: BrokerApi) -> list[str]:
@@ -118,14 +155,14 @@ async def _broker(api: BrokerApi, topic: str, broker: BrokerData) -> DiagnosisSt
         await api.remoting.connection(address)
     except RemotingError as error:
         advice = "is the broker running, and is brokerIP1 an address that this machine can reach?"
-        return DiagnosisStep(name, False, str(error), advice)
+        return DiagnosisStep(name, False, f"{address}: {reason_without(error, address)}", advice)
     try:
         await api.max_offset(address, topic, 0, timeout=_STEP_TIMEOUT)
     except RemotingError as error:
         return DiagnosisStep(
             name,
             False,
-            f"{address} accepts connections, but there is {error}",
+            f"{address} accepts connections, but: {reason_without(error, address)}",
             "is it overloaded, or no broker at all?",
         )
     except BrokerError:

@@ -10,7 +10,8 @@ from typing import Self
 
 from pyromq.client.net.address import discovery_url, parse_addresses
 from pyromq.clock import wait_for
-from pyromq.errors import ClientError, ConnectFailed, RemotingError
+from pyromq.errors import ClientError, ConnectFailed, NoNameServer, RemotingError
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.client import RemotingClient
 
@@ -20,6 +21,7 @@ _random = SystemRandom()  # programs seed the default one: then all their replic
 DISCOVERY_INTERVAL = 120.0
 _DISCOVERY_TIMEOUT = 3.0
 _MOST_BYTES = 64 * 1024
+_A_BROKER = "that is a broker; name servers listen on port 9876 by default"
 _SHARE = 0.5  # of the time, divided among the servers; the other half is for the last one
 
 
@@ -49,7 +51,7 @@ class NameServers:
         return NameServers(remoting, self.addresses, self.url)
 
     async def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """Return the first answer within `timeout` seconds; raises ConnectFailed if no server answers.
+        """Return the first answer within `timeout` seconds; raises NoNameServer if none answers.
 
         One server is asked, and the next one as soon as that fails. If it is only slow, the next one is asked too after
         a share of the time, and the first answer counts.
@@ -60,7 +62,7 @@ class NameServers:
         share = timeout * _SHARE / len(left)
         deadline = self._remoting.clock.monotonic() + timeout
         asked: dict[asyncio.Task[RemotingCommand], str] = {}
-        failures: dict[str, RemotingError] = {}
+        failures: dict[str, str] = {}
         while left or asked:
             if left:
                 address = left.pop(0)
@@ -69,14 +71,18 @@ class NameServers:
                 address = asked.pop(ended)
                 error = ended.exception()
                 if error is None:
+                    if _is_from_a_broker(command, ended.result()):
+                        failures[address] = _A_BROKER
+                        continue
                     self._answered(address, failures)
                     return ended.result()
                 if not isinstance(error, RemotingError):
                     raise error
-                failures[address] = error
-        why = ", ".join(f"{address} ({error})" for address, error in failures.items())
+                failures[address] = reason_without(error, address)
+        why = ", ".join(f"{address} ({reason})" for address, reason in failures.items())
         self._note(answering=False, why=why)
-        raise ConnectFailed(f"no name server answers: {why}; is one running there?")
+        hint = "" if _A_BROKER in failures.values() else "; is one running there?"
+        raise NoNameServer(f"no name server answers: {why}{hint}")
 
     def _ask(self, address: str, command: RemotingCommand, deadline: float) -> asyncio.Task[RemotingCommand]:
         timeout = max(deadline - self._remoting.clock.monotonic(), 0.0)
@@ -94,11 +100,11 @@ class NameServers:
         except TimeoutError:
             return set()
 
-    def _answered(self, address: str, failures: Mapping[str, RemotingError]) -> None:
+    def _answered(self, address: str, failures: Mapping[str, str]) -> None:
         self._chosen = self.addresses.index(address) if address in self.addresses else 0
         self._note(answering=True)
-        for failed, error in failures.items():
-            self._report(failed, error)
+        for failed, reason in failures.items():
+            self._report(failed, reason)
 
     def _ended(self, address: str, task: asyncio.Task[RemotingCommand]) -> None:
         self._asking.discard(task)
@@ -106,13 +112,13 @@ class NameServers:
         if error is None:
             self._silent.discard(address)
         elif self._answering and not self._remoting.closed:
-            self._report(address, error)
+            self._report(address, reason_without(error, address))
 
-    def _report(self, address: str, error: BaseException) -> None:
+    def _report(self, address: str, reason: str) -> None:
         """Log once that this name server does not answer, although another one does."""
         if address not in self._silent:
             self._silent.add(address)
-            logger.warning("name server %s does not answer, another one does: %s", address, error)
+            logger.warning("name server %s does not answer, another one does: %s", address, reason)
 
     def _note(self, *, answering: bool, why: str = "") -> None:
         """Log once that no name server answers, and once that one does again; every send may come here."""
@@ -137,6 +143,18 @@ class NameServers:
             logger.info("name servers by %s: %s", self.url, ", ".join(found))
             self.addresses = found
         return True
+
+
+def reason_without(error: BaseException, address: str) -> str:
+    """Return the text of an error of the network without the address, for a line that has it already."""
+    text = str(error).removeprefix(f"cannot connect to {address}: ")
+    return text.replace(f" to {address} lost", " lost").replace(f" from {address}", "")
+
+
+def _is_from_a_broker(command: RemotingCommand, answer: RemotingCommand) -> bool:
+    """Return True if a route was asked for, and the answer is that there are no such requests: a broker's."""
+    is_route = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+    return is_route and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 def _fetch(url: str) -> str:

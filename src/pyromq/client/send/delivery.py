@@ -17,12 +17,13 @@ from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.send.fault_tolerance import LatencyFaultTolerance
 from pyromq.client.send.prepare import PreparedMessage
 from pyromq.client.send_result import SendResult, SendStatus
-from pyromq.clock import Clock
+from pyromq.clock import Clock, wait_for
 from pyromq.errors import (
     AccessDenied,
     BrokerError,
     ClientError,
     InvalidMessage,
+    NoNameServer,
     NoRoute,
     PyroMQError,
     RemotingError,
@@ -107,6 +108,8 @@ class Delivery:
         if (order_key is not None) + (queue is not None) + (select is not None) > 1:
             raise ClientError("give only one of order_key=, queue= and select=")
         if queue is not None:
+            if not isinstance(queue, MessageQueue):
+                raise ClientError(f"queue= takes one of `await producer.queues({message.topic!r})`, not {queue!r}")
             if queue.topic not in (message.topic, topic):
                 raise InvalidMessage(f"the queue is one of topic {queue.topic!r}, the message has {message.topic!r}")
             return queue._replace(topic=topic)
@@ -132,7 +135,7 @@ class Delivery:
         `first` is an attempt that was already made, and `began` the monotonic time at which it was.
         """
         deadline = timeout + (self._clock.monotonic() if began is None else began)
-        info = self._routes.publish_info(prepared.topic) or await self._routes.find_queues(prepared.topic)
+        info = self._routes.publish_info(prepared.topic) or await self._look_up(prepared, timeout)
         tried: list[str] = []
         stored: SendResult | None = None
         while True:
@@ -151,6 +154,13 @@ class Delivery:
                 raise await self._explained(outcome, prepared, tried) from outcome.__cause__
             else:
                 self.instance.refresh_soon()
+
+    async def _look_up(self, prepared: PreparedMessage, timeout: float) -> TopicPublishInfo:
+        try:
+            return await wait_for(self._clock, self._routes.find_queues(prepared.topic), timeout)
+        except TimeoutError:
+            text = f"no name server told within {timeout:g} s where {prepared.topic!r} is; the message was not sent"
+            raise await self._explained(RequestTimeout(text), prepared, []) from None
 
     async def _attempt(
         self, queue: MessageQueue, prepared: PreparedMessage, timeout: float, deadline: float
@@ -257,10 +267,11 @@ class Delivery:
     async def _explained(self, error: PyroMQError, prepared: PreparedMessage, tried: Sequence[str]) -> PyroMQError:
         """Return the error with a diagnosis, if the broker was not reached, and with the brokers that were tried."""
         if isinstance(error, RemotingError | NoRoute):
-            error = type(error)(f"{error}; {await self.instance.explain(prepared.topic)}")
+            why = "" if isinstance(error, NoNameServer) else f"; {await self.instance.explain(prepared.topic)}"
+            error = type(error)(f"{error}{why}")
             if isinstance(error, RemotingError):
                 error.message_id = prepared.message_id
-        return with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}")
+        return with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}") if tried else error
 
     async def send_oneway(self, queue: MessageQueue, prepared: PreparedMessage) -> None:
         """Send to one queue without an answer."""

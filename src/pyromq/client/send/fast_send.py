@@ -15,7 +15,7 @@ from msgspec import Struct
 from pyromq.client.net.calls.broker_api import read_sent
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
-from pyromq.client.send.prepare import MessagePreparer
+from pyromq.client.send.prepare import MessagePreparer, not_a_message
 from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
 from pyromq.errors import PyroMQError
@@ -69,7 +69,10 @@ class FastSend:
 
     async def send(self, message: Message) -> SendResult:
         """Send a message to any queue of its topic."""
-        size = len(message.body)
+        try:
+            size = len(message.body)
+        except AttributeError:
+            raise not_a_message(message) from None
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
@@ -93,7 +96,7 @@ class FastSend:
         """Send a plain message if its connection is open; return None if it has to take the general path."""
         try:
             template = self._templates.get((message.topic, message.tags, message.wait))
-        except TypeError:  # a list of tags, say: the general path raises the right error
+        except (TypeError, AttributeError):  # a list of tags, a MessageExt: the general path raises the right error
             return None
         if template is None or message.properties or message.flag or not 0 < len(message.body) <= self._largest:
             return None
@@ -128,7 +131,8 @@ class FastSend:
             return
         if len(self._templates) >= _MAX_TEMPLATES:
             self._templates.clear()
-        bare = Message(topic=message.topic, body=b"-", tags=message.tags, wait=message.wait)
+        bare = Message(topic=message.topic, body=b"-", wait=message.wait)
+        bare.tags = message.tags  # as they are: they have been checked
         sample = self._preparer.prepare(bare)
         self._templates[message.topic, message.tags, message.wait] = _Template(
             topic,

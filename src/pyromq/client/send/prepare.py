@@ -92,12 +92,14 @@ class MessagePreparer:
         return self._ids.next(now_ms), now_ms
 
     async def compress(self, prepared: PreparedMessage) -> None:
-        """Compress the body if it is large."""
-        size = len(prepared.body)
-        if size >= self._compress_over:
-            large = size > _COMPRESS_IN_THREAD_OVER
-            prepared.body = await asyncio.to_thread(compress, prepared.body) if large else compress(prepared.body)
-            prepared.sys_flag |= COMPRESSED_FLAG
+        """Compress the body if it is large and becomes smaller."""
+        body = prepared.body
+        if len(body) >= self._compress_over:
+            large = len(body) > _COMPRESS_IN_THREAD_OVER
+            compressed = await asyncio.to_thread(compress, body) if large else compress(body)
+            if len(compressed) < len(body):  # what is random or already compressed would grow, perhaps over the limit
+                prepared.body = compressed
+                prepared.sys_flag |= COMPRESSED_FLAG
 
     def prepare_batches(self, messages: Sequence[Message]) -> Iterator[PreparedMessage]:
         """Check messages and divide them into batches within the size limit."""
@@ -130,11 +132,15 @@ class MessagePreparer:
         )
 
     def _check(self, message: Message) -> None:
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         message.check(self._max_message_size)
         if message.topic in NO_SEND_TOPICS:
             raise InvalidMessage(f"the topic {message.topic} is the broker's own: nobody may send to it")
 
     def _check_batch(self, messages: Sequence[Message]) -> None:
+        if not isinstance(messages, Sequence):
+            raise InvalidMessage(f"a batch is a list of messages, not {type(messages).__name__}")
         if not messages:
             raise InvalidMessage("a batch needs at least one message")
         for message in messages:
@@ -168,6 +174,19 @@ class MessagePreparer:
 
     def _topic(self, message: Message) -> str:
         return with_namespace(message.topic, self._namespace) if self._namespace else message.topic
+
+
+def body_size(message: Message) -> int:
+    """Return the size of a message's body; raises InvalidMessage if it is not a message at all."""
+    if not isinstance(message, Message):
+        raise not_a_message(message)
+    return len(message.body)
+
+
+def not_a_message(value: object) -> InvalidMessage:
+    """Return the exception for a value that somebody wants to send as it is."""
+    kind = type(value).__name__
+    return InvalidMessage(f"only a Message can be sent, not {kind}: Message(topic=..., body=...)")
 
 
 def _chunks(elements: Iterable[PreparedElement], limit: int) -> Iterator[list[PreparedElement]]:

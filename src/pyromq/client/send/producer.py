@@ -15,7 +15,7 @@ from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
 from pyromq.client.send.find_message import find_message
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
-from pyromq.client.send.prepare import MessagePreparer
+from pyromq.client.send.prepare import MessagePreparer, body_size
 from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
 from pyromq.client.send_result import SendResult
 from pyromq.client.trace.config import Trace, chosen_trace
@@ -176,7 +176,7 @@ class Producer(ClientLifecycle[ProducerSession]):
     ) -> SendResult:
         session = self._session
         delivery, linger = session.delivery, session.linger
-        size = len(message.body)
+        size = body_size(message)
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
@@ -234,7 +234,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         self, message: Message, order_key: str | None, queue: MessageQueue | None, select: Select | None
     ) -> None:
         delivery = self._delivery
-        size = len(message.body)
+        size = body_size(message)
         await self._in_flight.enter(size)
         try:
             prepared = self._preparer.prepare(message, order_key)

@@ -53,7 +53,12 @@ class Message(Struct):
         if not isinstance(self.body, bytes):
             hint = "; encode the text first" if isinstance(self.body, str) else ""
             raise InvalidMessage(f"a message's body must be bytes, not {type(self.body).__name__}{hint}")
-        self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+        if self.tags is not None and (not isinstance(self.tags, str) or "||" in self.tags):
+            raise InvalidMessage(f"a message has one tag, a str: not {self.tags!r}; only subscriptions name several")
+        try:
+            self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+        except TypeError:
+            raise InvalidMessage(f"a message's keys are a list of str, not {self.keys!r}") from None
 
     def check(self, max_body_size: int = MAX_BODY_SIZE) -> None:
         """Raise InvalidMessage, with a one-line reason, if a broker would refuse this message."""

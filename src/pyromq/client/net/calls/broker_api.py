@@ -102,7 +102,7 @@ class BrokerApi(GroupCalls, TimerCalls):
         return answer
 
     async def route(self, topic: str, *, timeout: float = CALL_TIMEOUT) -> TopicRouteData:
-        """Return which brokers have the topic; raises NoRoute if none does, ConnectFailed if no name server answers."""
+        """Return which brokers have the topic; raises NoRoute if none does, NoNameServer if no name server answers."""
         header = GetRouteInfoByTopicRequestHeader(topic=topic)
         try:
             answer = await self._ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout)
