@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
-from pyromq.errors import ClientError
+from pyromq.errors import ClientError, RemotingError
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.testing import LocalCluster
 from tests.client.helpers import read
@@ -52,11 +52,11 @@ async def test_a_seek_that_meets_the_end_starts_nothing(
     await read(consumer, 10)
 
     async def seek() -> None:
-        with suppress(ClientError):  # it is not open any more
+        with suppress(ClientError, RemotingError):  # it is not open any more
             await consumer.seek(queue, 0)
 
     async def assign() -> None:
-        with suppress(ClientError):
+        with suppress(ClientError, RemotingError):
             await consumer.assign(await consumer.queues(topic))
 
     others = [asyncio.create_task(seek()), asyncio.create_task(assign())]
