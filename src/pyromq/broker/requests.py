@@ -19,6 +19,7 @@ from pyromq.broker.pulls.offset_requests import OffsetHandlers
 from pyromq.broker.pulls.pull import PullHandler
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
+from pyromq.broker.replication.table_feed import TableFeed
 from pyromq.broker.tools.broker_admin import BrokerHandlers, StatsHandlers
 from pyromq.broker.tools.consume_progress import ProgressHandlers
 from pyromq.broker.tools.consumer_relay import RelayHandlers
@@ -85,6 +86,7 @@ REQUESTS: Final = RequestTable([
 
     # replication: what our own brokers ask each other
     Row(Code.REPLICATION_STATE, None, ReplicationHandlers.state, Right.ADMIN),
+    Row(Code.TABLE_CHANGES, replication.TableChangesRequestHeader, TableFeed.changes, Right.ADMIN, False, Cost.PULL),
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write

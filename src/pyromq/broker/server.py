@@ -25,6 +25,7 @@ from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
+from pyromq.broker.replication.table_feed import TableFeed
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.service import Service
 from pyromq.broker.sides.write_side import WriteSide
@@ -156,6 +157,7 @@ class Broker:
                     self._ports.ha_address(self._ha.port),
                     lambda: self.role is Role.MASTER,
                 ),
+                TableFeed(service.parts, self.store),
             ],
             self._reads,
         )
@@ -216,7 +218,8 @@ class Broker:
         self.service.registration.broker_id = MASTER_ID
         self._ha.epoch_id = epoch.id
         self._stop_sending = self._ports.round.at_end(self._ha.pump)
-        self.service.registration.announce()
+        if self.service.is_open:
+            await self.service.registration.register_everywhere()
 
     def _replicas(self) -> Replicas | None:
         return AnySlave(self._ha, self.config.ha_fall_behind) if self.config.role == "SYNC_MASTER" else None

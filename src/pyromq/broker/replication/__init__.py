@@ -7,6 +7,7 @@
     agreement       what a slave does before it follows; master_calls is what it asks
     replicas        what the slaves have: which sends are confirmed
     follower        the slave: finds its master, cuts to the common history, appends what it is sent
+    table_feed      the master's tables, for slaves that ask; table_copy takes them over
     foreign_slaves  whether the log of a slave that introduces itself not is the same as ours
     failover/       who is master, decided through etcd
 

@@ -15,6 +15,7 @@ from pyromq.broker.replication.agreement import Agreement
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.introductions import Hello, decode_welcome, encode, proof
 from pyromq.broker.replication.master_calls import MasterCalls
+from pyromq.broker.replication.table_copy import TableCopy
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectFailed, PyroMQError, RemoteProtocolError, ReplicationRefused
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -53,6 +54,7 @@ class Follower:
         self._remoting = remoting
         self._registration = registration
         self._agreement = Agreement(store, epochs, parts.offsets)
+        self._tables = TableCopy(parts, store, remoting)
         self._writer: asyncio.StreamWriter | None = None
         self._reported = -1
         self._problem = ""
@@ -146,8 +148,14 @@ class Follower:
             self._ticker.start()
             self.is_connected = True
             logger.info("this slave follows master=%s from=%d", master.ha, report)
-            while batch := await transfers.next():
-                self._append(batch)
+            copying = asyncio.get_running_loop().create_task(
+                self._tables.follow(master.broker, is_ours=state is not None)
+            )
+            try:
+                while batch := await transfers.next():
+                    self._append(batch)
+            finally:
+                copying.cancel()
         finally:
             self.is_connected = False
             self._writer = None

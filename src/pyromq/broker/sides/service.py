@@ -45,6 +45,8 @@ class Service:
         more_figures: Callable[[], list[BoundFigures[Any]]] = list,
         files: OsFiles | None = None,
     ) -> None:
+        self.is_open = False
+        """Whether it accepts connections and is registered."""
         self._ports = ports
         self._more_figures = more_figures
         self.remoting = RemotingClient(clock)
@@ -86,11 +88,13 @@ class Service:
             stack.push_async_callback(self.registration.stop)
             await stack.enter_async_context(self.reading)
             self._exit = stack.pop_all()
+        self.is_open = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.is_open = False
         await self._exit.aclose()
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
+from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -34,6 +35,8 @@ class ConsumerOffsets:
         self.saver = TableSaver(file, self._whole, executor=executor)
         self.parts = TableParts(lambda: self._table, _row_of_answer, _answer, in_turns=True)
         self.backward_commits = 0
+        self.changed_keys = ChangedKeys()
+        """For slaves: what was committed, copied or forgotten here, as `topic@group`."""
 
     def load(self) -> None:
         """Read the file, replacing what is in memory."""
@@ -58,6 +61,7 @@ class ConsumerOffsets:
             )
         offsets[queue_id] = offset
         self.saver.changes.rows.setdefault(key, {})[queue_id] = offset
+        self.changed_keys.note(key)
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the committed offset, None where the group never committed."""
@@ -117,6 +121,27 @@ class ConsumerOffsets:
         if self.saver.changes:
             self.saver.request()
 
+    def rows(self, keys: Iterable[str]) -> dict[str, dict[int, int]]:
+        """Return what is committed under some keys, `topic@group` each; those that have nothing are left out."""
+        return {key: dict(self._table[key]) for key in keys if key in self._table}
+
+    @property
+    def keys(self) -> list[str]:
+        """All that has offsets, as `topic@group`."""
+        return list(self._table)
+
+    def adopt(self, rows: Mapping[str, Mapping[int, int]], removed: Iterable[str]) -> None:
+        """Take over rows of a master's table, whatever was here."""
+        for key in removed:
+            if self._table.pop(key, None) is not None:
+                self.saver.changes.remove(key)
+                self.parts.note_removal()
+        for key, offsets in rows.items():
+            if self._table.get(key) != offsets:
+                self._table[key] = dict(offsets)
+                self.saver.changes.remove(key)
+                self.saver.changes.rows[key] = dict(offsets)
+
     def figures(self) -> BoundFigures[ConsumerOffsets]:
         """Return the figures of this table."""
         return BoundFigures(_FIGURES, lambda: self)
@@ -128,11 +153,13 @@ class ConsumerOffsets:
     def _note(self, key: str, offsets: Mapping[int, int]) -> None:
         """Note what is to be saved: only the queues that changed."""
         self.saver.changes.rows.setdefault(key, {}).update(offsets)
+        self.changed_keys.note(key)
 
     def _remove(self, key: str) -> None:
         del self._table[key]
         self.saver.changes.remove(key)
         self.parts.note_removal()
+        self.changed_keys.note(key)
 
     def _whole(self) -> PrintTable:
         # Commits go on while it is printed. What is printed may be newer than asked for, which does no harm.

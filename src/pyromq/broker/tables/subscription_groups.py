@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.errors import GroupNotFound, LocalProtocolError
@@ -38,6 +39,8 @@ class SubscriptionGroups:
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self.parts = TableParts(lambda: self.by_name, _row_of_answer, _answer, version=lambda: self.version)
+        self.changed_keys = ChangedKeys()
+        """For slaves: which groups changed, were made or deleted."""
         self._file = file
         self._now_ms = now_ms
         self._auto_create = auto_create
@@ -66,6 +69,7 @@ class SubscriptionGroups:
         _check_name(config.group_name)
         self.by_name[config.group_name] = config
         self.saver.changes.put(config.group_name, config)
+        self.changed_keys.note(config.group_name)
         logger.info("group set group=%s", config.group_name)
         self._changed()
 
@@ -74,8 +78,21 @@ class SubscriptionGroups:
         if self.by_name.pop(name, None) is not None:
             self.saver.changes.remove(name)
             self.parts.note_removal()
+            self.changed_keys.note(name)
             logger.info("group deleted group=%s", name)
             self._changed()
+
+    def adopt(self, rows: Mapping[str, SubscriptionGroupConfig], removed: Iterable[str], version: DataVersion) -> None:
+        """Take over rows of a master's table, and its version; saved soon."""
+        for name in removed:
+            if name not in BUILT_IN_GROUPS and self.by_name.pop(name, None) is not None:
+                self.saver.changes.remove(name)
+                self.parts.note_removal()
+        for name, config in rows.items():
+            self.by_name[name] = replace(config, group_name=name)
+            self.saver.changes.put(name, self.by_name[name])
+        self.version = version
+        self.saver.request()
 
     def figures(self) -> BoundFigures[SubscriptionGroups]:
         """Return the figures of this table."""
@@ -93,6 +110,7 @@ class SubscriptionGroups:
             raise GroupNotFound(f"consumer group {name} cannot be created: {self._limit} exist (pyromqMaxGroups)")
         config = self.by_name[name] = SubscriptionGroupConfig(group_name=name)
         self.saver.changes.put(name, config)
+        self.changed_keys.note(name)
         logger.info("group created by use group=%s", name)
         self._changed()
         return config

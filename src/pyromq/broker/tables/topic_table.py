@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.signals import Signal
 from pyromq.broker.stats.time_series import CountSeries
+from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.save_progress import WhenSaved
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
@@ -118,6 +119,8 @@ class TopicTable:
         """What topics that are gone had counted: totals never fall."""
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.changed: Signal[[Collection[str] | None]] = Signal()
+        self.changed_keys = ChangedKeys()
+        """For slaves: which topics changed, were made or deleted."""
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self.parts = TableParts(
             lambda: self.by_name, _row_of_answer, TopicConfigSerializeWrapper, version=lambda: self.version
@@ -202,8 +205,22 @@ class TopicTable:
             self.removed_put_bytes += topic.put_bytes
             self.saver.changes.remove(name)
             self.parts.note_removal()
+            self.changed_keys.note(name)
             self._save()
             self.changed((name,))
+
+    def adopt(self, rows: Mapping[str, TopicConfig], removed: Iterable[str], version: DataVersion) -> None:
+        """Take over rows of a master's table, and its version; saved soon."""
+        gone = [name for name in removed if name not in self._built_in and name in self.by_name]
+        for name in gone:
+            del self.by_name[name]
+            self.saver.changes.remove(name)
+            self.parts.note_removal()
+        for name, config in rows.items():
+            self.saver.changes.put(name, self._put(replace(config, topic_name=name)).config)
+        self.version = version
+        self.saver.request()
+        self.changed([*gone, *rows])
 
     def set_ordered(self, names: Collection[str]) -> None:
         """Take over from the name server which topics are ordered; all others are not."""
@@ -269,6 +286,7 @@ class TopicTable:
     def _changed(self, *topics: Topic, is_new: bool = False) -> None:
         for topic in topics:
             self.saver.changes.put(topic.name, topic.config)
+            self.changed_keys.note(topic.name)
         number = self._save()
         for topic in topics if is_new else ():
             topic.mark_new(number)

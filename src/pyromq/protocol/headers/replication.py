@@ -13,16 +13,17 @@ class ReadLogRequestHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class TableChangesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """TABLE_CHANGES (30032): what has changed in the tables since the marks of the last answer.
+    """TABLE_CHANGES (30032): what changed in the tables since the marks of the last answer; held until something has.
 
-    It is held until something has. The marks also say what the slave has saved.
+    The marks also say what the slave has taken over.
     """
 
     broker_id: I64
     session: str
-    """Names the run of the master that gave the marks; of another run they mean nothing."""
-    topics: I64
-    groups: I64
-    offsets: I64
-    filters: I64
-    suspend_ms: I32
+    """Names the master that gave the marks. To one that is not named, another slave is a new one: it gets all rows."""
+    piece: I32 = 0
+    """Which piece of all rows is wanted."""
+    topics: I64 = 0
+    groups: I64 = 0
+    offsets: I64 = 0
+    suspend_ms: I32 = 5_000

@@ -15,9 +15,11 @@ from pyromq.errors import DiskFull
 from pyromq.protocol.names import LMQ_PREFIX, SCHEDULE_TOPIC, TRANSACTION_OP_TOPIC
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.config import StoreConfig
-from pyromq.store.consume_queue import ConsumeQueue
+from pyromq.store.consume_queue import ENTRY, ConsumeQueue
+from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.files import OsFiles
 from pyromq.store.queue_table import ConsumeQueues
+from pyromq.store.read.log_walk import walk_log
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.retention.remover import Remover
 from pyromq.store.retention.retention import DiskLevel, Retention
@@ -148,6 +150,28 @@ class Cleaner:
             self._queues.remove(self._queues.get(topic, queue_id))
         self._deletions.add(topic, self._log.position)
         self._remove_leftovers()
+
+    def delete_topic_before(self, topic: str, log_end: int) -> None:
+        """Forget what a topic's queues hold of the log before an end, as another store did when its log ended there.
+
+        A topic of that name that was made later keeps its messages. Raises OSError.
+        """
+        for queue_id in self._queues.ids(topic):
+            self._queues.remove(self._queues.get(topic, queue_id))
+        self._deletions.add(topic, log_end)
+        self._deletions.save()
+        self._remove_leftovers()
+        for physical_offset, size, queue_id, _, sys_flag, stored_ms, name, properties in walk_log(self._log, log_end):
+            if name == topic.encode() and is_queued(sys_flag):
+                queue = self._queues.get(topic, queue_id)
+                queue.make_room(1)
+                queue.next_offset += 1
+                code = stored_tags_code(topic, properties, stored_ms, self._config.delay_levels_ms)
+                queue.append([ENTRY.pack(physical_offset, size, code)])
+
+    def deleted_at(self, topic: str) -> int:
+        """Return where the log ended when a topic was deleted; 0 if that is not known, or was never."""
+        return self._deletions.end_of(topic)
 
     def delete_unused_topics(self, is_known: Callable[[str], bool]) -> list[str]:
         """Forget the queues of topics that nobody knows; return those topics."""

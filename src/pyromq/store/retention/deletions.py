@@ -37,6 +37,10 @@ class Deletions:
         """Note that a topic was deleted when the log ended there; durable after save()."""
         self._ends[topic] = log_end
 
+    def end_of(self, topic: str) -> int:
+        """Return where the log ended when a topic was deleted; 0 if it was not, or the log has moved past that."""
+        return self._ends.get(topic, 0)
+
     def covers(self, topic: str, physical_offset: int) -> bool:
         """Tell whether a record was stored before its topic was deleted."""
         return physical_offset < self._ends.get(topic, 0)
