@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import time
 
@@ -35,3 +36,12 @@ def test_what_was_said_before_an_error_comes_before_it(capfd: pytest.CaptureFixt
     with pytest.raises(subprocess.CalledProcessError), quiet_jvm():
         subprocess.run(["sh", "-c", f"{SCRIPT} exit 1"], check=True)
     assert capfd.readouterr().err == PASSED_ON
+
+
+def test_what_py4j_says_about_an_interrupt_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    with quiet_jvm():
+        logging.error("KeyboardInterrupt while sending command.")
+        logging.error("Exception while sending command.")
+        logging.getLogger("py4j.clientserver").error("Exception occurred while shutting down connection")
+        logging.error("something else")
+    assert caplog.messages == ["something else"]

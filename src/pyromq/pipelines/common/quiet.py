@@ -24,7 +24,8 @@ _LAST_WORDS = 2.0
 @contextmanager
 def quiet_jvm() -> Iterator[None]:
     """Start a JVM within this context: its usual first lines are dropped, and Ctrl-C prints no traceback."""
-    logging.getLogger().addFilter(_is_no_interrupt)
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     sys.stderr.flush()
     stderr = os.dup(2)
     source, sink = os.pipe()
@@ -50,9 +51,9 @@ def _silence_python() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Return False if Py4J logs Ctrl-C, with a traceback."""
-    return "KeyboardInterrupt while sending" not in str(record.msg)
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return False if Py4J logs an interrupt or a lost JVM, with a traceback: it raises the exception as well."""
+    return "while sending command" not in str(record.msg)
 
 
 def _pass_on(source: int, stderr: int) -> None:

@@ -2,6 +2,9 @@
 
 import sys
 
-from pyromq.pipelines.demo.main import main
+try:
+    from pyromq.pipelines.demo.main import main
+except KeyboardInterrupt:  # it takes a second to load
+    sys.exit(130)
 
 sys.exit(main())
