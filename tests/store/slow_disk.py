@@ -27,11 +27,13 @@ class SlowDisk(OsFiles):
         """How often it was asked, by path, whether bytes are in memory."""
         self._paths: dict[int, str] = {}
         self._cached: set[tuple[str, int]] | None = None
+        self._forgotten = ""
         self._guard = threading.Lock()
 
-    def forget(self) -> None:
-        """Let nothing be in memory from now on but what is read or written."""
+    def forget(self, part_of_path: str = "") -> None:
+        """Let nothing be in memory from now on but what is read or written; or nothing of files with such a name."""
         self._cached = set()
+        self._forgotten = part_of_path
 
     def open(self, path: str, *, create: bool = False) -> int:
         descriptor = super().open(path, create=create)
@@ -66,7 +68,9 @@ class SlowDisk(OsFiles):
 
     def _is_cached(self, descriptor: int, length: int, position: int) -> bool:
         with self._guard:
-            return self._cached is None or self._cached.issuperset(self._pages(descriptor, length, position))
+            if self._cached is None or self._forgotten not in self._paths[descriptor]:
+                return True
+            return self._cached.issuperset(self._pages(descriptor, length, position))
 
     def _remember(self, descriptor: int, length: int, position: int) -> None:
         with self._guard:

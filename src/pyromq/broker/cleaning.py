@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand, response
@@ -19,10 +20,11 @@ from pyromq.store.retention.cleaner import Cleaner
 class Cleaning:
     """A pass over disk and log every so often; the queues follow in small steps between other work of the loop."""
 
-    def __init__(self, cleaner: Cleaner, clock: Clock, period: float) -> None:
+    def __init__(self, cleaner: Cleaner, reads: DiskReads, clock: Clock, period: float) -> None:
         self._cleaner = cleaner
+        self._reads = reads
         self._ticker = Ticker(clock, period, self._tick)
-        self._step: asyncio.Handle | None = None
+        self._is_following = self._is_stopped = False
 
     def start(self) -> None:
         """Begin; the first pass comes after one period."""
@@ -30,9 +32,8 @@ class Cleaning:
 
     def stop(self) -> None:
         """Make no more passes."""
+        self._is_stopped = True
         self._ticker.stop()
-        if self._step is not None:
-            self._step.cancel()
 
     def delete_soon(self) -> None:
         """Remove expired files now and in the passes to come, whatever the hour."""
@@ -45,12 +46,18 @@ class Cleaning:
         return True
 
     def _follow(self) -> None:
-        if self._step is None:
+        if not self._is_following:
+            self._is_following = True
             self._go_on()
 
     def _go_on(self) -> None:
-        more = self._cleaner.go_on()
-        self._step = asyncio.get_running_loop().call_soon(self._go_on) if more else None
+        self._reads.call(self._let_queues_follow)
+
+    def _let_queues_follow(self) -> None:
+        if not self._is_stopped and self._cleaner.go_on():
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
+            self._is_following = False
 
 
 logger = logging.getLogger(__name__)

@@ -105,7 +105,8 @@ REQUESTS: Final = RequestTable([
     Row(Code.VIEW_BROKER_STATS_DATA, admin.ViewBrokerStatsDataRequestHeader, StatsHandlers.view, Right.ADMIN),
     Row(Code.TRIGGER_DELETE_FILES, None, None, Right.ADMIN, True),
     Row(Code.DELETE_EXPIRED_COMMITLOG, None, StoreHandlers.delete_expired_files, Right.ADMIN, True, Cost.HEAVY),
-    Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE, None, StoreHandlers.delete_expired_queues, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE, None, StoreHandlers.delete_expired_queues, Right.ADMIN, True, Cost.HEAVY,
+        reads=True),
     Row(Code.CLEAN_UNUSED_TOPIC, None, StoreHandlers.delete_unused_topics, Right.ADMIN, True, Cost.HEAVY),
 
     # tools: topics

@@ -85,7 +85,7 @@ class Broker:
             self._reads = DiskReads(self.store)
             logger.info(loss_window(self.config.store))
             self._tables = self._open_tables(stack)
-            self._cleaning = Cleaning(self.store.cleaner, self._clock, self.config.cleaning_period)
+            self._cleaning = Cleaning(self.store.cleaner, self._reads, self._clock, self.config.cleaning_period)
             self._ha = await self._open_ha(stack)
             self.service = self._new_service(signals)
             self._follower = self._new_follower()

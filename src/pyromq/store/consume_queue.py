@@ -271,13 +271,14 @@ class ConsumeQueue:
         def is_left(entry: ConsumeQueueEntry) -> bool:
             return (entry.physical_offset >= log_start and entry.is_message) or not entry.is_written  # that is damage
 
-        self.min_offset = first = self.segments.start // ENTRY_SIZE
+        first = self.segments.start // ENTRY_SIZE
         entry = first_entry or self.entry(first)
         if first < self.max_offset and not is_left(entry):
             offsets = range(first, self.max_offset)
-            self.min_offset += bisect_left(offsets, True, key=lambda offset: is_left(self.entry(offset)))
-            entry = self.entry(self.min_offset)
-        self._first_record = entry.physical_offset if self.min_offset < self.max_offset else -1
+            first += bisect_left(offsets, True, key=lambda offset: is_left(self.entry(offset)))
+            entry = self.entry(first)
+        self.min_offset = first  # after the last read: until then consumers see what was true before
+        self._first_record = entry.physical_offset if first < self.max_offset else -1
 
     def drop_before(self, log_start: int) -> list[str]:
         """Follow a log that begins later now; return the files left over, which are for the caller to remove.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock, eventually
-from tests.broker.conftest import Connect, StartBroker
+from tests.broker.conftest import Connect, Join, StartBroker
 from tests.broker.helpers import Peer, pull_header
 from tests.store.slow_disk import SlowDisk
 
@@ -57,17 +57,33 @@ def bodies(answer: RemotingCommand) -> list[bytes]:
     return [message.body for message in decode_messages(answer.body)]
 
 
+StartCold = Callable[..., Awaitable[ColdBroker]]
+
+
 @pytest.fixture
-async def cold(clock: TestClock, tmp_path: Path, start_broker: StartBroker) -> AsyncIterator[ColdBroker]:
-    config = broker_config({"listenPort": "0", "storePathRootDir": str(tmp_path / "store")})
-    async with Broker(config, clock) as first:
-        peer = Peer(first.address, clock)
-        for number in range(MESSAGES):
-            await peer.send(body=b"%d" % number, queue_id=number % 2, properties="TAGS\x01old")
-        await peer.remoting.close()
+async def start_cold(clock: TestClock, tmp_path: Path, start_broker: StartBroker) -> AsyncIterator[StartCold]:
+    """Let a broker do something in a first life, and start it again on a disk that the test stops."""
     disk = SlowDisk()
-    yield ColdBroker(await start_broker(disk), disk)
+
+    async def start(first_life: Callable[[Broker, Peer], Awaitable[object]], **settings: str) -> ColdBroker:
+        values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store"), **settings}
+        async with Broker(broker_config(values), clock) as first:
+            peer = Peer(first.address, clock)
+            await first_life(first, peer)
+            await peer.remoting.close()
+        return ColdBroker(await start_broker(disk, **settings), disk)
+
+    yield start
     disk.ready.set()
+
+
+@pytest.fixture
+async def cold(start_cold: StartCold) -> ColdBroker:
+    async def send(broker: Broker, peer: Peer) -> None:
+        for number in range(MESSAGES):
+            await peer.send(body=b"%d" % number, queue_id=number % 2, properties="TAGS\x01old\x02KEYS\x01k")
+
+    return await start_cold(send)
 
 
 async def test_whoever_waits_for_the_disk_holds_up_nobody_else(cold: ColdBroker, connect: Connect) -> None:
@@ -202,3 +218,74 @@ async def test_no_request_makes_the_loop_wait_for_the_disk(cold: ColdBroker, con
     answer = await waiting
     assert answer.code == ResponseCode.SUCCESS, answer.remark
     assert all(name.startswith("pyromq-disk") for name in cold.disk.waits)
+
+
+# --- what takes several steps, and what the broker does by itself
+
+
+async def holds_up_nobody(cold: ColdBroker, peer: Peer) -> None:
+    """Wait until a thread waits for the disk, and show that nothing else does; then let the disk answer."""
+    await eventually(lambda: bool(cold.disk.waits))
+    await peer.send("others", b"meanwhile")
+    cold.disk.ready.set()
+    assert all(name.startswith("pyromq-disk") for name in cold.disk.waits)
+
+
+async def test_a_search_by_key_reads_without_holding_up_others(cold: ColdBroker, connect: Connect) -> None:
+    curious, producer = await connect(cold.broker), await connect(cold.broker)
+    fields = {"topic": "orders", "key": "k", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(2**62)}
+    connection = await curious.remoting.connection(curious.address)
+    await curious.ask(RequestCode.QUERY_MESSAGE, fields)  # the index is in memory now
+    cold.stop_disk()
+    cold.disk.forget("/commitlog/")
+    query = asyncio.ensure_future(connection.request(request(RequestCode.QUERY_MESSAGE, fields), timeout=1000))
+    await holds_up_nobody(cold, producer)
+    assert len(bodies(await query)) == MESSAGES
+
+
+async def test_the_progress_of_all_groups_is_read_without_holding_up_others(cold: ColdBroker, connect: Connect) -> None:
+    curious, producer = await connect(cold.broker), await connect(cold.broker)
+    await curious.beat()
+    cold.broker.offsets.commit("billing", "orders", 0, 1, "test")
+    cold.stop_disk()
+    fields = {"isOrder": "false", "timeoutMillis": "1000"}
+    asked = asyncio.ensure_future(curious.ask(RequestCode.GET_BROKER_CONSUME_STATS, fields, timeout=1000))
+    await holds_up_nobody(cold, producer)
+    assert b"orders" in (await asked).body
+
+
+@pytest.mark.parametrize("properties", ["DELAY\x013", "TIMER_DELAY_MS\x0110000"], ids=["level", "time"])
+async def test_delayed_messages_are_read_without_holding_up_others(
+    start_cold: StartCold, connect: Connect, clock: TestClock, properties: str
+) -> None:
+    async def send(broker: Broker, peer: Peer) -> None:
+        await peer.send("orders", queue_id=1)
+        for number in range(5):
+            await peer.send("orders", b"%d" % number, properties=properties)
+
+    cold = await start_cold(send)
+    producer = await connect(cold.broker)
+    await eventually(lambda: cold.broker.http_info()["timed_messages_waiting"] == 5 * ("TIMER" in properties))
+    cold.stop_disk()
+    await clock.advance_async(seconds=11)
+    await holds_up_nobody(cold, producer)
+    await eventually(lambda: cold.broker.store.max_offset("orders", 0) == 5)
+    assert {message.body for message in await producer.read()} == {b"%d" % number for number in range(5)}
+
+
+async def test_half_messages_are_read_without_holding_up_others(
+    start_cold: StartCold, connect: Connect, join: Join, clock: TestClock
+) -> None:
+    async def prepare(broker: Broker, peer: Peer) -> None:
+        producer = await join(broker)
+        for number in range(3):
+            await producer.prepare(f"tx-{number}")
+
+    cold = await start_cold(prepare)
+    producer, other = await join(cold.broker), await connect(cold.broker)
+    await other.send("others")
+    cold.stop_disk()
+    await producer.stay(90)
+    await holds_up_nobody(cold, other)
+    await producer.stay(1)
+    assert len(await producer.asked(3)) == 3

@@ -11,7 +11,9 @@ import pytest
 from pyromq.protocol.names import SCHEDULE_TOPIC, TRANSACTION_OP_TOPIC
 from pyromq.store.message_store import GetStatus, MessageStore
 from pyromq.store.retention.deletions import DELETIONS_NAME, Deletions
+from pyromq.store.segments import FileRange, NotInMemory
 from tests.store.helpers import FakeTime, QuickFiles, bodies, left_by_a_kill, message, small_config
+from tests.store.slow_disk import SlowDisk
 from tests.store.test_flush import Loop
 
 BODY = b"x" * 1800
@@ -169,3 +171,34 @@ def test_expired_queues_are_deleted_if_they_are_out_of_use(tmp_path: Path) -> No
     assert store.put(message("orders")).queue_offset == 1  # consumers have committed offsets of it
     assert store.queue_ids(SCHEDULE_TOPIC) == [0]
     store.close()
+
+
+def test_queues_whose_entries_are_on_disk_follow_the_log_without_waiting(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    config = small_config(tmp_path, message_index=False, max_store_bytes=4096)
+    with MessageStore(config, FakeTime(), disk) as store:
+        for number in range(40):
+            store.put(message(f"t{number % 3}", body=BODY))
+        store.commit()
+        store.flusher.flush()
+        store.cleaner.run()
+        while (start := store.min_physical_offset) == 0:
+            store.cleaner.run()
+        disk.forget("/consumequeue/")
+        fetched: set[FileRange] = set()
+        before = [store.min_offset(f"t{number}", 0) for number in range(3)]
+        seen: list[list[int]] = []
+        is_done = False
+        while not is_done:
+            seen.append([store.min_offset(f"t{number}", 0) for number in range(3)])
+            try:
+                with store.disk.memory_only(fetched):
+                    is_done = not store.cleaner.go_on()
+            except NotInMemory as error:
+                fetched.update(error.missing)
+                store.disk.fetch(error.missing)
+        assert len(seen) > 3
+        assert seen == sorted(seen), "no queue begins earlier for a moment"
+        assert seen[0] == before
+        assert all(store.get(f"t{number}", 0, seen[-1][number], 1).count for number in range(3))
+        assert store.min_physical_offset == start

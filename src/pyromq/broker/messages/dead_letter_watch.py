@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.protocol.names import DLQ_PREFIX
@@ -25,9 +27,15 @@ class DeadLetterWatch:
     """Looks at the oldest dead letter of each group every hour; each group is warned of once a day."""
 
     def __init__(
-        self, store: ReadableStore, topics: TopicTable, clock: Clock, reserved_hours: Callable[[], float]
+        self,
+        store: ReadableStore,
+        reads: DiskReads,
+        topics: TopicTable,
+        clock: Clock,
+        reserved_hours: Callable[[], float],
     ) -> None:
         self._store = store
+        self._reads = reads
         self._topics = topics
         self._clock = clock
         self._reserved_hours = reserved_hours
@@ -44,15 +52,18 @@ class DeadLetterWatch:
 
     def look(self) -> bool:
         """Warn of the groups whose oldest dead letter may soon be removed."""
-        now, now_ms, reserved_ms = self._clock.monotonic(), self._clock.now_ms(), self._reserved_hours() * _HOUR_MS
         for name in [name for name in self._topics.by_name if name.startswith(DLQ_PREFIX)]:
-            age_ms = self._age_ms(name, now_ms)
-            if age_ms is None or age_ms < reserved_ms * (1 - WARNING_SHARE):
-                self._warned_at.pop(name, None)
-            elif now - self._warned_at.get(name, -_DAY) >= _DAY:
-                self._warned_at[name] = now
-                self._warn(name, max(reserved_ms - age_ms, 0) / _HOUR_MS)
+            self._reads.call(partial(self._look_at, name))
         return True
+
+    def _look_at(self, name: str) -> None:
+        now, now_ms, reserved_ms = self._clock.monotonic(), self._clock.now_ms(), self._reserved_hours() * _HOUR_MS
+        age_ms = self._age_ms(name, now_ms)
+        if age_ms is None or age_ms < reserved_ms * (1 - WARNING_SHARE):
+            self._warned_at.pop(name, None)
+        elif now - self._warned_at.get(name, -_DAY) >= _DAY:
+            self._warned_at[name] = now
+            self._warn(name, max(reserved_ms - age_ms, 0) / _HOUR_MS)
 
     def _age_ms(self, name: str, now_ms: int) -> int | None:
         """Return how long the oldest dead letter has lain there; None if there is none."""

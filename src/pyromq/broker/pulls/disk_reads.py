@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from types import coroutine
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -118,9 +118,7 @@ class DiskReads:
         line = self._lines.get(connection)
         if line is None:
             line = self._lines[connection] = deque()
-            task = asyncio.get_running_loop().create_task(self._serve_line(connection, line))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._serve_line(connection, line))
         elif len(line) >= _MOST_IN_LINE:
             raise SystemBusy(f"{len(line)} requests of this connection wait for the disk")
         line.append(_WaitingRequest(request, handler, _place(request), missing))
@@ -190,6 +188,28 @@ class DiskReads:
             except NotInMemory as error:
                 await self._fetch(error.missing, fetched)
         raise ServiceNotAvailable("this broker is stopping")
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function that reads, now and, if something was missing, again when that is in memory.
+
+        It changes nothing before its last read. It is not called again if the broker stops.
+        """
+        try:
+            with self._store.disk.memory_only():
+                function()
+        except NotInMemory:
+            self._start(self.read(function))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ServiceNotAvailable):
+            logger.error("a read from the disk failed", exc_info=error)
 
     async def _fetch(self, missing: Sequence[FileRange], fetched: set[FileRange]) -> None:
         if missing:

@@ -68,7 +68,7 @@ class WriteSide:
         self._send_backs = SendBackHandler(parts, writing, delayed)
         self._replies = ReplyHandler(parts, writing, self._sends)
         self._dead_letters = DeadLetterWatch(
-            store, parts.topics, parts.clock, lambda: parts.config.store.file_reserved_hours
+            store, parts.reads, parts.topics, parts.clock, lambda: parts.config.store.file_reserved_hours
         )
         self.handlers: Final[list[object]] = [
             self._sends,

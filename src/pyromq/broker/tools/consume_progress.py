@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from pyromq.broker.parts import Parts
@@ -45,6 +46,7 @@ class ProgressHandlers:
         self._address = parts.address
         self._clock = parts.clock
         self._store = parts.store
+        self._reads = parts.reads
         self._topics = parts.topics
         self._groups = parts.groups
         self._offsets = parts.offsets
@@ -67,7 +69,8 @@ class ProgressHandlers:
         topics = self._offsets.topics_by_group()
         found: dict[str, list[ConsumeStats]] = {}
         for name in list(self._groups.by_name):
-            found[name] = self._by_topic(name, topics.get(name, ()), only_ordered)
+            of_group = partial(self._by_topic, name, topics.get(name, ()), only_ordered)
+            found[name] = await self._reads.read(of_group)
             await self._clock.sleep(0)  # each queue is a read, and other requests wait
         left = sum(
             queue.broker_offset - queue.consumer_offset

@@ -27,6 +27,7 @@ class RelayHandlers:
     def __init__(self, parts: Parts) -> None:
         self._broker_name = parts.name
         self._store = parts.store
+        self._reads = parts.reads
         self._clients = parts.clients
 
     async def running_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -40,7 +41,8 @@ class RelayHandlers:
         header = request.header(ConsumeMessageDirectlyRequestHeader)
         client = self._find(header.consumer_group, header.client_id)
         fields = {**request.ext_fields, "brokerName": self._broker_name}
-        return await self._relay(request, client, fields, self._message(header.msg_id or ""))
+        message = await self._reads.read(lambda: self._message(header.msg_id or ""))
+        return await self._relay(request, client, fields, message)
 
     def _find(self, group: str, client_id: str | None) -> Client:
         client = self._clients.find_consumer(group, client_id)

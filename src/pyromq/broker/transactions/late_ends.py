@@ -15,8 +15,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.transactions.half_messages import Identity, StoredHalf
 from pyromq.broker.transactions.open_transactions import OpenTransactions
 from pyromq.broker.transactions.transaction_history import RecordPlaces, TransactionHistory, TransactionPast
@@ -43,11 +45,12 @@ class LateEnd(NamedTuple):
 class LateEnds:
     """Decides ends one after the other, so that no two can have the same effect."""
 
-    def __init__(self, transactions: OpenTransactions, history: TransactionHistory) -> None:
+    def __init__(self, transactions: OpenTransactions, history: TransactionHistory, reads: DiskReads) -> None:
         self.repeated = 0
         """How many had no effect."""
         self._transactions = transactions
         self._history = history
+        self._reads = reads
         self._waiting: deque[LateEnd] = deque()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
@@ -87,7 +90,7 @@ class LateEnds:
         try:
             found = await asyncio.to_thread(self._find_all, batch)
             for end, places in zip(batch, found, strict=True):
-                end.when_decided(self._failure(end, places, committed))
+                end.when_decided(await self._failure(end, places, committed))
         except StoreError as error:
             for end in batch:
                 end.when_decided(error)
@@ -97,9 +100,10 @@ class LateEnds:
     def _find_all(self, batch: list[LateEnd]) -> list[RecordPlaces]:
         return [self._history.find(end.half) for end in batch]
 
-    def _failure(self, end: LateEnd, places: RecordPlaces, committed: set[Identity]) -> PyroMQError | None:
+    async def _failure(self, end: LateEnd, places: RecordPlaces, committed: set[Identity]) -> PyroMQError | None:
         try:
-            self._decide(end, self._history.read(end.half, places), committed)
+            past = await self._reads.read(partial(self._history.read, end.half, places))
+            self._decide(end, past, committed)
         except PyroMQError as error:
             return error
         return None

@@ -53,6 +53,7 @@ class TransactionChecks:
     def __init__(self, parts: Parts, writing: Writing, transactions: OpenTransactions) -> None:
         self.checks = self.given_up = 0
         self._clock = parts.clock
+        self._reads = parts.reads
         self._store = writing.store
         self._topics = parts.topics
         self._clients = parts.clients
@@ -104,7 +105,9 @@ class TransactionChecks:
         looks = 0
         offset = ledger.next_open(ledger.low)
         while offset < end:
-            self._look_at(offset, began_ms, without_producer)
+            half = await self._reads.read(partial(self._transactions.read, offset))
+            if ledger.is_open(offset):  # it may have ended while the disk was waited for
+                self._look_at(offset, half, began_ms, without_producer)
             looks += 1
             if looks % LOOKS_AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -114,9 +117,8 @@ class TransactionChecks:
                 "no producer is online to ask about open transactions group=%s half messages=%d", group, count
             )
 
-    def _look_at(self, offset: int, began_ms: int, without_producer: Counter[str]) -> None:
+    def _look_at(self, offset: int, half: StoredHalf | None, began_ms: int, without_producer: Counter[str]) -> None:
         """Check, move or give up an open half message."""
-        half = self._transactions.read(offset)
         if half is None:
             logger.error("a half message is unreadable and is skipped offset=%d", offset)
             self._settle(offset)

@@ -1,7 +1,7 @@
 """TransactionHistory: what the store has about a transaction, if the ledger alone does not know enough.
 
 All copies of a half message, the committed message and the given-up copy have the producer's unique key, so the index
-finds them. The index is searched in a thread; the records are read on the loop.
+finds them. The index is searched in a thread; the records are read on the loop, once they are in memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyromq.broker.transactions.half_messages import Identity, StoredHalf, read_
 from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
 from pyromq.store.message_store import MessageStore
+from pyromq.store.read.disk_access import read_all
 
 _MOST: Final = 64  # copies of one half message; it is checked 15 times
 
@@ -70,7 +71,7 @@ class TransactionHistory:
         halves = {half.physical_offset, *places.halves}  # even if the index does not have it
         copies = self._same(half.identity, TRANSACTION_HALF_TOPIC, halves)
         prepared = {copy.physical_offset for copy in copies}
-        committed = (self._read(place) for place in places.messages)
+        committed = read_all(self._read, places.messages)
         given_up = self._same(half.identity, TRANSACTION_CHECK_MAX_TOPIC, places.given_up)
         newest = max(prepared, default=0)
         return TransactionPast(
@@ -80,7 +81,7 @@ class TransactionHistory:
         )
 
     def _same(self, identity: Identity, topic: str, places: Iterable[int]) -> list[StoredHalf]:
-        found = [self._read(place) for place in sorted(places, reverse=True)]
+        found = read_all(self._read, sorted(places, reverse=True))
         return [half for half in found if half is not None and half.topic == topic and half.identity == identity]
 
     def _read(self, place: int) -> StoredHalf | None:

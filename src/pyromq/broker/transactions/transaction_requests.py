@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.transactions.half_messages import QUEUE, StoredHalf, read_half, resumed_record, split_records
 from pyromq.broker.transactions.late_ends import LateEnd, LateEnds
 from pyromq.broker.transactions.open_transactions import OpenTransactions
@@ -41,12 +42,14 @@ class TransactionHandlers:
     def __init__(
         self,
         store: MessageStore,
+        reads: DiskReads,
         transactions: OpenTransactions,
         late: LateEnds,
         history: TransactionHistory,
         acknowledgements: Acknowledgements,
     ) -> None:
         self._store = store
+        self._reads = reads
         self._transactions = transactions
         self._late = late
         self._history = history
@@ -92,8 +95,10 @@ class TransactionHandlers:
         """Return half messages that are open, or that were given up and not resumed."""
         header = request.header(ListTransactionsRequestHeader)
         count = max(1, min(header.max_num, _MOST_LISTED))
-        found = await self._given_up(header.offset, count) if header.given_up else self._open(header.offset, count)
-        records, next_offset, is_last = found
+        if header.given_up:
+            records, next_offset, is_last = await self._given_up(header.offset, count)
+        else:
+            records, next_offset, is_last = await self._reads.read(lambda: self._open(header.offset, count))
         answer = ListTransactionsResponseHeader(next_offset=next_offset, is_last=is_last)
         return response(request, header=answer, body=b"".join(records))
 
@@ -111,8 +116,10 @@ class TransactionHandlers:
         return records, offset, offset >= end
 
     async def _given_up(self, offset: int, count: int) -> tuple[list[bytes], int, bool]:
-        found = self._store.get(TRANSACTION_CHECK_MAX_TOPIC, QUEUE, offset, count, max_bytes=_MOST_BYTES)
-        records = b"".join(found.views)  # copied before the first await: views are valid only until then
+        found = await self._reads.read(
+            lambda: self._store.get(TRANSACTION_CHECK_MAX_TOPIC, QUEUE, offset, count, max_bytes=_MOST_BYTES)
+        )
+        records = b"".join(found.views)  # copied before the next await: views are valid only until then
         listed = [record for record in split_records(records) if await self._why_not(read_half(record)) is None]
         is_last = found.next_offset >= found.max_offset and found.status is not GetStatus.OFFSET_TOO_SMALL
         return listed, found.next_offset, is_last
@@ -120,7 +127,7 @@ class TransactionHandlers:
     async def _why_not(self, half: StoredHalf) -> str | None:
         """Return why a given-up half message cannot be resumed; None if it can."""
         places = await asyncio.to_thread(self._history.find, half)
-        past = self._history.read(half, places)
+        past = await self._reads.read(lambda: self._history.read(half, places))
         if past.is_committed or half.identity in self._transactions.unstored:
             return "the transaction has been committed since"
         if any(copy.physical_offset > half.physical_offset for copy in past.copies):
@@ -129,7 +136,8 @@ class TransactionHandlers:
 
     async def resume(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Start to check a given-up transaction again."""
-        half = self._find_given_up(request.header(ResumeCheckHalfMessageRequestHeader).msg_id or "")
+        message_id = request.header(ResumeCheckHalfMessageRequestHeader).msg_id or ""
+        half = await self._reads.read(lambda: self._find_given_up(message_id))
         async with self._resuming:  # of two concurrent requests the second must find the copy that the first one made
             reason = await self._why_not(half)
             if reason is not None:

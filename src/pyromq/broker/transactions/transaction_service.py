@@ -25,12 +25,14 @@ class TransactionService:
         ledger = load_ledger(store, parts.offsets)
         self.transactions = OpenTransactions(parts, writing, ledger, delayed)
         history = TransactionHistory(store)
-        self.late_ends = LateEnds(self.transactions, history)
+        self.late_ends = LateEnds(self.transactions, history, parts.reads)
         self.checks = TransactionChecks(parts, writing, self.transactions)
         self._progress = TransactionProgress(
             store, parts.offsets, ledger, writing.durability, acknowledgements, parts.clock
         )
-        self.requests = TransactionHandlers(store, self.transactions, self.late_ends, history, acknowledgements)
+        self.requests = TransactionHandlers(
+            store, parts.reads, self.transactions, self.late_ends, history, acknowledgements
+        )
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply changed settings; the interval of the checks stays what it was at the start."""

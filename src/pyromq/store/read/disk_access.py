@@ -11,15 +11,17 @@ second attempt. That one then waits, else it could be sent away for ever.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import groupby
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 from pyromq.store.files import OsFiles
-from pyromq.store.segments import DescriptorPool, FileRange
+from pyromq.store.segments import DescriptorPool, FileRange, NotInMemory
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _PIECE: Final = 256 << 10
 _LEAST_AHEAD: Final = 128 << 10
@@ -70,6 +72,35 @@ class MemoryOnly:
     ) -> None:
         self._pool.may_wait = True
         self._pool.fetched = ()
+
+
+def read_all(read: Callable[[int], T], offsets: Iterable[int]) -> list[T]:
+    """Call a reader for each of some offsets; raise NotInMemory for all that is missing, not only for the first."""
+    found: list[T] = []
+    missing: list[FileRange] = []
+    for offset in offsets:
+        try:
+            found.append(read(offset))
+        except NotInMemory as error:
+            missing += error.missing
+    if missing:
+        raise NotInMemory(missing)
+    return found
+
+
+def need_all(read: Callable[[int], bytes | None], offsets: Iterable[int], limit: int) -> None:
+    """Raise NotInMemory for what is missing of some records, whose first `limit` bytes are looked at, and keep none."""
+    missing: list[FileRange] = []
+    for offset in offsets:
+        try:
+            limit -= len(read(offset) or b"")
+        except NotInMemory as error:
+            missing += error.missing
+            limit -= sum(part.length for part in error.missing)
+        if limit < 0:
+            break
+    if missing:
+        raise NotInMemory(missing)
 
 
 def _fetch_from(files: OsFiles, path: str, parts: list[FileRange]) -> None:

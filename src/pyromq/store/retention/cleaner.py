@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from pyromq.errors import DiskFull
@@ -23,6 +23,7 @@ from pyromq.store.read.log_walk import walk_log
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.retention.remover import Remover
 from pyromq.store.retention.retention import DiskLevel, Retention
+from pyromq.store.segments import NotInMemory
 
 logger = logging.getLogger(__name__)
 
@@ -120,10 +121,17 @@ class Cleaner:
         self._following = iter(list(self._queues))
 
     def go_on(self) -> bool:
-        """Let some more queues follow the log; tell whether there are others."""
+        """Let some more queues follow the log; tell whether there are others.
+
+        If it must not wait for the disk and raises NotInMemory, the next call goes on where it was.
+        """
         queues = list(islice(self._following, _QUEUES_AT_A_TIME))
         for queue in queues:
-            self._follow(queue)
+            try:
+                self._follow(queue)
+            except NotInMemory:
+                self._following = chain(queues[queues.index(queue) :], self._following)
+                raise
         self._remover.start()
         return bool(queues)
 

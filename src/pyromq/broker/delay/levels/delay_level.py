@@ -22,12 +22,14 @@ from pyromq.broker.delay.deliveries import Deliveries
 from pyromq.broker.delay.levels.schedule_queue import ScheduleQueue
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.durability import Durability
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import CorruptRecord, MalformedHeader, StoreError
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import read_head
 from pyromq.store.consume_queue import ConsumeQueueEntry
 from pyromq.store.message_store import MessageStore, PutResult
+from pyromq.store.segments import NotInMemory
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class DelayLevel:
         delay_ms: int | None,
         *,
         store: MessageStore,
+        reads: DiskReads,
         deliveries: Deliveries,
         durability: Durability,
         acknowledgements: Acknowledgements,
@@ -68,6 +71,7 @@ class DelayLevel:
         self._queue = ScheduleQueue(store, level)
         self._delay_ms = delay_ms
         self._store = store
+        self._reads = reads
         self._deliveries = deliveries
         self._durability = durability
         self._acknowledgements = acknowledgements
@@ -77,7 +81,7 @@ class DelayLevel:
         self._timer: TimerHandle | None = None
         self._batches: deque[_DeliveryBatch] = deque()
         self._most_pending = _MOST_PENDING if durability.waits else 1
-        self._is_running = self._is_expecting = self._is_failing = False
+        self._is_running = self._is_expecting = self._is_failing = self._awaits_disk = False
         self._set_back_offset, self._set_back_due_ms = 0, 0
 
     def restore(self, offset: int, delivered: Collection[int]) -> None:
@@ -120,11 +124,25 @@ class DelayLevel:
 
     def _look(self) -> None:
         """Deliver what is due, or wait for the first message."""
+        if not self._awaits_disk:
+            self._reads.call(self._look_now)
+
+    def _look_now(self) -> None:
+        self._awaits_disk = False
+        try:
+            self._deliver_or_wait()
+        except NotInMemory:
+            self._awaits_disk = True
+            raise
+
+    def _deliver_or_wait(self) -> None:
         self._cancel_timer()
         if not self._is_running or (self._batches and self._next - self.offset >= self._most_pending):
             return
         try:
             wait = self._deliver()
+        except NotInMemory:
+            raise
         except StoreError as error:
             wait = self._fail(error)
         except Exception:

@@ -37,6 +37,7 @@ class Schedule:
 
     def __init__(self, parts: Parts, writing: Writing) -> None:
         self._store = writing.store
+        self._reads = parts.reads
         file = JsonFile(self._store.config.root / "config" / "delayOffset.json", parts.files)
         self._offsets = DelayOffsets(file, parts.tables.executor)
         self._durability = writing.durability
@@ -53,6 +54,7 @@ class Schedule:
             level,
             self._delays_ms[level - 1] if level <= len(self._delays_ms) else None,
             store=self._store,
+            reads=self._reads,
             deliveries=self._deliveries,
             durability=self._durability,
             acknowledgements=self._acknowledgements,

@@ -17,10 +17,12 @@ from typing import Final
 from pyromq.broker.delay.timer.message_timer import MessageTimer
 from pyromq.broker.delay.timer.timer_records import moved, read_waiting
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.clock import Clock
 from pyromq.errors import StoreError
 from pyromq.store.index.pending_table import BEFORE_ALL, Pending
 from pyromq.store.message_store import MessageStore
+from pyromq.store.read.disk_access import need_all
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +34,17 @@ class MessageMover:
     """Moves waiting messages out of files that the cleaner wants to delete."""
 
     def __init__(
-        self, timer: MessageTimer, store: MessageStore, acknowledgements: Acknowledgements, clock: Clock
+        self,
+        timer: MessageTimer,
+        store: MessageStore,
+        reads: DiskReads,
+        acknowledgements: Acknowledgements,
+        clock: Clock,
     ) -> None:
         self._timer = timer
         self._clock = clock
         self._store = store
+        self._reads = reads
         self._acknowledgements = acknowledgements
         self._free_to = 0
         self._task: asyncio.Task[None] | None = None
@@ -76,11 +84,18 @@ class MessageMover:
         while found:
             async with self._timer.places:
                 messages = await self._timer.ledger.stored_before(start, after, _AT_ONCE)
+                await self._have_in_memory(messages)
+                messages = await self._timer.ledger.stored_before(start, after, _AT_ONCE)
                 after, moving = self._move(messages, after)  # no await in between: they still wait
                 found = bool(messages)
                 await self._settle(moving)
             count += len(moving)
         return after != BEFORE_ALL, count
+
+    async def _have_in_memory(self, messages: Sequence[Pending]) -> None:
+        """Have messages read from the disk before they are moved, as many as are moved at once."""
+        offsets = [message.physical_offset for message in messages]
+        await self._reads.read(lambda: need_all(self._store.read, offsets, _BYTES_AT_ONCE))
 
     def _move(self, messages: Sequence[Pending], after: Pending) -> tuple[Pending, list[Pending]]:
         """Put messages into the open group again, as many as fit; return the last one looked at and those put."""

@@ -24,6 +24,7 @@ from pyromq.broker.delay.timer.timer_ledger import TimerLedger
 from pyromq.broker.delay.timer.timer_records import TIMER_QUEUE, cancelled, due_of, due_time, let_wait, read_waiting
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.durability import Durability
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import CorruptRecord, ServiceNotAvailable, StoreError, SystemBusy
@@ -33,6 +34,7 @@ from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.index.pending_table import Pending, PendingProgress, PendingTable
 from pyromq.store.message_store import MessageStore
+from pyromq.store.read.disk_access import read_all
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class MessageTimer:
     def __init__(
         self,
         store: MessageStore,
+        reads: DiskReads,
         topics: TopicTable,
         durability: Durability,
         acknowledgements: Acknowledgements,
@@ -64,6 +67,7 @@ class MessageTimer:
         self.places = asyncio.Lock()
         """The lock that guards moves: a search for a message holds it, so that the message stays in its place."""
         self._store = store
+        self._reads = reads
         self._topics = topics
         self._durability = durability
         self._acknowledgements = acknowledgements
@@ -71,7 +75,7 @@ class MessageTimer:
         self._table = table
         self._deliveries = Deliveries(store, topics)
         self._delivery = TimerDelivery(
-            self.ledger, self.window, store, self._deliveries, acknowledgements, clock, self._sent
+            self.ledger, self.window, store, reads, self._deliveries, acknowledgements, clock, self._sent
         )
         self._largest = store.config.commit_log_file_size
         self._follower: TimerFollower | None = None
@@ -134,7 +138,7 @@ class MessageTimer:
         self._tick()
 
     async def _follow_all(self, follower: TimerFollower) -> None:
-        while follower.follow() or follower.walk():
+        while await self._reads.read(follower.follow) or await self._reads.read(follower.walk):
             if self.ledger.unsaved > _SAVED_AT_ONCE:
                 await self._save()
             await self._clock.sleep(0)
@@ -204,7 +208,8 @@ class MessageTimer:
     async def waiting(self, offsets: Collection[int]) -> list[MessageExt]:
         """Return the messages at these places of the log that wait. That is still true when the caller resumes."""
         await self.decided()
-        found = [message for offset in offsets if (message := read_waiting(self._store.read(offset))) is not None]
+        records = await self._reads.read(lambda: read_all(self._store.read, offsets))
+        found = [message for record in records if (message := read_waiting(record)) is not None]
         waiting = set(await self.ledger.waiting([due_of(message) for message in found]))
         return [message for message in found if due_of(message) in waiting]
 

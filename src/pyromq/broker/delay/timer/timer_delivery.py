@@ -12,10 +12,13 @@ from pyromq.broker.delay.timer.due_window import DueWindow
 from pyromq.broker.delay.timer.timer_ledger import TimerLedger
 from pyromq.broker.delay.timer.timer_records import delivered, due_of, read_waiting
 from pyromq.broker.messages.acknowledgements import Acknowledgements
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import StoreError
 from pyromq.store.index.pending_table import Pending
 from pyromq.store.message_store import MessageStore
+from pyromq.store.read.disk_access import need_all
+from pyromq.store.segments import NotInMemory
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,7 @@ class TimerDelivery:
         ledger: TimerLedger,
         window: DueWindow,
         store: MessageStore,
+        reads: DiskReads,
         deliveries: Deliveries,
         acknowledgements: Acknowledgements,
         clock: Clock,
@@ -44,6 +48,7 @@ class TimerDelivery:
         self._ledger = ledger
         self._window = window
         self._store = store
+        self._reads = reads
         self._deliveries = deliveries
         self._acknowledgements = acknowledgements
         self._clock = clock
@@ -51,7 +56,7 @@ class TimerDelivery:
         self._under_way: dict[int, Pending] = {}
         self._alarm: TimerHandle | None = None
         self._started_ms: int | None = None
-        self._is_failing = False
+        self._is_failing = self._awaits_disk = False
 
     def start(self) -> None:
         """Start to deliver."""
@@ -72,7 +77,7 @@ class TimerDelivery:
         """Set the alarm to the first message; call this whenever the first one may have changed."""
         self._stop_alarm()
         first = self._window.first
-        if first is not None and self._started_ms is not None:
+        if first is not None and self._started_ms is not None and not self._awaits_disk:
             wait = (first.due_ms - self._clock.now_ms()) / 1000
             self._alarm = self._clock.call_later(max(wait, _BEAT, pause), self._ring)
 
@@ -83,11 +88,35 @@ class TimerDelivery:
 
     def _ring(self) -> None:
         self._alarm = None
+        self._reads.call(self._deliver_due)
+
+    def _deliver_due(self) -> None:
+        self._awaits_disk = False
+        late = self._put_due()
+        if late and self._started_ms is not None:
+            try:
+                need_all(self._store.read, late, _BATCH_BYTES)
+            except NotInMemory:
+                self._awaits_disk = True
+                self._stop_alarm()
+                raise
+            except StoreError:
+                pass  # the next attempt reports it
+
+    def _put_due(self) -> list[int]:
+        """Put the messages that are due, up to the first that is not in memory; return where that and the rest are."""
         sent: list[tuple[int, Pending]] = []
+        late: list[Pending] = []
         pause = 0.0
         for message in self._window.take_due(self._clock.now_ms(), _BATCH):
+            if late:
+                late.append(message)
+                continue
             try:
                 place = self._put(message)
+            except NotInMemory:
+                late.append(message)
+                continue
             except StoreError as error:
                 self._window.offer(message)
                 self._note_failure(error)
@@ -100,7 +129,10 @@ class TimerDelivery:
         if sent:
             self._under_way.update(sent)
             self._acknowledgements.then(partial(self._sent, sent))
+        for message in late:
+            self._window.offer(message)
         self.wake(pause)
+        return [message.physical_offset for message in late]
 
     def _put(self, message: Pending) -> int | None:
         """Put a message into the open group; return its place in the log, or None if there is nothing to deliver."""

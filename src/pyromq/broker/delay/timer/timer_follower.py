@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from pyromq.broker.delay.timer.timer_ledger import TimerLedger
@@ -26,6 +26,7 @@ from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.index.pending_table import Pending, PendingProgress
 from pyromq.store.message_store import MessageStore
+from pyromq.store.read.disk_access import need_all
 from pyromq.store.read.log_walk import WalkedRecord
 
 logger = logging.getLogger(__name__)
@@ -110,10 +111,11 @@ class TimerFollower:
             return False
         walk, self._walk = self._walk or self._store.walk(self.walked_to), None  # if it fails, a new walk is begun
         records = list(islice(walk, _WALKED_AT_ONCE))
-        for physical_offset, *_, topic, properties in records:
-            origin = delivered_origin(topic, properties)
-            if origin is not None:
-                self._note_delivery(physical_offset, origin)
+        origins = [(record[0], delivered_origin(*record[-2:])) for record in records]
+        deliveries = [(place, origin) for place, origin in origins if origin is not None]
+        need_all(self._store.read, chain.from_iterable(deliveries), _BYTES_AT_ONCE)
+        for place, origin in deliveries:
+            self._note_delivery(place, origin)
         if records:
             self._walk = walk
             self.walked_to = records[-1][0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from pyromq.broker.delay.timer.message_timer import MessageTimer
 from pyromq.broker.delay.timer.timer_records import read_waiting
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
+from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.errors import BrokerError, MalformedHeader, ServiceNotAvailable, StoreError
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
@@ -34,9 +36,12 @@ _MOST_OF_A_KEY: Final = 64
 class TimerHandlers:
     """Cancels and lists waiting messages."""
 
-    def __init__(self, timer: MessageTimer, store: MessageStore, acknowledgements: Acknowledgements) -> None:
+    def __init__(
+        self, timer: MessageTimer, store: MessageStore, reads: DiskReads, acknowledgements: Acknowledgements
+    ) -> None:
         self._timer = timer
         self._store = store
+        self._reads = reads
         self._acknowledgements = acknowledgements
 
     async def cancel(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
@@ -87,7 +92,8 @@ class TimerHandlers:
         most = max(1, min(header.max_num, _MOST))
         try:
             found, end = await self._timer.ledger.due(after, _END_OF_TIME, most)
-            records, end = self._read(found[:most], end if len(found) <= most else found[most - 1], header.topic)
+            end = end if len(found) <= most else found[most - 1]
+            records, end = await self._reads.read(partial(self._read, found[:most], end, header.topic))
         except StoreError as error:
             raise ServiceNotAvailable(f"the timer cannot be read: {public_reason(error)}") from error
         answer = ListTimedMessagesResponseHeader(

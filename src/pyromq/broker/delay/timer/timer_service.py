@@ -18,10 +18,12 @@ class TimerService:
     def __init__(self, parts: Parts, writing: Writing) -> None:
         store, acknowledgements = writing.store, writing.acknowledgements
         table = PendingTable(store.config.root, parts.files)
-        self.timer = MessageTimer(store, parts.topics, writing.durability, acknowledgements, parts.clock, table)
-        self._moving = MessageMover(self.timer, store, acknowledgements, parts.clock)
+        self.timer = MessageTimer(
+            store, parts.reads, parts.topics, writing.durability, acknowledgements, parts.clock, table
+        )
+        self._moving = MessageMover(self.timer, store, parts.reads, acknowledgements, parts.clock)
         self._forget_place = store.cleaner.ask_before_deleting(self._moving.free_to)
-        self.requests = TimerHandlers(self.timer, store, acknowledgements)
+        self.requests = TimerHandlers(self.timer, store, parts.reads, acknowledgements)
 
     def start(self) -> None:
         """Start to deliver."""
