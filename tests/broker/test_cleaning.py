@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from pyromq.broker.config.broker_config import broker_config
@@ -13,7 +14,7 @@ from pyromq.protocol.headers.pull import PullMessageResponseHeader
 from pyromq.store.files import DiskUsage, OsFiles
 from pyromq.store.retention.deletions import DELETIONS_NAME
 from pyromq.store.small_files.table_file import read_table
-from pyromq.store.small_files.table_formats import TOPICS
+from pyromq.store.small_files.table_formats import OFFSETS, TOPICS
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
@@ -121,6 +122,31 @@ async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, co
         assert [message.body for message in await peer.read("orders")] == [b"anew"]
 
 
+async def test_a_topic_that_is_deleted_and_created_again_is_read_from_its_first_message(
+    clock: TestClock, connect: Connect, tmp_path: Path
+) -> None:
+    values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
+    queue = {"topic": "orders", "queueId": "0", "consumerGroup": "billing"}
+    async with Broker(broker_config(values), clock) as broker:
+        peer = await connect(broker)
+        for topic in ("orders", "others"):
+            for _ in range(5):
+                await peer.send(topic)
+            broker.offsets.commit("billing", topic, 0, 5, "me")
+        await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+        await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, queue | {"commitOffset": "5"})  # of a member that is late
+        killed = tmp_path / "killed"
+        shutil.copytree(tmp_path / "store", killed)
+        for _ in range(5):
+            await peer.send("orders")
+        answer = await peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, queue)
+        assert answer.ext_fields["offset"] == "0"
+        assert len(await peer.read("orders", queue_offset=0)) == 5
+        assert broker.offsets.get("billing", "others", 0) == 5
+    async with Broker(broker_config(values | {"storePathRootDir": str(killed)}), clock) as broker:
+        assert broker.offsets.snapshot() == {"others@billing": {0: 5}}
+
+
 async def test_system_topics_cannot_be_deleted(peer: Peer) -> None:
     for topic in ("TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a"):
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, expect=ResponseCode.SYSTEM_ERROR)
@@ -143,9 +169,12 @@ async def test_a_deletion_that_cannot_be_saved_is_an_error(start_broker: StartBr
 async def test_queues_without_a_topic_are_cleaned(broker: Broker, peer: Peer) -> None:
     await peer.send("orders")
     await peer.send("others")
+    for topic in ("orders", "others"):
+        broker.offsets.commit("billing", topic, 0, 1, "me")
     del broker.topics.by_name["orders"]
     await peer.ask(RequestCode.CLEAN_UNUSED_TOPIC)
     assert broker.store.topics == ["others"]
+    assert broker.offsets.snapshot() == {"others@billing": {0: 1}}
 
 
 async def test_queues_that_a_topic_no_longer_has_are_cleaned_once_nothing_is_left(
@@ -155,6 +184,7 @@ async def test_queues_that_a_topic_no_longer_has_are_cleaned_once_nothing_is_lef
     peer = await connect(broker)
     for queue_id in range(4):
         await peer.send("shrunk", queue_id=queue_id)
+        broker.offsets.commit("billing", "shrunk", queue_id, 1, "me")
     await fill(broker, peer, 3)
     await peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
     fields = {
@@ -168,3 +198,7 @@ async def test_queues_that_a_topic_no_longer_has_are_cleaned_once_nothing_is_lef
     await peer.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
     assert broker.store.queue_ids("shrunk") == [0, 1]
     assert broker.store.max_offset("shrunk", 0) == 1  # its offsets go on
+    assert broker.offsets.of("billing", "shrunk") == {0: 1, 1: 1}  # others would hide what a new queue gets
+    stored = read_table(broker.config.store.root / "config", OFFSETS)
+    assert stored is not None
+    assert stored.offset_table == broker.offsets.snapshot()

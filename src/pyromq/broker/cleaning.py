@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.disk_reads import DiskReads
@@ -15,6 +16,8 @@ from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.retention.cleaner import Cleaner
+
+T = TypeVar("T")
 
 
 class Cleaning:
@@ -70,16 +73,18 @@ class StoreHandlers:
         self._cleaner = cleaner
         self._cleaning = cleaning
         self._topics = parts.topics
+        self._offsets = parts.offsets
         self._register = parts.register
 
     async def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Delete a topic and its queues; answer when that is durable and the name servers know."""
+        """Delete a topic, its queues and committed offsets; answer when that is durable and the name servers know."""
         topic = request.header(DeleteTopicInBrokerRequestHeader).topic
         if self._topics.is_system(topic):
             raise BrokerError(f"topic {topic} is the broker's own and cannot be deleted")
         # All at once: a send that comes while the disk is waited for makes the topic anew, with queues of its own.
         self._delete_queues(lambda: self._cleaner.delete_topic(topic))
         self._topics.remove(topic)
+        self._offsets.remove_topics({topic})
         logger.info("topic deleted topic=%s by=%s", topic, connection.peer)
         await self._save()
         await self._register()
@@ -87,13 +92,15 @@ class StoreHandlers:
 
     async def delete_unused_topics(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Delete the queues of topics that the table does not have."""
-        self._delete_queues(lambda: self._cleaner.delete_unused_topics(self._topics.by_name.__contains__))
+        unused = self._delete_queues(lambda: self._cleaner.delete_unused_topics(self._topics.by_name.__contains__))
+        self._offsets.remove_topics(set(unused))
         await self._save()
         return response(request)
 
-    def delete_expired_queues(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    async def delete_expired_queues(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Delete the queues that topics no longer have and in which nothing is left."""
-        self._delete_queues(lambda: self._cleaner.delete_expired_queues(self._has_queue))
+        self._offsets.remove_queues(self._delete_queues(lambda: self._cleaner.delete_expired_queues(self._has_queue)))
+        await self._save_offsets()
         return response(request)
 
     def delete_expired_files(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -105,9 +112,9 @@ class StoreHandlers:
         topic = self._topics.get(name)
         return topic is not None and queue_id < topic.queues
 
-    def _delete_queues(self, delete: Callable[[], object]) -> None:
+    def _delete_queues(self, delete: Callable[[], T]) -> T:
         try:
-            delete()
+            return delete()
         except OSError as error:
             logger.error("queues could not be deleted: %s", error)
             raise ServiceNotAvailable("the queues could not be deleted") from error
@@ -120,3 +127,9 @@ class StoreHandlers:
             raise ServiceNotAvailable("the deletion could not be saved") from error
         if not await self._topics.saver.finish():
             raise ServiceNotAvailable("the table of topics could not be saved")
+        await self._save_offsets()
+
+    async def _save_offsets(self) -> None:
+        self._offsets.save_if_changed()
+        if not await self._offsets.saver.finish():
+            raise ServiceNotAvailable("the committed offsets could not be saved")

@@ -89,3 +89,20 @@ def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
     (tmp_path / "consumerOffset.json.bak").write_text("{ damaged too")
     with pytest.raises(ConfigError, match=r"consumerOffset\.json"):
         offsets.load()
+
+
+async def test_what_was_committed_of_topics_and_queues_that_are_gone_is_forgotten_also_on_disk(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    for group, topic in (("g1", "a"), ("g1", "b"), ("g2", "a"), ("g2", "ab")):
+        for queue_id in range(3):
+            offsets.commit(group, topic, queue_id, 1, "me")
+    offsets.save_if_changed()
+    await offsets.saver.finish()
+    offsets.remove_topics({"a"})
+    offsets.remove_queues([("b", 1), ("b", 2), ("c", 0)])
+    offsets.commit("g1", "b", 2, 9, "me")
+    offsets.save_if_changed()
+    await offsets.saver.finish()
+    again = make(tmp_path)
+    again.load()
+    assert again.snapshot() == offsets.snapshot() == {"b@g1": {0: 1, 2: 9}, "ab@g2": {0: 1, 1: 1, 2: 1}}

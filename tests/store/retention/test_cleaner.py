@@ -162,11 +162,11 @@ def test_expired_queues_are_deleted_if_they_are_out_of_use(tmp_path: Path) -> No
         send(store, "orders", 1, queue_id)
     send(store, SCHEDULE_TOPIC, 1)
     in_use: Callable[[str, int], bool] = lambda topic, queue_id: queue_id == 0  # noqa: E731
-    assert store.cleaner.delete_expired_queues(in_use) == 0  # there is still something in them
+    assert store.cleaner.delete_expired_queues(in_use) == []  # there is still something in them
     send(store, "others", 4, body=BODY)
     store.flusher.flush()
     store.cleaner.run()
-    assert store.cleaner.delete_expired_queues(in_use) == 1
+    assert store.cleaner.delete_expired_queues(in_use) == [("orders", 1)]
     assert store.queue_ids("orders") == [0]
     assert store.put(message("orders")).queue_offset == 1  # consumers have committed offsets of it
     assert store.queue_ids(SCHEDULE_TOPIC) == [0]

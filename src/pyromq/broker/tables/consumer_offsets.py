@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
@@ -115,6 +115,24 @@ class ConsumerOffsets:
         """Forget all that a group committed."""
         for topic in self.topics_of(group):
             self._remove(_key(topic, group))
+
+    def remove_topics(self, topics: Collection[str]) -> None:
+        """Forget all that was committed of topics: those of the same names that are created later begin at 0."""
+        for key in [key for key in self._table if _split(key)[0] in topics]:
+            self._remove(key)
+
+    def remove_queues(self, queues: Iterable[tuple[str, int]]) -> None:
+        """Forget all that was committed of queues, each given by its topic and id."""
+        gone: dict[str, set[int]] = {}
+        for topic, queue_id in queues:
+            gone.setdefault(topic, set()).add(queue_id)
+        for key, offsets in self._table.items():
+            ids = gone.get(_split(key)[0], set()) & offsets.keys()
+            if ids:
+                for queue_id in ids:
+                    del offsets[queue_id]
+                self.saver.changes.remove(key)  # a record holds a row as it is, or what was added to it
+                self._note(key, offsets)
 
     def save_if_changed(self) -> None:
         """Ask for a save if something was committed since the last one."""

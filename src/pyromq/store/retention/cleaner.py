@@ -188,8 +188,8 @@ class Cleaner:
             self.delete_topic(topic)
         return unused
 
-    def delete_expired_queues(self, is_in_use: Callable[[str, int], bool]) -> int:
-        """Forget the queues that are out of use and whose messages have all expired; return how many.
+    def delete_expired_queues(self, is_in_use: Callable[[str, int], bool]) -> list[tuple[str, int]]:
+        """Forget the queues that are out of use and whose messages have all expired; return topic and id of each.
 
         One that may be written to again stays, and with it its offsets: consumers have committed them.
         """
@@ -197,7 +197,7 @@ class Cleaner:
         for queue in expired:
             self._queues.remove(queue)
         self._remove_leftovers()
-        return len(expired)
+        return [(queue.topic, queue.queue_id) for queue in expired]
 
     def _is_dead(self, queue: ConsumeQueue, is_in_use: Callable[[str, int], bool]) -> bool:
         if queue.topic == SCHEDULE_TOPIC or is_in_use(queue.topic, queue.queue_id):
