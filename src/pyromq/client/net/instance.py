@@ -52,13 +52,14 @@ class ClientInstance:
         self.name_servers = NameServers.of(self._remoting, config.namesrv)
         self.api = BrokerApi(self._remoting, self.name_servers)
         self.routes = Routes(self.api, self.explain, config.topic_queues)
-        self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data)
+        interval = config.heartbeat_interval
+        self.heartbeats = Heartbeats(self.api, self.routes, self._heartbeat_data, clock, interval)
         self._diagnoses: dict[str, asyncio.Future[str]] = {}
         self._started = False
         self._refreshed_at = -math.inf
         self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
         self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
-        self._beating = Periodic("heartbeat", clock, config.heartbeat_interval, self.heartbeats.beat)
+        self._beating = Periodic("heartbeat", clock, interval, self.heartbeats.beat_due)
         self.routes.on_change.append(lambda topic: self._beating.wake())  # there may be a new broker
 
     def start(self) -> None:
@@ -81,6 +82,7 @@ class ClientInstance:
         if group in self._producers:
             raise ClientError(f"this client already has a producer in the group {group!r}")
         self._producers.add(group)
+        self.heartbeats.forget_all()
 
     async def remove_producer(self, group: str) -> None:
         """Withdraw a producer group; brokers that cannot be reached forget it by themselves."""
@@ -92,6 +94,7 @@ class ClientInstance:
         if group in self._consumers:
             raise ClientError(f"this client already has a consumer in the group {group!r}")
         self._consumers[group] = member
+        self.heartbeats.forget_all()
 
     async def remove_consumer(self, group: str) -> None:
         """Withdraw a consumer group; brokers tell its other members at once."""
@@ -151,5 +154,6 @@ class ClientInstance:
 
     def _disconnected(self, connection: Connection) -> None:
         # A broker forgets its clients with their connections: send a heartbeat as soon as it is back.
+        self.heartbeats.forget(connection.address)
         if self._producers or self._consumers:
             self._beating.wake()

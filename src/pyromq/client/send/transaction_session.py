@@ -80,4 +80,4 @@ class TransactionSession(ProducerSession):
 async def _announce_everywhere(instance: ClientInstance) -> bool:
     """Send a heartbeat to every broker: each may hold older transactions of this client's groups."""
     await instance.routes.refresh(SELF_TEST_TOPIC)  # which all brokers have
-    return await instance.heartbeats.beat()
+    return await instance.heartbeats.beat_due()
