@@ -20,7 +20,7 @@ from pyromq.protocol.tag_filter import java_hash
 from pyromq.spark.options.write_options import write_options
 from pyromq.spark.write.batches import MessageBatch, java_hashes, make_batches
 from pyromq.spark.write.message_rows import MessageRows, split_batch
-from pyromq.spark.write.sink_task import SinkTask
+from pyromq.spark.write.sink_task import RowIds, SinkTask
 
 TASK = SinkTask("query-7-3", 3)
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
@@ -50,7 +50,10 @@ def _batches(rows: list[Row], first: int = 0, topic: str | None = "orders", **mo
         {"namesrv": "a:1", **({"topic": topic} if topic else {}), **more}, from_arrow_schema(batch.schema)
     )
     return list(
-        make_batches(MessageRows(batch, options, TASK, first), lambda topic: [q._replace(topic=topic) for q in QUEUES])
+        make_batches(
+            MessageRows(batch, options, TASK, first, RowIds(TASK)),
+            lambda topic: [q._replace(topic=topic) for q in QUEUES],
+        )
     )
 
 
@@ -91,7 +94,6 @@ def test_a_row_is_a_message_with_marks_that_a_replay_repeats() -> None:
     assert properties == {"region": "north", "KEYS": "k1 k2", "TAGS": "paid", **ours}
     assert set(bare) == {"PYROMQ_BATCH", "PYROMQ_ROW", "UNIQ_KEY"}
     assert (len(unique), unique[20:28]) == (32, "00000000"), "the time of an id"
-    assert (unique[16:20], unique[28:]) == ("0001", "0000"), "the row"
     assert [message[2] for message in _sent(rows, first=65_536)][1] == bare
 
 
@@ -102,6 +104,20 @@ def test_ids_come_from_a_column_if_there_is_one() -> None:
     forth = _sent([{"body": b"a", "number": 1}, {"body": b"b", "number": 2}], idColumn="number")
     back = _sent([{"body": b"b", "number": 2}, {"body": b"a", "number": 1}], idColumn="number")
     assert {body: sent["UNIQ_KEY"] for _, body, sent in forth} == {body: sent["UNIQ_KEY"] for _, body, sent in back}
+
+
+def test_messages_that_differ_in_anything_have_different_ids() -> None:
+    row: Row = {"body": b"a", "tags": "t", "keys": ["k"], "properties": {"p": "v"}, "flag": 1, "order_key": "o"}
+    changes: list[Row] = [
+        {}, {"body": b"b"}, {"tags": None}, {"keys": ["k", "k2"]}, {"properties": {"p": "w"}}, {"flag": 2},
+        {"order_key": "q"}, {"tags": "k", "keys": ["t"]}, {"body": b"a\x02\x02"}, {"topic": "others"},
+    ]  # fmt: skip
+    rows = [{"topic": "orders", **row, **change} for change in changes]
+    alone = [_sent([one], topic=None)[0][2]["UNIQ_KEY"] for one in rows]
+    assert len(set(alone)) == len(rows)
+    together = {properties["UNIQ_KEY"] for _, _, properties in _sent(rows[::-1], topic=None)}
+    assert together == set(alone), "what comes before it does not matter"
+    assert len({properties["UNIQ_KEY"] for _, _, properties in _sent([rows[0]] * 5, topic=None)}) == 5
 
 
 def test_a_key_goes_to_the_queue_that_java_picks_and_its_rows_stay_in_order() -> None:
@@ -181,7 +197,7 @@ def test_a_batch_of_large_bodies_is_cut_before_it_is_copied() -> None:
 def test_columns_with_long_offsets_are_read(large: pa.DataType) -> None:
     batch = pa.record_batch([pa.array(["a"]).cast(pa.string()).cast(large)], names=["body"])
     options = write_options({"namesrv": "a:1", "topic": "t"}, from_arrow_schema(_batch([{"body": b"a"}]).schema))
-    (sent,) = make_batches(MessageRows(batch, options, TASK, 0), lambda topic: QUEUES)
+    (sent,) = make_batches(MessageRows(batch, options, TASK, 0, RowIds(TASK)), lambda topic: QUEUES)
     assert decode_batch(sent.body)[0].body == b"a"
 
 

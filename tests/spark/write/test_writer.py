@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pyromq import Message, blocking
 from pyromq.blocking import Portal
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import queue_for_key
@@ -22,9 +23,11 @@ from pyromq.spark import dedupe
 from pyromq.spark.options.read_options import read_options
 from pyromq.spark.options.write_options import write_options
 from pyromq.spark.read.batch_reader import BatchReader
+from pyromq.spark.read.brokers.queues_reader import QueuesReader
 from pyromq.spark.write.sink_task import SinkTask
 from pyromq.spark.write.writer import TaskCommit, write_rows
 from pyromq.testing import LocalCluster
+from tests.pipelines.conftest import make_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +72,30 @@ def test_a_task_ends_when_every_row_is_stored_and_its_ids_are_found(cluster: Loc
     assert sorted(int(row["body"]) for row in rows) == list(range(700))
     assert len({row["message_id"] for row in rows}) == 700
     assert {dict(row["properties"])["PYROMQ_BATCH"] for row in rows} == {"written-0-0"}
+
+
+def test_a_task_that_gets_its_rows_in_another_order_again_loses_none(
+    cluster: LocalCluster, producer: blocking.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker in trouble is read queue by queue, otherwise in the order of its log: see QueuesReader."""
+    make_topic(cluster, "ordered", 2)
+    for number in range(200):
+        producer.send(
+            Message(topic="ordered", body=b"%d" % number), queue=MessageQueue("ordered", "broker-a", number % 2)
+        )
+    first = [row["body"] for row in _read(cluster.namesrv, "ordered")]
+    monkeypatch.setattr(QueuesReader, "records", lambda self: iter(()))
+    second = [row["body"] for row in _read(cluster.namesrv, "ordered")]
+    monkeypatch.undo()
+    assert first != second
+    assert sorted(first) == sorted(second)
+    for attempt, bodies in enumerate((first[:120], second)):
+        rows = pa.record_batch({"body": bodies, "order_key": ["key"] * len(bodies)})
+        _write([rows], cluster.namesrv, "reordered", attempt)
+    sent = _read(cluster.namesrv, "reordered")
+    assert len(sent) == 320
+    once = {row["message_id"]: row["body"] for row in reversed(sent)}  # the first of each id
+    assert sorted(once.values()) == sorted(first), "an id means the same message again"
 
 
 def test_a_broker_that_restarts_under_a_task_is_waited_for_and_keys_stay_in_order() -> None:

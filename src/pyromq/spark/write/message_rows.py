@@ -29,7 +29,7 @@ from pyromq.spark.write.property_text import (
     plain,
     true,
 )
-from pyromq.spark.write.sink_task import SinkTask, row_ids, value_ids
+from pyromq.spark.write.sink_task import RowIds, SinkTask, value_ids
 
 _MOST_BODY_BYTES = 32 << 20
 _ZERO_MS = pa.scalar(0, pa.int64())
@@ -65,10 +65,13 @@ class MessageRows:
     Properties are in the order of `Outbox`: the row's own, then the system's.
     """
 
-    def __init__(self, batch: pa.RecordBatch, options: WriteOptions, task: SinkTask, first: int) -> None:
+    def __init__(
+        self, batch: pa.RecordBatch, options: WriteOptions, task: SinkTask, first: int, row_ids: RowIds
+    ) -> None:
         self._columns = {name: plain(batch.column(column)) for name, column in options.columns.items()}
         self._task = task
         self._first = first
+        self._row_ids = row_ids
         self._topic = options.topic
         self._count: int = batch.num_rows
 
@@ -143,20 +146,34 @@ class MessageRows:
     @cached_property
     def properties(self) -> pa.Array:
         """All properties of each row as the encoded text."""
+        marks = [self._task_properties(), piece(names.UNIQ_KEY, self._ids())]
+        texts = pc.binary_join_element_wise(*self._pieces, *marks, VALUE_END, null_handling="skip")
+        limit = names.MAX_PROPERTIES_LENGTH
+        self._refuse(pc.binary_length(texts).to_numpy() > limit, f"its properties have more than {limit} bytes")
+        return texts
+
+    @cached_property
+    def _pieces(self) -> list[pa.Array]:
+        """The parts of the properties that belong to the message."""
         pieces = [
             self._own_properties(),
             piece(names.KEYS, self._keys()),
             piece(names.TAGS, self._text("tags")),
             piece(names.SHARDING_KEY, self._text("order_key")),
             *self._delay_pieces,
-            self._task_properties(),
-            piece(names.UNIQ_KEY, self._ids()),
         ]
-        given = [piece for piece in pieces if piece is not None]
-        texts = pc.binary_join_element_wise(*given, VALUE_END, null_handling="skip")
-        limit = names.MAX_PROPERTIES_LENGTH
-        self._refuse(pc.binary_length(texts).to_numpy() > limit, f"its properties have more than {limit} bytes")
-        return texts
+        return [piece for piece in pieces if piece is not None]
+
+    def _contents(self) -> pa.Array:
+        """Return what makes a message the one it is: its topic, flag, properties and body."""
+        head = [pa.repeat(pa.scalar(b"", BINARY), self._count), *self._pieces]
+        if self._topic is None:
+            head.append(self._columns["topic"].cast(BINARY))
+        if "flag" in self._columns:
+            head.append(pa.array(self.flags).cast(pa.string()).cast(BINARY))
+        heads = pc.binary_join_element_wise(*head, VALUE_END, null_handling="skip")
+        # No head has two ends in a row, so no two messages have the same bytes.
+        return pc.binary_join_element_wise(heads, self.bodies, pa.scalar(2 * VALUE_END.as_py(), BINARY))
 
     @cached_property
     def is_delayed(self) -> NDArray[np.bool_]:
@@ -240,7 +257,7 @@ class MessageRows:
         given = self._text("message_id")
         if given is not None and not given.null_count:
             return given
-        ids = row_ids(self._task, self._numbers)
+        ids = self._row_ids.ids(self._contents())
         return ids if given is None else pc.coalesce(given, ids)
 
     @property

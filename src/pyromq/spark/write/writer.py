@@ -24,7 +24,7 @@ from pyromq.spark.read.decode.columns import freeze
 from pyromq.spark.write.batch_sender import BatchSender
 from pyromq.spark.write.batches import MOST_ROWS, make_batches
 from pyromq.spark.write.message_rows import MessageRows, split_batch
-from pyromq.spark.write.sink_task import SinkTask, current_task, new_job
+from pyromq.spark.write.sink_task import RowIds, SinkTask, current_task, new_job
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,6 +116,7 @@ class TaskWriter:
         self._sender = sender
         self._options = options
         self._task = task
+        self._row_ids = RowIds(task)
         self._queues: dict[str, Sequence[MessageQueue]] = {}
         rate = options.rate_per_second
         self._most_rows = MOST_ROWS if rate is None else max(1, min(MOST_ROWS, rate // _BATCHES_A_SECOND))
@@ -123,7 +124,7 @@ class TaskWriter:
     def send(self, batch: pa.RecordBatch) -> None:
         """Send an Arrow batch; returns when there is room for the next one."""
         for part in split_batch(batch, self._options):
-            rows = MessageRows(part, self._options, self._task, self.rows)
+            rows = MessageRows(part, self._options, self._task, self.rows, self._row_ids)
             batches = make_batches(rows, self._find_queues, self._most_rows)
             while some := list(islice(batches, _HANDED_OVER)):
                 self._portal.call(self._sender.put(some))
