@@ -55,7 +55,7 @@ def test_a_missing_topic(cluster: LocalCluster) -> None:
     for call in (lambda: _rows(cluster.namesrv, "nowhere"), _stream(cluster.namesrv, "nowhere").initialOffset):
         text = _text(call)
         assert "no broker has the topic 'nowhere'" in text
-        assert "create the topic" in text
+        assert "the first message that is sent to it creates it" in text
 
 
 def test_a_topic_that_may_not_be_read(cluster: LocalCluster) -> None:
