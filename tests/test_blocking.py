@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import get_type_hints
+from typing import TypeVar, get_type_hints
 
 import pytest
 
@@ -17,6 +18,7 @@ import pyromq
 from pyromq import Message, MessageExt, blocking
 from pyromq.admin import AdminClient as AsyncAdminClient
 from pyromq.blocking import AdminClient, LitePullConsumer, Portal, Producer, PushConsumer
+from pyromq.client import portal as portal_module
 from pyromq.client.config import ProducerOptions
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
@@ -25,7 +27,10 @@ from pyromq.client.push.push_consumer import PushConsumer as AsyncPushConsumer
 from pyromq.client.push.push_settings import PushConsumerOptions
 from pyromq.client.send.producer import Producer as AsyncProducer
 from pyromq.errors import ClientError, ConnectFailed, NoRoute, TopicNotFound
+from pyromq.remoting import loop as remoting_loop
 from pyromq.testing import LocalCluster, wait_until
+
+T = TypeVar("T")
 
 SOURCE = Path(__file__).parent.parent / "src"
 
@@ -162,6 +167,53 @@ def test_a_portal_can_be_closed_and_says_so() -> None:
     portal.close()
     with pytest.raises(ClientError, match="closed"):
         portal.call(asyncio.sleep(0))
+
+
+@pytest.mark.parametrize("loop", [remoting_loop.new_loop, asyncio.new_event_loop])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_what_ends_a_program_reaches_the_caller_and_not_the_other_clients(
+    error: BaseException, loop: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portal_module, "new_loop", loop)
+    portal = Portal()
+    released = portal.call(returns(asyncio.Event()))
+
+    async def wait() -> str:
+        await released.wait()
+        return "still here"
+
+    async def end() -> None:
+        raise error
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(portal.call, wait())
+        with pytest.raises(type(error)):
+            portal.call(end())
+        portal.soon(released.set)
+        assert waiting.result(10) == "still here"
+    portal.close()
+    assert not portal._thread.is_alive()
+
+
+async def returns(value: T) -> T:
+    return value
+
+
+async def exit_at_once(message: MessageExt) -> None:
+    raise SystemExit(3)
+
+
+def test_a_listener_that_exits_does_not_end_the_other_clients(cluster: LocalCluster, topic: str) -> None:
+    fill(cluster, topic, 2)
+    with (
+        PushConsumer(topic, cluster.namesrv, {topic: "*"}, exit_at_once, start_from="earliest"),
+        LitePullConsumer(f"{topic}-2", cluster.namesrv, {topic: "*"}, start_from="earliest") as other,
+    ):
+        found: list[MessageExt] = []
+        wait_until(lambda: len(found.extend(other.poll(timeout=1)) or found) == 2)
+        with Producer("p", cluster.namesrv) as producer:
+            producer.send(Message(topic=topic, body=b"more"))
+        wait_until(lambda: len(found.extend(other.poll(timeout=1)) or found) == 3)
 
 
 def test_a_blocking_call_on_the_portals_own_loop_is_refused() -> None:

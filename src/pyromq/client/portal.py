@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import functools
+import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
@@ -12,7 +13,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pyromq.client.lifecycle import ClientLifecycle, ForkGuard
 from pyromq.errors import ClientError
-from pyromq.remoting.loop import run
+from pyromq.remoting.loop import new_loop
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,10 +36,10 @@ class Portal:
     def __init__(self) -> None:
         self._guard = ForkGuard()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event
+        self._stop = asyncio.Event()
         self._started = threading.Event()
         # A daemon: a script that ends without closing its clients must not hang.
-        self._thread = threading.Thread(target=run, args=(self._serve(),), name="pyromq portal", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="pyromq portal", daemon=True)
         self._thread.start()
         self._started.wait()
         atexit.register(self.close)
@@ -88,8 +91,16 @@ class Portal:
             raise ClientError("a blocking call inside the background loop would wait for itself")
         return self._loop
 
+    def _run(self) -> None:
+        """Run the loop until `close`. What ends a program, such as sys.exit() in a user's function, does not end it."""
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            while not self._stop.is_set():
+                try:
+                    runner.run(self._serve())
+                except (SystemExit, KeyboardInterrupt) as error:
+                    logger.error("%r on the thread that all blocking clients share is ignored", error)
+
     async def _serve(self) -> None:
-        self._stop = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._started.set()
         try:
