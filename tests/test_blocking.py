@@ -210,10 +210,15 @@ def test_a_listener_that_exits_does_not_end_the_other_clients(cluster: LocalClus
         LitePullConsumer(f"{topic}-2", cluster.namesrv, {topic: "*"}, start_from="earliest") as other,
     ):
         found: list[MessageExt] = []
-        wait_until(lambda: len(found.extend(other.poll(timeout=1)) or found) == 2)
+
+        def polled(count: int) -> bool:
+            found.extend(other.poll(timeout=1))
+            return len(found) == count
+
+        wait_until(lambda: polled(2))
         with Producer("p", cluster.namesrv) as producer:
             producer.send(Message(topic=topic, body=b"more"))
-        wait_until(lambda: len(found.extend(other.poll(timeout=1)) or found) == 3)
+        wait_until(lambda: polled(3))
 
 
 def test_a_blocking_call_on_the_portals_own_loop_is_refused() -> None:
