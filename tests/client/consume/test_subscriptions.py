@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from pyromq import blocking
-from pyromq.client.consume.subscriptions import Expression, Sql
+from pyromq.client.consume.subscriptions import Expression, Sql, subscribe
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.errors import ClientError, LocalProtocolError
 from pyromq.protocol.messages.message import Message
@@ -95,3 +97,42 @@ def test_a_wrong_expression_is_refused_before_anybody_is_asked(
 ) -> None:
     with pytest.raises(kind, match=reason):
         LitePullConsumer("group", "127.0.0.1:1", {"orders": Sql(expression)})
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "right"),
+    [
+        ("orders", "{'orders': '*'}, not 'orders'"),
+        ("a,b", "{'a': '*', 'b': '*'}, not 'a,b'"),
+        (["a", "b"], "{'a': '*', 'b': '*'}, not ['a', 'b']"),
+        (("a",), "{'a': '*'}, not ('a',)"),
+        ([], "{'orders': '*'}, not []"),
+        ([1], "{'orders': '*'}, not [1]"),
+        ({}, "{'orders': '*'}, or leave it out"),
+    ],
+)
+def test_what_is_no_dict_of_topics_is_refused_with_the_right_form(subscriptions: Any, right: str) -> None:
+    with pytest.raises(ClientError) as push:
+        PushConsumer("billing", "127.0.0.1:1", subscriptions, print)
+    with pytest.raises(ClientError) as poll:
+        LitePullConsumer("billing", "127.0.0.1:1", subscriptions)
+    assert right in str(push.value)
+    assert right in str(poll.value)
+
+
+@pytest.mark.parametrize("expression", ["a,b", "a, b", "a;b", "a|b", "a && b", "a || b, c"])
+def test_tags_joined_by_another_sign_are_refused_with_the_right_form(expression: str) -> None:
+    with pytest.raises(ClientError, match=r"tags are separated by \|\|") as raised:
+        subscribe("orders", expression)
+    assert ("'a || b || c'" if "c" in expression else "'a || b'") in str(raised.value)
+
+
+def test_a_tag_may_contain_a_single_ampersand() -> None:
+    assert subscribe("orders", "R&D || sales").tags == ("R&D", "sales")
+
+
+def test_an_odd_tag_can_be_wanted_by_sql() -> None:
+    with pytest.raises(ClientError) as raised:
+        subscribe("orders", "a,b")
+    hint = str(raised.value).partition('or Sql("')[2].partition('")')[0]
+    assert subscribe("orders", Sql(hint)).expression == "TAGS = 'a,b'"

@@ -3,15 +3,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from typing import Any
+from unittest import mock
 
 import pytest
 
-from pyromq.client.listener.listener import Listener, bind, is_async, takes_batches
+from pyromq.client.listener.listener import Listener, bind, check_listener, is_async, takes_batches
 from pyromq.client.listener.listener_threads import ListenerThreads
+from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.errors import ClientError
-from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt
 
 ONE = MessageExt(topic="T", stored_body=b"one")
 TWO = MessageExt(topic="T", stored_body=b"two")
@@ -71,9 +74,106 @@ def test_the_signature_says_what_a_listener_wants(listener: Listener, batches: b
     assert is_async(listener) is awaited
 
 
-def test_a_listener_without_a_parameter_is_refused() -> None:
-    with pytest.raises(ClientError, match="must take the message"):
-        takes_batches(lambda: None)  # type: ignore[arg-type]
+def generator(message: MessageExt) -> Iterator[int]:
+    yield 1
+
+
+async def async_generator(message: MessageExt) -> AsyncIterator[int]:
+    yield 1
+
+
+class GeneratorHandler:
+    async def __call__(self, message: MessageExt) -> AsyncIterator[int]:
+        yield 1
+
+
+def two(message: MessageExt, context: object) -> None: ...
+
+
+def keyword(*, message: MessageExt) -> None: ...
+
+
+def bare_list(messages: list) -> None: ...  # type: ignore[type-arg]
+
+
+def bare_text(messages: list, other: NotThere = None) -> None: ...  # type: ignore[name-defined,type-arg] # noqa: F821
+
+
+def bare_sequence(messages: Sequence) -> None: ...  # type: ignore[type-arg]
+
+
+def iterable(messages: Iterable[MessageExt]) -> None: ...
+
+
+def several(messages: tuple[MessageExt, ...]) -> None: ...
+
+
+def bodies(messages: list[bytes]) -> None: ...
+
+
+def text(message: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("listener", "reason"),
+    [
+        (None, "needs a listener"),
+        ("print", "needs a listener"),
+        (Handler, "is a class"),
+        (generator, "has a `yield`"),
+        (async_generator, "has a `yield`"),
+        (GeneratorHandler(), "has a `yield`"),
+        (functools.partial(generator), "has a `yield`"),
+        (lambda: None, r"\(\) must take the message as its one argument"),
+        (two, r"two\(message, context\) must take the message as its one argument"),
+        (keyword, "must take the message as its one argument"),
+        (functools.partial(plain_one, message=ONE), "must take the message as its one argument"),
+        (Handler.handle, "must take the message as its one argument"),  # not of an object
+        (bare_list, "or a list of them, not list:"),
+        (bare_text, "or a list of them, not list:"),
+        (bare_sequence, "not Sequence:"),
+        (iterable, "not .*Iterable"),
+        (several, "not tuple"),
+        (bodies, r"not list\[bytes\]"),
+        (text, "not str"),
+    ],
+)
+def test_a_listener_that_could_never_work_is_refused(listener: Any, reason: str) -> None:
+    with pytest.raises(ClientError, match=reason) as raised:
+        PushConsumer("billing", "127.0.0.1:1", {"orders": "*"}, listener)
+    if listener is not Handler:
+        assert "async def listen(message: MessageExt)" in str(raised.value)
+
+
+class Anything:
+    """Looks like a message, for all that a listener knows."""
+
+
+def any_one(message: Any) -> None: ...
+
+
+def base_class(message: Message | None) -> None: ...
+
+
+def own_class(message: Anything) -> None: ...
+
+
+def list_of_any(messages: list[Any]) -> None: ...
+
+
+def more_with_defaults(message: MessageExt, database: str = "shop", *rest: int, **options: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        any_one, base_class, own_class, list_of_any, more_with_defaults, async_one, async_list, plain_sequence,
+        unannotated, unknown_name, Handler(), Handler().handle, print, [].append, mock.Mock(), mock.AsyncMock(),
+        functools.partial(two, context=1), functools.partial(functools.partial(async_list)),
+    ],
+)  # fmt: skip
+def test_every_other_listener_is_accepted(listener: Any) -> None:
+    assert check_listener(listener) is listener
 
 
 @pytest.fixture

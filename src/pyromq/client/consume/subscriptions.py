@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -65,6 +66,7 @@ def subscribe(topic: str, expression: Expression, version_ms: int = 0) -> Subscr
     check_topic(topic)
     match expression:
         case str():
+            _check_tags(topic, expression)
             tags = parse_tags(expression)
             return Subscription(topic, tags.expression, TAG, tags.tags, tags.codes, version_ms)
         case Sql(expression=text) if text.strip():
@@ -77,13 +79,39 @@ def subscribe(topic: str, expression: Expression, version_ms: int = 0) -> Subscr
     )
 
 
+def _right_form(given: object) -> str:
+    names = re.split(r"[\s,;|]+", given) if isinstance(given, str) else given
+    if isinstance(names, list | tuple | set | frozenset) and names and all(isinstance(name, str) for name in names):
+        return f"write {dict.fromkeys(names, '*')}, not {given!r}"
+    return f"write {{'orders': '*'}}, not {given!r:.100}"
+
+
 def _check_sql(topic: str, text: str) -> None:
     unread = compile_sql(text).unread
     if unread:  # brokers silently ignore this part and filter by the rest: unwanted messages would come
         raise ClientError(f"subscription to {topic}: brokers ignore {unread!r} in Sql({text!r}); is an AND missing?")
 
 
-def subscribe_all(subscriptions: Mapping[str, Expression], namespace: str | None) -> dict[str, Subscription]:
-    """Check the expressions of several topics; return the subscriptions by the full names of the topics."""
+def _check_tags(topic: str, expression: str) -> None:
+    for tag in expression.split("||"):
+        if mistaken := [sign for sign in (",", ";", "|", "&&") if sign in tag]:
+            right = " || ".join(part for part in re.split(r"(?:\s|,|;|\||&&)+", expression) if part)
+            raise ClientError(
+                f"subscription to {topic}: tags are separated by ||, not by {mistaken[0]!r}: write {right!r}, or "
+                f"Sql({f'TAGS = {tag.strip()!r}'!r}) if that is one tag"
+            )
+
+
+def subscribe_all(subscriptions: Mapping[str, Expression] | None, namespace: str | None) -> dict[str, Subscription]:
+    """Check the expressions of several topics; return the subscriptions by the full names of the topics.
+
+    Without any, a consumer gets its topics or queues later. An empty dict is an error: it is rarely meant.
+    """
+    if subscriptions is None:
+        return {}
+    if not isinstance(subscriptions, Mapping):
+        raise ClientError(f"subscriptions must be a dict of topics and expressions: {_right_form(subscriptions)}")
+    if not subscriptions:
+        raise ClientError("subscriptions is empty: write {'orders': '*'}, or leave it out to choose topics later")
     found = [subscribe(with_namespace(topic, namespace), expression) for topic, expression in subscriptions.items()]
     return {subscription.topic: subscription for subscription in found}

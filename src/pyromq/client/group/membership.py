@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from pyromq.client.background import Periodic
 from pyromq.client.group.allocation import Allocate
+from pyromq.client.group.local_members import forget_member, note_member
 from pyromq.client.group.rebalance import Rebalance
 from pyromq.client.net.broker_requests import GroupMember
 from pyromq.client.net.sharing import InstanceHandle
@@ -51,6 +52,7 @@ class Membership:
         for topic in list(self._topics()):
             await self.look_up(topic)
         await self._handle.join_as_consumer(self._group, member)
+        note_member(self, tuple(sorted(self._instance.api.name_servers.addresses)), member.consumer_data())
         complete = await self.rebalance()
         self._rebalancing.start()
         if not complete:
@@ -79,6 +81,7 @@ class Membership:
 
     async def stop(self) -> None:
         """Stop rebalancing; the group still counts this member until it leaves."""
+        forget_member(self)
         with suppress(ValueError):  # it never joined
             self._instance.routes.on_change.remove(self._route_changed)
         await self._rebalancing.stop()

@@ -70,7 +70,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
                 namesrv=namesrv, instance_name=instance_name, namespace=namespace, credentials=credentials
             ),
             group=with_namespace(group, namespace),
-            subscriptions=subscribe_all(subscriptions or {}, namespace),
+            subscriptions=subscribe_all(subscriptions, namespace),
             start=check_start_from(start_from),
             auto_commit=auto_commit,
             auto_commit_interval=auto_commit_interval,

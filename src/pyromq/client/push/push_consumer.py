@@ -19,7 +19,7 @@ from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe
 from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.lifecycle import ClientLifecycle
-from pyromq.client.listener.listener import Listener
+from pyromq.client.listener.listener import Listener, check_listener
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.push.push_session import PushSession
 from pyromq.client.push.push_settings import PushSettings, timeout_seconds
@@ -88,8 +88,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if listener is None or not callable(listener):
-            raise ClientError("a PushConsumer needs a listener: a function that takes a message")
+        listener = check_listener(listener)
         if group == DEFAULT_CONSUMER_GROUP:
             raise ClientError(f"the group name {group} is reserved; choose one of your own")
         check_group(group)
@@ -104,7 +103,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         self._settings = PushSettings(
             client=client,
             group=self.group,
-            subscriptions=subscribe_all(subscriptions or {}, namespace),
+            subscriptions=subscribe_all(subscriptions, namespace),
             listener=listener,
             start=check_start_from(start_from),
             orderly=orderly,
