@@ -27,6 +27,21 @@ def test_an_unreachable_name_server(command: tuple[str, ...]) -> None:
     assert address in one_line_error(pyromq_here(*command, "-n", address))
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["send t x", "tail t", "topic list", "group list", "dlq list", "message pending", "transaction list", "bench send"],
+)
+def test_a_broker_given_as_name_server(servers: Servers, command: str) -> None:
+    line = one_line_error(pyromq_here(*command.split(), "-n", servers.broker))
+    assert "that is a broker" in line
+    assert line.count(servers.broker) == 1
+
+
+@pytest.mark.parametrize("command", ["send t x", "tail t", "topic list", "bench send"])
+def test_commas_between_name_servers(command: str) -> None:
+    assert "';'" in one_line_error(pyromq_here(*command.split(), "-n", "127.0.0.1:1,127.0.0.1:2"))
+
+
 def test_a_port_in_use(servers: Servers, tmp_path: Path) -> None:
     port = servers.broker.rpartition(":")[2]
     done = pyromq("broker", "-n", servers.namesrv, "--port", port, "--data", str(tmp_path))

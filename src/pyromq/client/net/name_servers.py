@@ -22,6 +22,11 @@ DISCOVERY_INTERVAL = 120.0
 _DISCOVERY_TIMEOUT = 3.0
 _MOST_BYTES = 64 * 1024
 _A_BROKER = "that is a broker; name servers listen on port 9876 by default"
+_KNOWN_TO_ALL = (
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_BROKER_CLUSTER_INFO,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+)
 _SHARE = 0.5  # of the time, divided among the servers; the other half is for the last one
 
 
@@ -152,9 +157,8 @@ def reason_without(error: BaseException, address: str) -> str:
 
 
 def _is_from_a_broker(command: RemotingCommand, answer: RemotingCommand) -> bool:
-    """Return True if a route was asked for, and the answer is that there are no such requests: a broker's."""
-    is_route = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
-    return is_route and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    """Return True if a server does not know what every name server knows: then it is a broker."""
+    return command.code in _KNOWN_TO_ALL and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 def _fetch(url: str) -> str:
