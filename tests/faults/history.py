@@ -204,22 +204,23 @@ def _settles_order(group: Formed, event: Finished) -> bool:
 
 def _ascending(walk: Walk, offsets: list[int]) -> Iterator[Finding]:
     """Messages that come for the first time come in the order of their queue."""
-    targets: list[int] = []
+    moves: list[Moved] = []
     moved = forgotten = False
     seen: set[int] = set()
     last: dict[str, Delivered] = {}
     for event in walk.events:
         match event:
             case Moved():
-                targets.append(event.offset)
+                moves.append(event)
                 moved = True
             case Restarted(saved=False):
                 forgotten = moved  # a broker that forgets a move forward lets what was skipped come
             case Delivered():
                 reader = event.by if walk.group.alone else ""
-                if target := _reached(targets, offsets, event.offset):
-                    targets.remove(target[0])
+                if move := _reached(moves, offsets, event.offset):
                     last.pop(reader, None)
+                    if event.at > move.at:  # else it may have come just before the move took effect
+                        moves.remove(move)
                 before = last.get(reader)
                 first = event.offset not in seen or walk.group.alone
                 if first and before is not None and event.offset <= before.offset:
@@ -237,9 +238,10 @@ def _overtaken(walk: Walk, before: Delivered, event: Delivered) -> Finding:
     return Finding("out of order", text, (before, event))
 
 
-def _reached(targets: list[int], offsets: list[int], offset: int) -> list[int]:
-    """Return the target of a move that a delivery may have followed: no message lies between them."""
-    return [target for target in targets if target <= offset and offsets[bisect_left(offsets, target)] == offset]
+def _reached(moves: list[Moved], offsets: list[int], offset: int) -> Moved | None:
+    """Return a move that a delivery may have followed: no message lies between its target and this offset."""
+    reached = (move for move in moves if move.offset <= offset)
+    return next((move for move in reached if offsets[bisect_left(offsets, move.offset)] == offset), None)
 
 
 def _keys(history: Timeline) -> Iterator[Finding]:

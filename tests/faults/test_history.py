@@ -278,6 +278,14 @@ def test_two_readers_in_one_are_found_after_a_seek() -> None:
     assert scene.handle("a", 0).kinds == ["out of order"]
 
 
+def test_a_message_may_come_twice_if_it_came_while_the_reader_moved_there() -> None:
+    scene = sent("a", "b", alone=True)
+    begun = scene.now
+    scene.handle("a", 0).handle("b", 1).add(Moved(group="g", queue=QUEUE, offset=0, since=begun))
+    assert scene.handle("a", 0).handle("b", 1).kinds == []
+    assert scene.handle("a", 0).kinds == ["out of order"]
+
+
 def test_values_of_a_key_that_are_stored_in_another_order_are_out_of_order() -> None:
     assert Scene().send("a", 1, key="k").send("b", 0, key="k").kinds == ["out of order"]
     assert Scene().send("a", 1, key="k").send("b", 0, key="l").kinds == []
