@@ -276,6 +276,35 @@ async def test_a_queue_locked_by_another_is_not_read_until_it_is_free(
         assert await api.lock(address, group, "somebody-else", [taken]) == [taken], "closing unlocks"
 
 
+async def test_after_its_connection_was_lost_a_queue_waits_until_its_lock_is_renewed(
+    own_cluster: LocalCluster, topic: str, group: str
+) -> None:
+    """A broker that was restarted has forgotten the lock, and another member may have been quicker."""
+    await send_in_order(own_cluster, topic, 2)
+    heard, clock, broker = Heard(), own_cluster.clock, own_cluster.brokers[0]
+    async with (
+        await BrokerApi.connect(own_cluster.namesrv) as api,
+        Producer("p", own_cluster.namesrv) as producer,
+        PushConsumer(
+            group, own_cluster.namesrv, {topic: "*"}, heard, orderly=True, start_from="earliest", clock=clock
+        ) as consumer,
+    ):
+        await heard.wait_for(2)
+        await consumer.commit()
+        queue = (await producer.queues(topic))[0]
+        await api.unlock(broker.address, group, consumer.client_id, [queue])
+        assert await api.lock(broker.address, group, "somebody-else", [queue]) == [queue]
+        await (await consumer._session.instance.api.remoting.connection(broker.address)).close()
+        await producer.send(Message(topic=topic, body=b"2"), queue=queue)
+        for _ in range(20):
+            await clock.advance_async(seconds=0.5)
+        assert len(heard.messages) == 2, "it is somebody else's"
+        await api.unlock(broker.address, group, "somebody-else", [queue])
+        while len(heard.messages) < 3:
+            await clock.advance_async(seconds=0.5)
+    assert [message.body for message in heard.messages] == [b"0", b"1", b"2"]
+
+
 async def test_a_lost_lock_stops_the_queue_and_when_regained_it_goes_on_where_others_came_to(
     own_cluster: LocalCluster, topic: str, group: str
 ) -> None:

@@ -64,7 +64,7 @@ class Ownership:
         if self._locks is not None:
             await self._lock(held, self._locks)
         await self._initial_offset.apply(held)
-        held.locked = True
+        held.locked = not self._is_doubted(held)  # else when its lock is renewed
         held.consumed_at = self._clock.now()  # tools read it as the time of the last finished message
 
     async def _lock(self, held: ProcessQueue, locks: QueueLocks) -> None:
@@ -129,6 +129,15 @@ class Ownership:
             await self._locks.release([held.queue for held in queues])
 
     # --- renewing ----------------------------------------------------------------------------------------------------
+
+    def doubt(self, queues: Iterable[ProcessQueue]) -> None:
+        """Consume nothing more of orderly queues until their locks are renewed: another member may have got them."""
+        for held in queues:
+            if self._strict and self._locks is not None:
+                held.locked, held.lock_expires = False, 0.0
+
+    def _is_doubted(self, held: ProcessQueue) -> bool:
+        return self._strict and self._locks is not None and not held.lock_expires
 
     async def renew(self, queues: Iterable[ProcessQueue]) -> bool:
         """Renew the locks; return False if some could not be renewed and should be tried again soon."""

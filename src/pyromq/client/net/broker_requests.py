@@ -84,6 +84,9 @@ class GroupMember(Protocol):
     def members_changed(self) -> None:
         """Called when a member joined or left its group."""
 
+    def connection_lost(self, address: str) -> None:
+        """Called when the connection to a broker was lost: that may have been restarted, and know nothing any more."""
+
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets that it has reached."""
 

@@ -157,3 +157,5 @@ class ClientInstance:
         self.heartbeats.forget(connection.address)
         if self._producers or self._consumers:
             self._beating.wake()
+        for member in self._consumers.values():
+            member.connection_lost(connection.address)

@@ -121,6 +121,9 @@ class PollSession:
         """Rebalance, because a member joined or left the group."""
         self.membership.wake()
 
+    def connection_lost(self, address: str) -> None:
+        """Ignore it: the queues of this kind of consumer have no locks."""
+
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets up to which the queues of a topic are consumed."""
         return {held.queue: held.consumed_offset or 0 for held in self.assignment if held.queue.topic == topic}

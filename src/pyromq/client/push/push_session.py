@@ -94,9 +94,10 @@ class PushSession:
         self.stats = ConsumerStats(clock.monotonic())
         self._build_queue_parts()
         self._build_listener_parts()
+        self._renewing = Periodic("lock renewal", clock, RENEWAL_INTERVAL, self._renew)
         self._tasks = [
             Periodic("commit", clock, COMMIT_INTERVAL, self._commit),
-            Periodic("lock renewal", clock, RENEWAL_INTERVAL, self._renew),
+            self._renewing,
             Periodic("statistics", clock, SAMPLE_INTERVAL, self._sample),
             Periodic("consume time-out", clock, self._timeout_check_interval(), self._expire),
         ]
@@ -276,6 +277,13 @@ class PushSession:
     def members_changed(self) -> None:
         """Rebalance, because a member joined or left the group."""
         self.membership.wake()
+
+    def connection_lost(self, address: str) -> None:
+        """Lock the queues of a broker again as soon as it is back: if it was restarted, it has forgotten our locks."""
+        lost = [held for held in self.assignment if self.instance.routes.master(held.queue.broker_name) == address]
+        if lost:
+            self._ownership.doubt(lost)
+            self._renewing.wake()
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets up to which a topic's queues are consumed."""
