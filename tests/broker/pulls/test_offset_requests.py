@@ -6,11 +6,17 @@ import pytest
 
 from pyromq.broker.server import Broker
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, decode
-from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.codes import (
+    PULL_COMMIT_OFFSET_FLAG,
+    PULL_FORWARD_FLAG,
+    PULL_SUBSCRIPTION_FLAG,
+    RequestCode,
+    ResponseCode,
+)
 from pyromq.protocol.messages.message_id import decode_offset_id
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock, eventually
-from tests.broker.helpers import Peer
+from tests.broker.helpers import Peer, pull_header
 
 
 def queue(queue_id: int = 0, topic: str = "orders", **fields: object) -> dict[str, str]:
@@ -125,3 +131,21 @@ async def test_a_message_is_found_by_its_id(peer: Peer) -> None:
 async def test_an_id_of_no_message_is_an_error(peer: Peer, offset: int) -> None:
     await peer.send()
     await peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)}, expect=ResponseCode.SYSTEM_ERROR)
+
+
+async def test_a_commit_that_may_only_go_forward_keeps_a_higher_one(peer: Peer) -> None:
+    await peer.send()
+    for offset, kept in ((7, "7"), (3, "7"), (9, "9")):
+        fields = queue(consumerGroup="billing", commitOffset=offset, pyromqForward="true")
+        await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        assert await committed(peer) == kept
+
+
+async def test_a_pull_commits_forward_if_it_says_so(peer: Peer) -> None:
+    await peer.send()
+    await commit(peer, 7)
+    flags = PULL_SUBSCRIPTION_FLAG | PULL_COMMIT_OFFSET_FLAG
+    for offset, more, kept in ((3, PULL_FORWARD_FLAG, "7"), (8, PULL_FORWARD_FLAG, "8"), (3, 0, "3")):
+        header = pull_header(sys_flag=flags | more, commit_offset=offset)
+        await peer.ask(RequestCode.PULL_MESSAGE, header)
+        assert await committed(peer) == kept

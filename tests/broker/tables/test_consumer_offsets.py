@@ -59,6 +59,16 @@ def test_a_commit_that_goes_back_is_obeyed_logged_with_who_and_counted(
     assert "10.0.0.9:5" in caplog.text
 
 
+def test_a_commit_that_may_only_go_forward_keeps_a_higher_one(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("billing", "orders", 0, 100, "me", only_forward=True)
+    offsets.commit("billing", "orders", 0, 40, "me", only_forward=True)
+    assert offsets.get("billing", "orders", 0) == 100
+    offsets.commit("billing", "orders", 0, 101, "me", only_forward=True)
+    assert offsets.get("billing", "orders", 0) == 101
+    assert offsets.backward_commits == 0
+
+
 def test_a_negative_commit_is_no_commit(tmp_path: Path) -> None:
     offsets = make(tmp_path)
     offsets.commit("billing", "orders", 0, -1, "me")

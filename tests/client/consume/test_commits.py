@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pyromq.client.consume.commits import Commits
+from pyromq.client.consume.offset_store import BrokerOffsets
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.errors import ConnectFailed
 from pyromq.protocol.messages.message import MessageQueue
@@ -149,3 +150,30 @@ async def test_a_store_that_raises_anything_holds_nothing_up() -> None:
         held.start_at(5)
         await Commits(Broken()).try_commit_last(held)
     assert not await Commits(Broken()).try_commit_consumed(queues)
+
+
+class Broker(BrokerOffsets):
+    """Notes which commits may move the offset back."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[int, str]] = []
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        self.kept.append((offset, "anywhere"))
+
+    async def commit_forward(self, queue: MessageQueue, offset: int) -> None:
+        self.kept.append((offset, "forward"))
+
+
+async def test_only_the_first_commit_after_a_jump_may_move_the_offset_back() -> None:
+    """Another member may have had the queue too, and have finished more of it."""
+    broker = Broker()
+    commits, held = Commits(broker), held_queues("up")[0]
+    for offset in (5, 7):
+        held.start_at(offset)
+        await commits.commit_consumed([held])
+    held.jump_to(2)
+    await commits.commit_consumed([held])
+    held.start_at(4)
+    await commits.commit_consumed([held])
+    assert broker.kept == [(5, "forward"), (7, "forward"), (2, "anywhere"), (4, "forward")]

@@ -46,7 +46,8 @@ class OffsetHandlers:
         header = request.header(UpdateConsumerOffsetRequestHeader)
         if self._may_commit(header):
             self._offsets.commit(
-                header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer
+                *(header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer),
+                only_forward=bool(header.pyromq_forward),
             )
         return response(request)
 

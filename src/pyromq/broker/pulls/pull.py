@@ -11,7 +11,14 @@ from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.long_polling import HeldPull, LongPolling
 from pyromq.broker.pulls.selection import MessageFilter, Selection
 from pyromq.errors import BrokerError, NoPermission, StoreError
-from pyromq.protocol.codes import MASTER_ID, PERM_READ, PULL_COMMIT_OFFSET_FLAG, PULL_SUSPEND_FLAG, ResponseCode
+from pyromq.protocol.codes import (
+    MASTER_ID,
+    PERM_READ,
+    PULL_COMMIT_OFFSET_FLAG,
+    PULL_FORWARD_FLAG,
+    PULL_SUSPEND_FLAG,
+    ResponseCode,
+)
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
@@ -68,7 +75,8 @@ class PullHandler:
         code = _code(result, header)
         if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:
             self._offsets.commit(
-                header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer
+                *(header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer),
+                only_forward=bool(header.sys_flag & PULL_FORWARD_FLAG),
             )
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND_FLAG:
             self._hold(header, wanted, request, connection)

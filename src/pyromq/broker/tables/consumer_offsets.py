@@ -44,8 +44,14 @@ class ConsumerOffsets:
         if loaded is not None:
             self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items()}
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int, who: str) -> None:
-        """Note a group's progress; a negative offset is no commit, one that goes back is obeyed and counted."""
+    def commit(
+        self, group: str, topic: str, queue_id: int, offset: int, who: str, *, only_forward: bool = False
+    ) -> None:
+        """Note a group's progress; a negative offset is no commit.
+
+        One that goes back is obeyed and counted, as in RocketMQ, unless `only_forward`: then two members had the queue
+        for a moment, and what the one ahead has finished is finished.
+        """
         if offset < 0:
             return  # a client that never consumed the queue says -1
         key = _key(topic, group)
@@ -54,6 +60,8 @@ class ConsumerOffsets:
         if before == offset:
             return
         if before is not None and offset < before:
+            if only_forward:
+                return
             self.backward_commits += 1
             logger.warning(
                 "committed offset moved back group=%s topic=%s queue=%d from=%d to=%d by=%s",

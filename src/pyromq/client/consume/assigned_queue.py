@@ -64,6 +64,11 @@ class AssignedQueue(ABC):
         self.start_at(offset)
 
     @property
+    def may_move_back(self) -> bool:
+        """Whether the next commit may move the committed offset back: it is the first one after a jump."""
+        return self.jumps > 0 and self.committed_offset is None
+
+    @property
     def offset_to_commit(self) -> int | None:
         """The offset to commit now; None if there is none, or if that would move the committed one back."""
         offset = self.consumed_offset

@@ -1,6 +1,8 @@
 """Commits: writes a group's progress to its offset store, one queue after another and only what has changed.
 
-A committed offset moves back only after a jump: a seek, an operator's reset, or a queue that has lost its end.
+A committed offset moves back only after a jump: a seek, an operator's reset, or a queue that has lost its end. Two
+members may have a queue for a moment, if its broker was restarted and has forgotten their locks: each tells the broker
+to keep the higher of their offsets.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ class Commits:
     def __init__(self, offsets: OffsetStore) -> None:
         self._offsets = offsets
         self._confirm = offsets.load_from_master if isinstance(offsets, BrokerOffsets) else offsets.load
+        self._advance = offsets.commit_forward if isinstance(offsets, BrokerOffsets) else offsets.commit
         self._lock = asyncio.Lock()
         self._log = FailureLog(logger, "committing offsets")
 
@@ -82,6 +85,6 @@ class Commits:
         known = held.committed_offset
         if known is not None and offset <= known:
             return
-        await self._offsets.commit(held.queue, offset)
+        await (self._offsets.commit if held.may_move_back else self._advance)(held.queue, offset)
         if held.jumps == jumps:
             held.committed_offset = offset

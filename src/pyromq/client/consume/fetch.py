@@ -19,6 +19,7 @@ from pyromq.errors import ClientError
 from pyromq.protocol.codes import (
     MASTER_ID,
     PULL_COMMIT_OFFSET_FLAG,
+    PULL_FORWARD_FLAG,
     PULL_SUBSCRIPTION_FLAG,
 )
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
@@ -152,11 +153,8 @@ class Fetcher:
         self, held: AssignedQueue, offset: int, wanted: Subscription, consumed: int
     ) -> PullMessageRequestHeader:
         carried = wanted.by_tags or self._terms.own_filters
-        flags = (
-            self._terms.flags
-            | (PULL_SUBSCRIPTION_FLAG if carried else 0)
-            | (PULL_COMMIT_OFFSET_FLAG if consumed else 0)
-        )
+        commits = PULL_COMMIT_OFFSET_FLAG | (0 if held.may_move_back else PULL_FORWARD_FLAG)
+        flags = self._terms.flags | (PULL_SUBSCRIPTION_FLAG if carried else 0) | (commits if consumed else 0)
         return PullMessageRequestHeader(
             consumer_group=self._group,
             topic=held.queue.topic,

@@ -50,8 +50,15 @@ class BrokerOffsets:
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Send the offset to the master and wait for its answer."""
+        await self._commit(queue, offset, forward=False)
+
+    async def commit_forward(self, queue: MessageQueue, offset: int) -> None:
+        """Commit an offset unless the master has a higher one, of a member that had the queue at the same time."""
+        await self._commit(queue, offset, forward=True)
+
+    async def _commit(self, queue: MessageQueue, offset: int, *, forward: bool) -> None:
         address = await self._routes.find_master(queue)
-        await self._api.commit_offset(address, self._group, queue.topic, queue.queue_id, offset)
+        await self._api.commit_offset(address, self._group, queue.topic, queue.queue_id, offset, forward=forward)
 
 
 logger = logging.getLogger(__name__)

@@ -28,10 +28,11 @@ class QueryConsumerOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_o
 
 
 class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
-    """UPDATE_CONSUMER_OFFSET (15)."""
+    """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: a commit that would move back is ignored."""
 
     consumer_group: str
     commit_offset: I64
+    pyromq_forward: bool | None = None
 
 
 class SearchOffsetByTimestampRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):

@@ -50,11 +50,19 @@ class GroupCalls(BrokerCalls):
         return answer.header(QueryConsumerOffsetResponseHeader).offset
 
     async def commit_offset(
-        self, address: str, group: str, topic: str, queue_id: int, offset: int, *, timeout: float = CALL_TIMEOUT
+        self,
+        address: str,
+        group: str,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        forward: bool = False,
+        timeout: float = CALL_TIMEOUT,
     ) -> None:
-        """Commit an offset; on return the broker has it."""
+        """Commit an offset; on return the broker has it. With `forward`, PyroMQ's keeps one that is higher."""
         header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
+            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset, pyromq_forward=forward or None
         )
         await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=timeout)
 
