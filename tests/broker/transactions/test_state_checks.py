@@ -81,6 +81,13 @@ async def test_nobody_is_asked_about_what_is_younger_than_the_time_out(start_bro
     await producer.asked(1)
 
 
+async def test_a_clock_that_was_set_back_does_not_stop_the_questions(producer: TransactionPeer) -> None:
+    await producer.prepare()
+    producer.clock.set_wall_clock(minutes=-10)
+    await producer.stay(LONG_ENOUGH)
+    await producer.asked(1)
+
+
 async def test_a_half_message_may_ask_to_be_left_alone_for_longer(producer: TransactionPeer) -> None:
     await producer.prepare("patient", CHECK_IMMUNITY_TIME_IN_SECONDS="200")
     await producer.prepare("hasty")
