@@ -71,7 +71,7 @@ class Broker:
         self._files = files
         self._first_role = role or (Role.SLAVE if config.is_slave else Role.MASTER)
         self._write: WriteSide | None = None
-        self._stop_sending: Callable[[], None] = lambda: None
+        self._stop_sending: Callable[[], object] = lambda: None
 
     # --- start and stop
 
@@ -217,9 +217,20 @@ class Broker:
         self._ports.answer(write.handlers, self._reads)
         self.service.registration.broker_id = MASTER_ID
         self._ha.epoch_id = epoch.id
-        self._stop_sending = self._ports.round.at_end(self._ha.pump)
+        self._serve_slaves()
         if self.service.is_open:
             await self.service.registration.register_everywhere()
+
+    def _serve_slaves(self) -> None:
+        """Send what is written at the end of each round, and keep files of the log that a slave still copies."""
+        ends = (
+            self._ports.round.at_end(self._ha.pump),
+            self.store.cleaner.ask_before_deleting(self._free_for_slaves),
+        )
+        self._stop_sending = lambda: [end() for end in ends]
+
+    def _free_for_slaves(self, start: int) -> int:
+        return max(self._ha.keep_from(start), start - self.config.ha_keep_bytes)
 
     def _replicas(self) -> Replicas | None:
         return AnySlave(self._ha, self.config.ha_fall_behind) if self.config.role == "SYNC_MASTER" else None

@@ -168,3 +168,22 @@ async def test_with_a_secret_a_bare_report_gets_nothing(start_broker: StartBroke
     slave.report(0)
     await slave.cut_off()
     assert slave.transfers == []
+
+
+async def test_files_that_a_slave_still_copies_are_kept_up_to_a_limit(
+    start_broker: StartBroker, attach: Attach, clock: TestClock
+) -> None:
+    size = 1 << 16
+    broker = await start_broker(mappedFileSizeCommitLog=size, maxMessageSize=40_000, pyromqHaKeepBytes=3 * size)
+    peer = Peer(broker.address, clock)
+    for _ in range(12):
+        await peer.send(body=bytes(30_000))
+    slave = await attach(broker)
+    slave.report(0)
+    await slave.has(2 * size)
+    slave.report(size)
+    await eventually(lambda: broker._free_for_slaves(4 * size) == size)
+    assert broker._free_for_slaves(5 * size) == 2 * size  # no more than that is kept
+    await slave.close()
+    await eventually(lambda: broker._free_for_slaves(5 * size) == 5 * size)
+    await peer.remoting.close()
