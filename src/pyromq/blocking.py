@@ -176,7 +176,8 @@ class LitePullConsumer(_MessagingClient):
     ...     for message in consumer:
     ...         print(message.body)
 
-    `poll` is faster than iterating: each call crosses over to the background thread once.
+    `poll` is faster than iterating: each call crosses over to the background thread once. Only one thread may poll:
+    each poll acknowledges what the last one returned. Give every thread a consumer of its own, in the same group.
     """
 
     _client: pull_consumer_module.LitePullConsumer

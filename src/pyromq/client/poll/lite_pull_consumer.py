@@ -35,7 +35,8 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
 
     With `auto_commit` messages are committed after the caller has asked for more, so that a message whose handling
     raised is delivered again. Without it, `commit()` covers what was returned before the call. `start_from` applies
-    only to queues without a committed offset. Only one task at a time may poll or iterate.
+    only to queues without a committed offset. Only one task or thread may poll or iterate, because each poll
+    acknowledges what the last one returned; for more, use several consumers of the group.
 
     After `start` a consumer with subscriptions has its queues; ConnectFailed is raised if no name server answers. A
     topic that does not exist yet is read as soon as it does. `close` commits what was returned (with `auto_commit`) and
@@ -94,19 +95,22 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
     async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[MessageExt]:
         """Return the next messages, at most `max_messages` (default: `pull_batch`); an empty list after `timeout`.
 
-        Raises AccessDenied if the account may not read a queue and no other queue has messages.
+        Raises AccessDenied if the account may not read a queue and no other queue has messages, and ClientError while
+        another task or thread polls.
         """
         session = self._session
         session.ready.begin_poll()
-        most = self._settings.pull_batch if max_messages is None else max_messages
-        messages = session.ready.take(most)
-        if not messages:
-            with suppress(TimeoutError):
-                patience = self._poll_timeout if timeout is None else timeout
-                await wait_for(self._clock, session.ready.arrival.wait(), patience)
+        try:
+            most = self._settings.pull_batch if max_messages is None else max_messages
             messages = session.ready.take(most)
-        session.ready.end_poll(self._clock.now())
-        return messages
+            if not messages:
+                with suppress(TimeoutError):
+                    patience = self._poll_timeout if timeout is None else timeout
+                    await wait_for(self._clock, session.ready.arrival.wait(), patience)
+                messages = session.ready.take(most)
+            return messages
+        finally:
+            session.ready.end_poll(self._clock.now())
 
     def __aiter__(self) -> Self:
         return self
@@ -115,12 +119,14 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         """Wait for the next message and return it; the iteration ends when the consumer is closed."""
         session = self._session
         session.ready.begin_poll()
-        while not (messages := session.ready.take(1)):
-            if self._opened is not session:
-                raise StopAsyncIteration
-            await session.ready.arrival.wait()
-        session.ready.end_poll(self._clock.now())
-        return messages[0]
+        try:
+            while not (messages := session.ready.take(1)):
+                if self._opened is not session:
+                    raise StopAsyncIteration
+                await session.ready.arrival.wait()
+            return messages[0]
+        finally:
+            session.ready.end_poll(self._clock.now())
 
     async def commit(self) -> None:
         """Commit everything that was returned before this call; on return the brokers have the offsets."""

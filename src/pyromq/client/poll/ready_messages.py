@@ -6,7 +6,7 @@ import asyncio
 
 from pyromq.client.consume.fair_queue import FairQueue
 from pyromq.client.poll.poll_queue import PollQueue
-from pyromq.errors import AccessDenied
+from pyromq.errors import AccessDenied, ClientError
 from pyromq.protocol.messages.message import MessageExt
 
 
@@ -48,7 +48,15 @@ class ReadyMessages:
         return messages
 
     def begin_poll(self) -> None:
-        """Note that the caller polls again, so it is done with everything that was handed out."""
+        """Note that the caller polls again, so it is done with everything that was handed out.
+
+        Raises ClientError if another poll waits: each would count the other's messages as done.
+        """
+        if self.idle_since is None:
+            raise ClientError(
+                "another task or thread is polling this consumer, and a poll acknowledges what the last one returned: "
+                "give each a consumer of its own, in the same group"
+            )
         self.idle_since = None
         self.mark_consumed()
 
