@@ -15,8 +15,8 @@ from pyromq.blocking import LitePullConsumer, Producer
 def main(namesrv: str) -> None:
     with Producer(group="example-batch", namesrv=namesrv) as producer:
         messages = [Message(topic="example-readings", body=b"reading %d" % number) for number in range(100)]
-        for result in producer.send_batch(messages):
-            print("stored", result.message_id.count(",") + 1, "readings with", result.status)
+        results = producer.send_batch(messages)
+        print("stored", len(results), "readings, all with", *{result.status for result in results})
 
     consumer = LitePullConsumer(
         group="example-report",

@@ -29,13 +29,31 @@ SEND_STATUSES: dict[int, SendStatus] = {
 
 
 class SendResult(Struct, frozen=True, gc=False):
-    """Where a message was stored. For a batch the ids are joined by commas and the offset is the first message's."""
+    """Where a message was stored.
+
+    Hooks see one for a whole batch: its ids are joined by commas, and the offset is that of the first message.
+    """
 
     status: SendStatus
     message_id: str
     offset_message_id: str
     queue: MessageQueue
     queue_offset: int
+
+
+def results_of_batch(result: SendResult) -> list[SendResult]:
+    """Return a result for each message of a batch, in their order: brokers store them one behind the other."""
+    places = result.offset_message_id.split(",")
+    return [
+        SendResult(
+            result.status,
+            message_id,
+            places[number] if number < len(places) else "",
+            result.queue,
+            result.queue_offset + number,
+        )
+        for number, message_id in enumerate(result.message_id.split(","))
+    ]
 
 
 class TransactionResult(SendResult, frozen=True, gc=True):  # an exception may be part of a cycle

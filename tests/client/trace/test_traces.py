@@ -73,11 +73,11 @@ async def test_every_message_of_a_batch_has_a_trace_of_its_own(
 ) -> None:
     messages = [Message(topic=topic, body=b"x" * number, keys=[f"k-{number}"]) for number in (1, 2, 3)]
     async with Producer("shop", cluster.namesrv, trace=True) as producer:
-        (batch,) = await producer.send_batch(messages)
+        batch = await producer.send_batch(messages)
     async with Producer("shop", cluster.namesrv, trace=True, linger=0.01) as producer:
         others = await asyncio.gather(*[producer.send(message) for message in messages])
-    ids = batch.message_id.split(",") + [one.message_id for one in others]
-    places = batch.offset_message_id.split(",") + [one.offset_message_id for one in others]
+    ids = [one.message_id for one in (*batch, *others)]
+    places = [one.offset_message_id for one in (*batch, *others)]
     for number, (message_id, place) in enumerate(zip(ids, places, strict=True)):
         (sent,) = (await admin.traces.of(message_id)).sends
         assert (sent.offset_message_id, sent.body_size) == (place, number % 3 + 1)

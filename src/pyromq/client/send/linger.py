@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct, field
 
 from pyromq.client.send.prepare import MessagePreparer, PreparedElement, PreparedMessage, size_in_batch
-from pyromq.client.send_result import SendResult
+from pyromq.client.send_result import SendResult, results_of_batch
 from pyromq.clock import Clock, TimerHandle
 from pyromq.protocol.messages.message import Message, MessageQueue
 
@@ -85,16 +85,6 @@ class Linger:
             if not isinstance(error, Exception):
                 raise
             return
-        for future, part in zip(batch.waiting, _parts(result), strict=True):
+        for future, part in zip(batch.waiting, results_of_batch(result), strict=True):
             if not future.done():
                 future.set_result(part)
-
-
-def _parts(result: SendResult) -> list[SendResult]:
-    """Return a result for each message of a batch."""
-    places = result.offset_message_id.split(",")
-    return [
-        SendResult(result.status, message_id, places[number] if number < len(places) else "", result.queue, offset)
-        for number, message_id in enumerate(result.message_id.split(","))
-        for offset in (result.queue_offset + number,)
-    ]

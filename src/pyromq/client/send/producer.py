@@ -17,7 +17,7 @@ from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer, body_size
 from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
-from pyromq.client.send_result import SendResult
+from pyromq.client.send_result import SendResult, results_of_batch
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
@@ -247,10 +247,10 @@ class Producer(ClientLifecycle[ProducerSession]):
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> list[SendResult]:
-        """Send messages of one topic together, in as few requests as the size limit allows; return a result for each.
+        """Send messages of one topic together, in as few requests as the size limit allows.
 
-        A request is stored as a whole or not at all. If one fails, a note of its exception says how many messages were
-        stored before.
+        Return a result for each message, in their order. A request is stored as a whole or not at all. If one fails, a
+        note of its exception says how many messages were stored before.
         """
         timeout = self._send_timeout if timeout is None else timeout
         sending = self._send_batches(messages, queue, timeout)
@@ -266,10 +266,9 @@ class Producer(ClientLifecycle[ProducerSession]):
             await self._in_flight.enter(size)
             try:
                 chosen = queue and await delivery.choose(messages[0], prepared.topic, queue=queue)
-                results.append(await send_batch(delivery, timeout, prepared, chosen))
+                results += results_of_batch(await send_batch(delivery, timeout, prepared, chosen))
             except PyroMQError as error:
-                stored = sum(result.message_id.count(",") + 1 for result in results)
-                note = f"{stored} of {len(messages)} messages of the batch were stored before this"
+                note = f"{len(results)} of {len(messages)} messages of the batch were stored before this"
                 raise with_note(error, note) from error.__cause__
             finally:
                 self._in_flight.leave(size)
