@@ -14,7 +14,10 @@ import asyncio
 import json
 import resource
 import signal
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,8 @@ class Watch:
         self.worst_lag = 0.0
         self.over = 0
         self.callbacks = 0
+        self.began = 0.0
+        self.stack: list[str] = []
 
     def note(self, seconds: float, what: str) -> None:
         """Take note of how long something took, and report it if that was too long."""
@@ -52,13 +57,24 @@ class Watch:
             self.worst = seconds
         if seconds > LIMIT:
             self.over += 1
-            served = (
-                self.served[-1:]
-                if len(self.served) == 1
-                else [*self.served[:1], f"… {len(self.served)}", *self.served[-2:]]
-            )
-            say({"over_ms": round(seconds * 1000, 1), "in": what[:300], "requests": served})
+            say({"over_ms": round(seconds * 1000, 1), "in": what[:300], "at": self.stack, **self._requests()})
         self.served.clear()
+        self.stack = []
+
+    def _requests(self) -> dict[str, object]:
+        return {"requests": len(self.served), "first": self.served[:1], "last": self.served[-1:]}
+
+    def look(self) -> None:
+        """Take note of where the loop is, from another thread, if it is there for long."""
+        thread = threading.main_thread().ident
+        while True:
+            time.sleep(LIMIT / 5)
+            began = self.began
+            if began and time.monotonic() - began > LIMIT / 2:
+                frames = traceback.extract_stack(sys._current_frames()[thread or 0])
+                stack = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames[-6:]]
+                if began == self.began:
+                    self.stack = stack
 
 
 watch = Watch()
@@ -90,9 +106,11 @@ def watch_callbacks() -> None:
     run: Callable[[asyncio.Handle], None] = asyncio.Handle._run
 
     def measured(self: asyncio.Handle) -> None:
+        watch.began = time.monotonic()
         before = time.thread_time()
         run(self)
         took = time.thread_time() - before
+        watch.began = 0.0
         watch.note(took, repr(self) if took > LIMIT else "")
 
     asyncio.Handle._run = measured  # type: ignore[method-assign]
@@ -105,6 +123,7 @@ def watch_lag() -> None:
     def tick(due: float, cpu: float) -> None:
         now, used = loop.time(), time.thread_time()
         watch.worst_lag = max(watch.worst_lag, now - due)
+        watch.began = time.monotonic()
         watch.note(used - cpu - TICK, f"a pass; the tick was {(now - due) * 1000:.0f} ms late")
         loop.call_later(TICK, tick, now + TICK, used)
 
@@ -126,6 +145,7 @@ async def serve(directory: Path, on_uvloop: bool) -> None:
                 watch_lag()
             else:
                 watch_callbacks()
+            threading.Thread(target=watch.look, daemon=True).start()
             print("ready", namesrv.address, broker.address, flush=True)
             await stopped.wait()
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

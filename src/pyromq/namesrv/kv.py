@@ -18,7 +18,7 @@ from pyromq.store.small_files.json_file import JsonFile
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "broker-a:8;broker-b:8"
 
 MOST_KEYS: Final = 20_000
-MOST_CHARACTERS: Final = 4 * 1024 * 1024
+MOST_CHARACTERS: Final = 1024 * 1024
 """Of all names, keys and values together: the whole table is written at every change."""
 
 Tables = dict[str, dict[str, str]]

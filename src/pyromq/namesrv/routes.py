@@ -172,12 +172,14 @@ class RouteTable:
 
     def topics(self, having: Callable[[int], bool] = lambda flag: True) -> Generator[None, None, list[str]]:
         """Return the topics for which `having` is true of the system flag that their first broker gives."""
-        flags: dict[str, int] = {}
+        seen: set[str] = set()
+        found: list[str] = []
         for step in self._all_topics(list(self._groups.values())):
-            for topic, config in step:
-                flags.setdefault(topic, config.topic_sys_flag)
+            fresh = [(topic, config) for topic, config in step if topic not in seen]
+            seen.update(topic for topic, _ in fresh)
+            found += [topic for topic, config in fresh if having(config.topic_sys_flag)]
             yield
-        return [topic for topic, flag in flags.items() if having(flag)]
+        return found
 
     def topics_of_cluster(self, cluster: str) -> Generator[None, None, list[str]]:
         """Return the topics of all brokers of a cluster."""
@@ -190,9 +192,10 @@ class RouteTable:
     def _all_topics(self, groups: list[_BrokerGroup]) -> Iterator[list[tuple[str, TopicConfig]]]:
         """Yield a few topics at a time; brokers may come and go meanwhile."""
         for group in groups:
-            topics = list(group.topics.items())
-            for start in range(0, len(topics), _TOPICS_A_STEP):
-                yield topics[start : start + _TOPICS_A_STEP]
+            names = list(group.topics)
+            for start in range(0, len(names), _TOPICS_A_STEP):
+                known = ((name, group.topics.get(name)) for name in names[start : start + _TOPICS_A_STEP])
+                yield [(name, config) for name, config in known if config is not None]
 
     def system_topics(self) -> SystemTopics:
         """Return the topics named after clusters and brokers, and a broker that knows its other system topics."""
@@ -288,8 +291,7 @@ class RouteTable:
         count = 0
         for step in self._all_topics([group]):
             for topic, config in step:
-                if group.topics.get(topic) is config:  # and not registered again meanwhile
-                    group.topics[topic] = replace(config, perm=change(config.perm))
+                group.topics[topic] = replace(config, perm=change(config.perm))
             count += len(step)
             yield
         return count

@@ -8,7 +8,7 @@ from sys import byteorder
 from typing import NamedTuple
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.clients import MAX_EXPRESSION, SubscriptionData
 
 EVERYTHING = "*"
 TAG = "TAG"
@@ -71,12 +71,14 @@ class TagFilter(NamedTuple):
 
 
 def parse_tags(expression: str | None) -> TagFilter:
-    """Read a tag expression; raise LocalProtocolError if it consists of separators only.
+    """Read a tag expression; raise LocalProtocolError if it consists of separators only, or is too long.
 
     Blanks alone are accepted, as RocketMQ does, and match nothing at the broker.
     """
     if not expression or expression == EVERYTHING:
         return TagFilter(EVERYTHING, (), frozenset())
+    if len(expression) > MAX_EXPRESSION:
+        raise LocalProtocolError(f"a tag expression has {len(expression)} characters, the limit is {MAX_EXPRESSION}")
     parts = expression.split("||")
     if not any(parts):
         raise LocalProtocolError(f"no tag in the expression {expression!r}")

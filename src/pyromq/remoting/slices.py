@@ -22,6 +22,9 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """Work in small steps: it yields between them and returns its result."""
 
+AnswerSteps: TypeAlias = Steps[RemotingCommand]
+"""What a handler returns whose work may take long."""
+
 Settle: TypeAlias = Callable[[Answer | Exception, RemotingCommand, Connection], None]
 """Takes the answer to a request, or what its handler raised."""
 

@@ -31,14 +31,18 @@ def consumer(group: str = "billing", version: int = 1, **topics: str) -> Consume
     return ConsumerData(group_name=group, subscription_data_set=wanted)
 
 
+def register(registry: ClientRegistry, data: ConsumerData, member: Client) -> bool:
+    return registry.register_consumer(data, member, map(group_subscription, data.subscription_data_set))
+
+
 def test_a_group_changes_when_a_member_or_a_topic_comes_or_goes() -> None:
     registry = ClientRegistry()
     first, second = client("first"), client("second")
-    assert registry.register_consumer(consumer(orders="*"), first)
-    assert not registry.register_consumer(consumer(orders="*"), first)
-    assert registry.register_consumer(consumer(orders="*"), second)
-    assert registry.register_consumer(consumer(orders="*", refunds="*"), second)
-    assert registry.register_consumer(consumer(refunds="*"), second)
+    assert register(registry, consumer(orders="*"), first)
+    assert not register(registry, consumer(orders="*"), first)
+    assert register(registry, consumer(orders="*"), second)
+    assert register(registry, consumer(orders="*", refunds="*"), second)
+    assert register(registry, consumer(refunds="*"), second)
     assert registry.consumer_ids("billing") == ["first", "second"]
     assert registry.unregister_consumer("billing", first.connection)
     assert not registry.unregister_consumer("billing", first.connection)
@@ -48,10 +52,10 @@ def test_a_group_changes_when_a_member_or_a_topic_comes_or_goes() -> None:
 def test_only_a_newer_subscription_replaces_one() -> None:
     registry = ClientRegistry()
     member = client("first")
-    registry.register_consumer(consumer(version=5, orders="a"), member)
-    assert not registry.register_consumer(consumer(version=4, orders="b"), member)
+    register(registry, consumer(version=5, orders="a"), member)
+    assert not register(registry, consumer(version=4, orders="b"), member)
     assert registry.consumers["billing"].subscriptions["orders"].data.sub_string == "a"
-    assert not registry.register_consumer(consumer(version=6, orders="b"), member)
+    assert not register(registry, consumer(version=6, orders="b"), member)
     assert registry.consumers["billing"].subscriptions["orders"].codes == frozenset({java_hash("b")})
 
 
@@ -59,9 +63,9 @@ def test_a_closed_connection_leaves_all_its_groups() -> None:
     registry = ClientRegistry()
     first, second = client("first"), client("second")
     registry.register_producer("shop", first)
-    registry.register_consumer(consumer("g1", orders="*"), first)
-    registry.register_consumer(consumer("g2", orders="*"), first)
-    registry.register_consumer(consumer("g2", orders="*"), second)
+    register(registry, consumer("g1", orders="*"), first)
+    register(registry, consumer("g2", orders="*"), first)
+    register(registry, consumer("g2", orders="*"), second)
     assert sorted(registry.drop(first.connection)) == ["g1", "g2"]
     assert list(registry.consumers) == ["g2"]
     assert registry.producers == {}
@@ -73,7 +77,7 @@ def test_clients_that_went_silent_are_found_once() -> None:
     silent, loud = client("silent", seen=10.0), client("loud", seen=200.0)
     for member in (silent, loud):
         registry.register_producer("shop", member)
-        registry.register_consumer(consumer(orders="*"), member)
+        register(registry, consumer(orders="*"), member)
     assert registry.silent(since=100.0) == [silent]
 
 

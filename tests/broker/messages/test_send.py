@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
+from pyromq.broker.messages.send import FEW_IN_BATCH
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import SerializeType, request
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2, SendMessageResponseHeader
 from pyromq.protocol.messages.batch import BatchElement, encode_batch
 from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.remoting import slices
 from pyromq.testing import eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, send_header
@@ -118,3 +120,32 @@ async def test_messages_are_counted_by_topic(peer: Peer, broker: Broker) -> None
         await peer.send()
     topic = broker.topics.by_name["orders"]
     assert (topic.puts, topic.put_bytes) == (3, broker.store.max_physical_offset)
+
+
+async def test_a_large_batch_is_stored_in_parts_with_passes_of_the_loop_between(
+    peer: Peer, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)  # a slice ends after each step, on any machine
+    await peer.send()  # the topic exists
+    count = 5 * FEW_IN_BATCH + 1
+    body = encode_batch(BatchElement(0, b"%d" % number) for number in range(count))
+    sending = asyncio.ensure_future(peer.ask(RequestCode.SEND_BATCH_MESSAGE, send_header(batch=True), body))
+    ends = set()
+    while not sending.done():
+        ends.add(broker.store.max_offset("orders", 0))  # once in a pass: the broker runs on this loop
+        await asyncio.sleep(0)
+    fields = (await sending).ext_fields
+    assert ends >= {1 + parts * FEW_IN_BATCH for parts in range(1, 5)}
+    assert fields["queueOffset"] == "1"
+    assert len(set(fields["msgId"].split(","))) == count
+    read: list[bytes] = []
+    while len(read) < count:
+        read += [message.body for message in await peer.read(queue_offset=1 + len(read), max_msg_nums=32)]
+    assert read == [b"%d" % number for number in range(count)]
+
+
+async def test_nothing_is_stored_of_a_large_batch_that_cannot_be_read(peer: Peer, broker: Broker) -> None:
+    await peer.send()
+    body = encode_batch(BatchElement(0, b"x") for _ in range(3 * FEW_IN_BATCH))
+    await peer.ask(RequestCode.SEND_BATCH_MESSAGE, send_header(batch=True), body[:-1], expect=ResponseCode.SYSTEM_ERROR)
+    assert broker.store.max_offset("orders", 0) == 1

@@ -149,3 +149,12 @@ async def test_a_pull_commits_forward_if_it_says_so(peer: Peer) -> None:
         header = pull_header(sys_flag=flags | more, commit_offset=offset)
         await peer.ask(RequestCode.PULL_MESSAGE, header)
         assert await committed(peer) == kept
+
+
+@pytest.mark.parametrize("group", ["g" * 256, "bill ing", "a\nb", "", "中"])
+async def test_commits_under_names_that_no_group_can_have_are_refused(peer: Peer, broker: Broker, group: str) -> None:
+    await peer.send()
+    fields = {"consumerGroup": group, "topic": "orders", "queueId": "0", "commitOffset": "1"}
+    answer = await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields, expect=ResponseCode.SYSTEM_ERROR)
+    assert "group name" in (answer.remark or "")
+    assert broker.offsets.snapshot() == {}

@@ -101,9 +101,21 @@ async def test_a_pull_looks_at_800_messages_at_most_and_at_fewer_for_a_long_expr
     fields: dict[str, Any] = {"expression_type": "SQL92", "expect": ResponseCode.PULL_RETRY_IMMEDIATELY}
     assert next_offset(await peer.pull(subscription="a > 5", **fields)) == 800
     assert next_offset(await peer.pull(subscription="a > 5", queue_offset=800, **fields)) == 1000
-    long = " OR ".join(f"a={number}" for number in range(100, 1100))
+    long = " OR ".join(f"a={number}" for number in range(100, 900))
     passed = next_offset(await peer.pull(subscription=long, **fields))
     assert 8 <= passed < 100
+
+
+async def test_a_pull_looks_at_fewer_messages_with_many_properties(peer: Peer) -> None:
+    many = {f"property{number}": "x" for number in range(1500)}
+    await asyncio.gather(*[send(peer, "x", a="1", **many) for _ in range(40)])
+    fields: dict[str, Any] = {"expression_type": "SQL92", "expect": ResponseCode.PULL_RETRY_IMMEDIATELY}
+    offset, pulls = 0, 0
+    while offset < 40:
+        after = next_offset(await peer.pull(subscription="a > 5", queue_offset=offset, **fields))
+        assert offset < after <= offset + 12
+        offset, pulls = after, pulls + 1
+    assert pulls >= 4
 
 
 async def test_properties_of_large_and_old_messages_are_read_too(start_broker: StartBroker, connect: Connect) -> None:

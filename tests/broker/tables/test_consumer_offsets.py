@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.tables import consumer_offsets
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
-from pyromq.errors import ConfigError
+from pyromq.errors import BrokerError, ConfigError
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import OFFSETS
 
@@ -116,3 +117,35 @@ async def test_what_was_committed_of_topics_and_queues_that_are_gone_is_forgotte
     again = make(tmp_path)
     again.load()
     assert again.snapshot() == offsets.snapshot() == {"b@g1": {0: 1, 2: 9}, "ab@g2": {0: 1, 1: 1, 2: 1}}
+
+
+def test_names_longer_than_any_can_be_are_left_out_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long = "g" * 200_000
+    (tmp_path / "consumerOffset.json").write_text(f'{{"offsetTable":{{"T1@{long}":{{0:1}},"T1@G1":{{0:5}}}}}}')
+    offsets = make(tmp_path)
+    offsets.load()
+    assert offsets.snapshot() == {"T1@G1": {0: 5}}
+    assert offsets.groups_of("T1") == ["G1"]
+    assert "left out: 1 names are longer than any can be" in caplog.text
+
+
+def test_rows_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_offsets, "MOST_ROWS", 1)
+    offsets = make(tmp_path)
+    offsets.commit("billing", "orders", 0, 7, "me")
+    with pytest.raises(BrokerError, match="are kept already"):
+        offsets.commit("audit", "orders", 0, 7, "me")
+    offsets.commit("billing", "orders", 1, 7, "me")
+    offsets.remove_group("billing")
+    assert (offsets.topics_of("billing"), offsets.groups_of("orders")) == ([], [])
+    offsets.commit("audit", "orders", 0, 7, "me")
+
+
+def test_topics_and_groups_are_found_whichever_way_a_row_came_and_went(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    offsets.commit("g1", "a", 0, 1, "me")
+    offsets.clone("g1", "g2", "a", "me")
+    offsets.adopt({"b@g1": {0: 1}, "c@g3": {0: 1}}, removed=["a@g1", "never@was"])
+    assert (offsets.topics_of("g1"), offsets.groups_of("a")) == (["b"], ["g2"])
+    offsets.remove_topics({"a", "c", "never"})
+    assert (offsets.topics_of("g2"), offsets.topics_of("g3"), offsets.groups_of("c")) == ([], [], [])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
-from pyromq.errors import GroupNotFound
+from pyromq.errors import BrokerError, GroupNotFound
 from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import GROUPS
@@ -52,3 +52,18 @@ async def test_administrators_change_and_delete_groups(tmp_path: Path) -> None:
     groups.delete("billing")
     assert "billing" not in groups.by_name
     await groups.saver.finish()
+
+
+@pytest.mark.parametrize("count", [-1, 65_536, 2**31 - 1])
+def test_a_group_with_more_retry_queues_than_a_topic_can_have_is_refused(tmp_path: Path, count: int) -> None:
+    with pytest.raises(BrokerError, match=f"0 to 65535 retry queues, not {count}"):
+        make(tmp_path).update(SubscriptionGroupConfig(group_name="g1", retry_queue_nums=count))
+
+
+def test_such_a_group_in_a_file_gets_one_retry_queue(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = '{"subscriptionGroupTable":{"g1":{"groupName":"g1","retryQueueNums":2147483647}}}'
+    (tmp_path / "subscriptionGroup.json").write_text(rows)
+    groups = make(tmp_path)
+    groups.load()
+    assert groups.by_name["g1"].retry_queue_nums == 1
+    assert "group with 2147483647 retry queues gets one group=g1" in caplog.text

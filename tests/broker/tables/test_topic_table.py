@@ -155,3 +155,14 @@ def test_the_brokers_own_topics_are_system_topics(tmp_path: Path) -> None:
     table = make(tmp_path)
     assert all(table.is_system(name) for name in ("DefaultCluster", "broker-a", "TBW102", "rmq_sys_x"))
     assert not table.is_system("orders")
+
+
+def test_a_topic_in_a_file_has_no_more_queues_than_a_topic_can_have(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = '"readQueueNums":2147483647,"writeQueueNums":-5'
+    (tmp_path / "topics.json").write_text('{"topicConfigTable":{"orders":{"topicName":"orders",%s}}}' % row)  # noqa: UP031
+    topics = make(tmp_path)
+    topics.load()
+    assert (topics.find("orders").read_queues, topics.find("orders").write_queues) == (65_535, 0)
+    assert "topic with 2147483647 and -5 queues gets 65535 and 0 topic=orders" in caplog.text

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import LocalProtocolError, MalformedHeader, ProtocolError
-from pyromq.protocol.messages.batch import BatchElement, decode_batch, element_size, encode_batch
+from pyromq.protocol.messages.batch import (
+    BatchElement,
+    check_batch,
+    decode_batch,
+    element_size,
+    encode_batch,
+    has_few,
+    parts_of_batch,
+)
 
 ELEMENTS = st.builds(BatchElement, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=50), st.binary(max_size=50))
 
@@ -59,3 +67,27 @@ def test_magic_and_checksum_are_not_looked_at() -> None:
 def test_properties_too_long_for_their_length_field_are_our_mistake() -> None:
     with pytest.raises(LocalProtocolError, match="does not fit"):
         encode_batch([BatchElement(0, b"body", bytes(32768))])
+
+
+@given(st.lists(ELEMENTS, min_size=1, max_size=10), st.integers(1, 12), st.integers(0, 100))
+def test_parts_of_a_batch_hold_its_messages_in_order(elements: list[BatchElement], most: int, most_bytes: int) -> None:
+    body = encode_batch(elements)
+    parts = list(parts_of_batch(body, most, most_bytes))
+    assert [element for part in parts for element in part] == elements
+    for part in parts:
+        assert 1 <= len(part) <= most
+        assert len(part) == 1 or sum(len(element.properties) for element in part) <= most_bytes
+    assert has_few(body, most) == (len(elements) <= most)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_counted_and_checked_without_a_loop(body: bytes) -> None:
+    has_few(body, 5)
+    try:
+        expected = len(decode_batch(body))
+    except ProtocolError:
+        with pytest.raises(ProtocolError):
+            list(check_batch(body))
+    else:
+        assert list(check_batch(body)) == []
+        assert expected <= 100

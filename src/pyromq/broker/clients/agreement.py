@@ -10,15 +10,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from pyromq.broker.clients.client_registry import TAG_TYPES, Client, ConsumerGroup, group_subscription
+from pyromq.broker.clients.client_registry import Client, ConsumerGroup, GroupSubscription
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.bodies import SubscriptionData
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.tag_filter import TAG
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
+_MOST_SHOWN = 200  # characters of an expression
 MOST_NAMED = 5  # clients of one opinion, and topics of one client: a line in the log is to be read
 
 Wants = frozenset[tuple[str, str, object]]
@@ -65,7 +65,7 @@ class SubscriptionAgreement:
         """Return the figures of disagreement."""
         return BoundFigures(_FIGURES, lambda: self)
 
-    def heard(self, group: ConsumerGroup, client: Client, wanted: Iterable[SubscriptionData]) -> None:
+    def heard(self, group: ConsumerGroup, client: Client, wanted: Iterable[GroupSubscription]) -> None:
         """Take note of what a member subscribes to; warn if others of its group subscribe differently."""
         opinions = self._groups.setdefault(group.name, _Opinions())
         opinion = _opinion(wanted)
@@ -107,18 +107,19 @@ _FIGURES: Final[tuple[Figure[SubscriptionAgreement], ...]] = (
 )
 
 
-def _opinion(wanted: Iterable[SubscriptionData]) -> _Opinion:
+def _opinion(wanted: Iterable[GroupSubscription]) -> _Opinion:
     """Return what is wanted, to be compared, and the same in words."""
-    own = sorted((data for data in wanted if not data.topic.startswith(RETRY_PREFIX)), key=lambda data: data.topic)
-    texts = [f"{data.topic} ({data.sub_string})" for data in own]
-    return _Opinion(frozenset(map(_comparable, own)), _some(texts) or "nothing")
+    own = [each for each in wanted if not each.data.topic.startswith(RETRY_PREFIX)]
+    own.sort(key=lambda each: each.data.topic)
+    texts = [f"{each.data.topic} ({each.data.sub_string[:_MOST_SHOWN]})" for each in own[: MOST_NAMED + 1]]
+    more = f" and {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
+    return _Opinion(frozenset(map(_comparable, own)), ", ".join(texts[:MOST_NAMED]) + more or "nothing")
 
 
-def _comparable(data: SubscriptionData) -> tuple[str, str, object]:
+def _comparable(wanted: GroupSubscription) -> tuple[str, str, object]:
     """Leave out what makes no difference: the order of tags, blanks between them, the version."""
-    if data.expression_type in TAG_TYPES:
-        return data.topic, TAG, group_subscription(data).codes
-    return data.topic, data.expression_type, data.sub_string
+    data = wanted.data
+    return (data.topic, TAG, wanted.codes) if wanted.is_tags else (data.topic, data.expression_type, data.sub_string)
 
 
 def _differences(clients: Mapping[Connection, Client], members: Mapping[Connection, _Opinion]) -> str:

@@ -96,15 +96,15 @@ class ConsumerGroup:
         self.members[client.connection] = client
         return is_new
 
-    def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
+    def subscribe(self, wanted: Iterable[GroupSubscription]) -> bool:
         """Take over the subscriptions of a heartbeat; tell whether the set of topics changed."""
-        fresh = {data.topic: data for data in wanted}
+        fresh = {each.data.topic: each for each in wanted}
         changed = fresh.keys() != self.subscriptions.keys()
         kept = {topic: old for topic, old in self.subscriptions.items() if topic in fresh}
-        for topic, data in fresh.items():
+        for topic, new in fresh.items():
             old = kept.get(topic)
-            if old is None or old.data.sub_version < data.sub_version:
-                kept[topic] = group_subscription(data)
+            if old is None or old.data.sub_version < new.data.sub_version:
+                kept[topic] = new
         self.subscriptions = kept
         return changed
 
@@ -143,8 +143,8 @@ class ClientRegistry:
         self._producer_ids[client.client_id] = client.connection
         self._renew(_Place(group, client.connection, consumes=False), client)
 
-    def register_consumer(self, data: ConsumerData, client: Client) -> bool:
-        """Note that a client consumes in a group; tell whether the others should rebalance."""
+    def register_consumer(self, data: ConsumerData, client: Client, wanted: Iterable[GroupSubscription]) -> bool:
+        """Note that a client consumes in a group, and what; tell whether the others should rebalance."""
         group = self.consumers.get(data.group_name)
         if group is None:
             group = self.consumers[data.group_name] = ConsumerGroup(data)
@@ -152,7 +152,7 @@ class ClientRegistry:
         self._consuming.setdefault(client.connection, set()).add(group.name)
         self._renew(_Place(group.name, client.connection, consumes=True), client)
         joined = group.join(client)
-        resubscribed = group.subscribe(data.subscription_data_set)
+        resubscribed = group.subscribe(wanted)
         return joined or resubscribed
 
     def unregister_producer(self, group: str, connection: Connection) -> None:

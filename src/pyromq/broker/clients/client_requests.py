@@ -7,7 +7,13 @@ from collections.abc import Generator, Iterator
 
 from pyromq.broker.clients.agreement import SubscriptionAgreement
 from pyromq.broker.clients.change_notices import ChangeNotices
-from pyromq.broker.clients.client_registry import TAG_TYPES, Client, QueueLockTable
+from pyromq.broker.clients.client_registry import (
+    TAG_TYPES,
+    Client,
+    GroupSubscription,
+    QueueLockTable,
+    group_subscription,
+)
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError
@@ -36,6 +42,7 @@ from pyromq.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 FEW_GROUPS = 16  # registered at once, in about a millisecond
+SUBSCRIPTIONS_AT_A_TIME = 20  # an expression may have thousands of tags
 QUEUES_AT_A_TIME = 500  # locked or unlocked at once
 SILENCE_LIMIT = 120.0  # a client without a heartbeat for that long is gone
 
@@ -94,8 +101,7 @@ class ClientHandlers:
             if count % FEW_GROUPS == 0:
                 yield
         for consumer in data.consumer_data_set:
-            self._register_consumer(consumer, client)
-            yield
+            yield from self._register_consumer(consumer, client)
         return response(request, header=HeartBeatResponseHeader(pyromq=self._version))
 
     def unregister(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
@@ -152,7 +158,7 @@ class ClientHandlers:
             client.connection.abort(f"no heartbeat of client {client.client_id} for {SILENCE_LIMIT:g} s")
         self._locks.forget_expired(self._clock.monotonic())
 
-    def _register_consumer(self, data: ConsumerData, client: Client) -> None:
+    def _register_consumer(self, data: ConsumerData, client: Client) -> Generator[None, None, None]:
         try:
             config = self._groups.find_or_create(data.group_name)
             sys_flag = TOPIC_UNIT_SUBSCRIPTION_FLAG if data.unit_mode else 0
@@ -160,9 +166,14 @@ class ClientHandlers:
         except BrokerError as error:
             # RocketMQ answers every heartbeat with success; the pull will say why it cannot be served.
             logger.warning("consumer without a group client=%s reason=%s", client.client_id, error.remark)
-        self._registered.register(data.group_name, data.subscription_data_set)
-        changed = self._clients.register_consumer(data, client)
-        self.agreement.heard(self._clients.consumers[data.group_name], client, data.subscription_data_set)
+        yield from self._registered.registering(data.group_name, data.subscription_data_set)
+        wanted: list[GroupSubscription] = []
+        for count, subscription in enumerate(data.subscription_data_set, 1):
+            wanted.append(group_subscription(subscription))
+            if count % SUBSCRIPTIONS_AT_A_TIME == 0:
+                yield
+        changed = self._clients.register_consumer(data, client, wanted)
+        self.agreement.heard(self._clients.consumers[data.group_name], client, wanted)
         if changed:
             logger.info("consumer group changed group=%s client=%s", data.group_name, client.client_id)
             self._notify(data.group_name)

@@ -6,6 +6,8 @@ A plain message to a known topic passes `send` alone; whatever is rarer is looke
 from __future__ import annotations
 
 import random
+from collections.abc import Generator
+from math import inf
 
 from msgspec.structs import replace
 
@@ -27,6 +29,7 @@ from pyromq.errors import (
     StoreError,
     TopicNotFound,
 )
+from pyromq.protocol.bodies.json_steps import finish
 from pyromq.protocol.codes import ONEWAY_FLAG, PERM_WRITE, RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.frame_templates import send_answer
@@ -35,7 +38,7 @@ from pyromq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.messages.batch import decode_batch
+from pyromq.protocol.messages.batch import check_batch, has_few, parts_of_batch
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED, Record
 from pyromq.protocol.names import DEFAULT_REGION, NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
 from pyromq.remoting.connection import Connection
@@ -46,6 +49,12 @@ BORN_HOST = "born_host"
 _PREPARED_WITHOUT_PROPERTY = "a message whose sysFlag says prepared needs the property TRAN_MSG"
 _KINDS: dict[int, type[SendMessageRequestHeader]] = {RequestCode.SEND_MESSAGE: SendMessageRequestHeader}
 STOCK_REGION = (DEFAULT_REGION, True)  # what the quick form of the answer says
+
+
+FEW_IN_BATCH = 500
+"""Messages of a batch that are stored at once, in about 10 ms; more of them in parts."""
+BYTES_IN_PART = 64 * 1024
+"""Bytes of the properties in such a part: they may hold thousands of keys."""
 
 
 class SendHandler:
@@ -78,7 +87,9 @@ class SendHandler:
         """Take over settings, at the start and when they change."""
         self._broker_writable = bool(config.permission & PERM_WRITE)
 
-    def send(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
+    def send(
+        self, request: RemotingCommand, connection: Connection
+    ) -> RemotingCommand | Generator[None, None, RemotingCommand | None] | None:
         """Store one message or a batch of them; if its topic is new, as soon as the table of topics is saved."""
         try:
             if self._flow.refuses:
@@ -97,8 +108,9 @@ class SendHandler:
                     self._new_topics.hold(request, connection)
                     return None
             if header.batch:
-                self._send_batch(header, request, connection, topic, queue_id)
-                return None
+                if has_few(request.body, FEW_IN_BATCH):
+                    return finish(self._send_batch(header, request, connection, topic, queue_id, inf))
+                return self._send_batch(header, request, connection, topic, queue_id, BYTES_IN_PART)
             record = self.record(header, request, connection, topic, queue_id)
             record.properties, record.tags_code, special = self._properties.stored(header.properties)
             if special is not None:
@@ -126,25 +138,40 @@ class SendHandler:
         connection: Connection,
         topic: Topic,
         queue_id: int,
-    ) -> None:
-        if header.sys_flag & TRANSACTION_PREPARED:
-            raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
-        if len(request.body) > self._max_message_size:
-            raise MessageIllegal(f"the batch has {len(request.body)} bytes, more than {self._max_message_size}")
-        shared = self.record(header, request, connection, topic, queue_id)
-        suffix = self._properties.batch_suffix(header.properties)
-        records = []
-        for flag, body, sent in decode_batch(request.body):
-            properties, tags_code = stored_in_batch(sent, suffix)
-            records.append(replace(shared, body=body, flag=flag, properties=properties, tags_code=tags_code))
-        results = self._put_batch(records)
-        topic.count_put(sum(result.size for result in results), len(results))
-        if request.flag & ONEWAY_FLAG:
-            self._expect_group()
-            return
-        ids = ",".join(f"{self._id_prefix}{result.physical_offset:016X}" for result in results)
-        answer = self._answer(request, 0, queue_id, results[0].queue_offset, ids)
-        self._acknowledge(connection, request, answer, not self._answers_wait or waits_for_flush(header.properties))
+        bytes_in_part: float,
+    ) -> Generator[None, None, RemotingCommand | None]:
+        """Store a batch: a small one all or none, a large one in parts, in as many rounds as it takes.
+
+        Nothing is stored of a batch that cannot be read. If the store refuses a part of a large one, those before stay.
+        """
+        try:
+            if header.sys_flag & TRANSACTION_PREPARED:
+                raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
+            if len(request.body) > self._max_message_size:
+                raise MessageIllegal(f"the batch has {len(request.body)} bytes, more than {self._max_message_size}")
+            yield from check_batch(request.body)
+            shared = self.record(header, request, connection, topic, queue_id)
+            suffix = self._properties.batch_suffix(header.properties)
+            first = None
+            ids: list[str] = []
+            for part in parts_of_batch(request.body, FEW_IN_BATCH, bytes_in_part):
+                if ids:
+                    yield  # before each part but the first: the answer must join the group of the last
+                records = []
+                for flag, body, sent in part:
+                    properties, tags_code = stored_in_batch(sent, suffix)
+                    records.append(replace(shared, body=body, flag=flag, properties=properties, tags_code=tags_code))
+                results = self._put_batch(records)
+                first = first or results[0]
+                topic.count_put(sum(result.size for result in results), len(results))
+                ids += [f"{self._id_prefix}{result.physical_offset:016X}" for result in results]
+                self._expect_group()
+        except (BrokerError, StoreError) as error:
+            return self.failure(request, error)
+        if first is not None and not request.flag & ONEWAY_FLAG:
+            answer = self._answer(request, 0, queue_id, first.queue_offset, ",".join(ids))
+            self._acknowledge(connection, request, answer, not self._answers_wait or waits_for_flush(header.properties))
+        return None
 
     def record(
         self,

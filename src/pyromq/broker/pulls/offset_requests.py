@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
-from pyromq.broker.tables.table_parts import AnswerSteps
+from pyromq.broker.tables.consumer_offsets import check_new_group
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.offsets import (
@@ -21,6 +21,7 @@ from pyromq.protocol.headers.offsets import (
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.slices import AnswerSteps
 
 
 class OffsetHandlers:
@@ -101,5 +102,9 @@ class OffsetHandlers:
         topic = self._topics.get(header.topic)
         if topic is None:
             return False
-        known = self._offsets.get(header.consumer_group, header.topic, header.queue_id) is not None
-        return known or 0 <= header.queue_id < topic.queues
+        if self._offsets.get(header.consumer_group, header.topic, header.queue_id) is not None:
+            return True
+        if not 0 <= header.queue_id < topic.queues:
+            return False
+        check_new_group(header.consumer_group)
+        return True

@@ -10,6 +10,7 @@ from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.messages.properties import decode_properties
 from pyromq.protocol.messages.record import read_properties
+from pyromq.protocol.sql92.parser import MAX_LENGTH
 from pyromq.protocol.sql92.sql_filter import SqlFilter, compile_sql
 from pyromq.protocol.tag_filter import FUNCTION, SQL92
 from pyromq.store.read.readable import PropertyFilter
@@ -52,6 +53,8 @@ class PropertyFilters:
             return self._function(expression)
         if expression_type != SQL92:
             raise _parse_failed(f"this broker filters by TAG, {SQL92} and {FUNCTION}, not by {expression_type}")
+        if len(expression) > MAX_LENGTH:
+            raise _parse_failed(f"SQL92: the expression has {len(expression)} characters, the limit is {MAX_LENGTH}")
         found = _compiled(expression)
         if isinstance(found, LocalProtocolError):
             raise _parse_failed(str(found))

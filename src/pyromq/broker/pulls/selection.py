@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyromq.broker.clients.client_registry import TAG_TYPES, GroupSubscription
 from pyromq.broker.parts import Parts
@@ -114,10 +114,18 @@ class RetryScan:
         return accepts_record(known.scan, stored) if self.reads_bodies else known.scan.accepts(stored)
 
 
-@lru_cache(maxsize=1024)
 def _wanted_tags(expression: str | None) -> MessageFilter:
+    short = expression is None or len(expression) <= _MOST_CACHED
+    return _cached_tags(expression) if short else _parsed_tags(expression)
+
+
+def _parsed_tags(expression: str | None) -> MessageFilter:
     try:
         tags = parse_tags(expression)
     except LocalProtocolError as error:
         raise BrokerError(str(error), ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
     return MessageFilter(None if tags.everything else tags.codes)
+
+
+_MOST_CACHED: Final = 512  # characters: strangers choose them, and a thousand long ones would fill the memory
+_cached_tags = lru_cache(maxsize=1024)(_parsed_tags)

@@ -7,7 +7,7 @@ consumer that comes back finds its filter in place.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor
 
 from msgspec import Struct
@@ -87,10 +87,16 @@ class ConsumerFilters:
 
     def register(self, group: str, wanted: Iterable[SubscriptionData]) -> None:
         """Take over the subscriptions of a heartbeat; a filter of another topic has nobody who asks for it now."""
+        for _ in self.registering(group, wanted):
+            pass
+
+    def registering(self, group: str, wanted: Iterable[SubscriptionData]) -> Generator[None, None, None]:
+        """Do the same in steps, one for each filter: compiling one takes up to 20 ms."""
         wanted = list(wanted)
         for data in wanted:
             if data.expression_type not in TAG_TYPES and data.sub_string:
                 self._register(group, data)
+                yield
         topics = {data.topic for data in wanted}
         self._mark_dead(known for topic, known in self._by_group.get(group, {}).items() if topic not in topics)
 

@@ -10,9 +10,11 @@ from typing import Final
 from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
+from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import ConsumerOffsetSerializeWrapper, DataVersion
-from pyromq.protocol.names import TOPIC_GROUP_SEPARATOR
+from pyromq.protocol.bodies.clients import MAX_NAME
+from pyromq.protocol.names import TOPIC_GROUP_SEPARATOR, check_group
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import OFFSETS
 
@@ -20,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 OffsetTable = dict[str, dict[int, int]]
+
+MOST_ROWS: Final = 1_000_000
+_LONGEST_KEY: Final = 2 * MAX_NAME + 1
 
 
 class ConsumerOffsets:
@@ -31,6 +36,8 @@ class ConsumerOffsets:
         executor: Executor | None = None,
     ) -> None:
         self._table: OffsetTable = {}
+        self._topics_of: dict[str, dict[str, None]] = {}  # by group, in order
+        self._groups_of: dict[str, dict[str, None]] = {}  # by topic
         self._file = file
         self.saver = TableSaver(file, self._whole, executor=executor)
         self.parts = TableParts(lambda: self._table, _row_of_answer, _answer, in_turns=True)
@@ -42,7 +49,14 @@ class ConsumerOffsets:
         """Read the file, replacing what is in memory."""
         loaded = self._file.load()
         if loaded is not None:
-            self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items()}
+            self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items() if _is_sound(key)}
+            if len(self._table) < len(loaded.offset_table):
+                count = len(loaded.offset_table) - len(self._table)
+                logger.warning("committed offsets left out: %d names are longer than any can be", count)
+            self._topics_of.clear()
+            self._groups_of.clear()
+            for key in self._table:
+                self._add_key(key)
 
     def commit(
         self, group: str, topic: str, queue_id: int, offset: int, who: str, *, only_forward: bool = False
@@ -55,7 +69,9 @@ class ConsumerOffsets:
         if offset < 0:
             return  # a client that never consumed the queue says -1
         key = _key(topic, group)
-        offsets = self._table.setdefault(key, {})
+        offsets = self._table.get(key)
+        if offsets is None:
+            offsets = self._new_row(key)
         before = offsets.get(queue_id)
         if before == offset:
             return
@@ -86,6 +102,7 @@ class ConsumerOffsets:
         if offsets:
             key = _key(topic, target)
             self._table[key] = dict(offsets)
+            self._add_key(key)
             self.saver.changes.remove(key)
             self._note(key, offsets)
             logger.info("offsets copied from=%s to=%s topic=%s by=%s", source, target, topic, who)
@@ -106,18 +123,11 @@ class ConsumerOffsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics that a group has offsets of."""
-        return [topic for topic, owner in map(_split, self._table) if owner == group]
-
-    def topics_by_group(self) -> dict[str, list[str]]:
-        """Return the topics that each group has offsets of."""
-        found: dict[str, list[str]] = {}
-        for topic, group in map(_split, self._table):
-            found.setdefault(group, []).append(topic)
-        return found
+        return list(self._topics_of.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets of a topic."""
-        return [group for name, group in map(_split, self._table) if name == topic]
+        return list(self._groups_of.get(topic, ()))
 
     def remove_group(self, group: str) -> None:
         """Forget all that a group committed."""
@@ -126,8 +136,9 @@ class ConsumerOffsets:
 
     def remove_topics(self, topics: Collection[str]) -> None:
         """Forget all that was committed of topics: those of the same names that are created later begin at 0."""
-        for key in [key for key in self._table if _split(key)[0] in topics]:
-            self._remove(key)
+        for topic in topics:
+            for group in self.groups_of(topic):
+                self._remove(_key(topic, group))
 
     def remove_queues(self, queues: Iterable[tuple[str, int]]) -> None:
         """Forget all that was committed of queues, each given by its topic and id."""
@@ -160,11 +171,13 @@ class ConsumerOffsets:
         """Take over rows of a master's table, whatever was here."""
         for key in removed:
             if self._table.pop(key, None) is not None:
+                self._forget_key(key)
                 self.saver.changes.remove(key)
                 self.parts.note_removal()
         for key, offsets in rows.items():
             if self._table.get(key) != offsets:
                 self._table[key] = dict(offsets)
+                self._add_key(key)
                 self.saver.changes.remove(key)
                 self.saver.changes.rows[key] = dict(offsets)
 
@@ -181,11 +194,31 @@ class ConsumerOffsets:
         self.saver.changes.rows.setdefault(key, {}).update(offsets)
         self.changed_keys.note(key)
 
+    def _new_row(self, key: str) -> dict[int, int]:
+        if len(self._table) >= MOST_ROWS:
+            raise BrokerError(f"offsets of {MOST_ROWS} topics and groups are kept already")
+        row = self._table[key] = {}
+        self._add_key(key)
+        return row
+
+    def _add_key(self, key: str) -> None:
+        topic, group = _split(key)
+        self._topics_of.setdefault(group, {})[topic] = None
+        self._groups_of.setdefault(topic, {})[group] = None
+
     def _remove(self, key: str) -> None:
         del self._table[key]
+        self._forget_key(key)
         self.saver.changes.remove(key)
         self.parts.note_removal()
         self.changed_keys.note(key)
+
+    def _forget_key(self, key: str) -> None:
+        topic, group = _split(key)
+        for index, name, other in ((self._topics_of, group, topic), (self._groups_of, topic, group)):
+            index[name].pop(other, None)
+            if not index[name]:
+                del index[name]
 
     def _whole(self) -> PrintTable:
         # Commits go on while it is printed. What is printed may be newer than asked for, which does no harm.
@@ -209,6 +242,18 @@ def _row_of_answer(key: str, offsets: dict[int, int]) -> tuple[int, dict[int, in
 
 def _answer(_: DataVersion, rows: OffsetTable) -> ConsumerOffsetSerializeWrapper:
     return ConsumerOffsetSerializeWrapper(offset_table=rows)
+
+
+def check_new_group(name: str) -> None:
+    """Raise BrokerError if a group may not commit: otherwise names of any length could fill the table."""
+    try:
+        check_group(name)
+    except LocalProtocolError as error:
+        raise BrokerError(str(error)) from None
+
+
+def _is_sound(key: str) -> bool:
+    return len(key) <= _LONGEST_KEY
 
 
 def _key(topic: str, group: str) -> str:

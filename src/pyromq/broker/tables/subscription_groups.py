@@ -13,10 +13,10 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
-from pyromq.errors import GroupNotFound, LocalProtocolError
+from pyromq.errors import BrokerError, GroupNotFound, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
-from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
+from pyromq.protocol.names import BUILT_IN_GROUPS, MAX_QUEUES, check_group, is_system_group
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import GROUPS
 
@@ -57,6 +57,9 @@ class SubscriptionGroups:
         if loaded is None:
             return
         for name, config in loaded.subscription_group_table.items():
+            if not 0 <= config.retry_queue_nums <= MAX_QUEUES:
+                logger.warning("group with %d retry queues gets one group=%s", config.retry_queue_nums, name)
+                config = replace(config, retry_queue_nums=1)
             self.by_name[name] = replace(config, group_name=name)
         self.version = loaded.data_version
 
@@ -65,8 +68,10 @@ class SubscriptionGroups:
         return self.by_name.get(name) or self._create(name)
 
     def update(self, config: SubscriptionGroupConfig) -> None:
-        """Create the group or change it, as an administrator says."""
+        """Create the group or change it, as an administrator says; raise BrokerError for what no group can have."""
         _check_name(config.group_name)
+        if not 0 <= config.retry_queue_nums <= MAX_QUEUES:
+            raise BrokerError(f"a group has 0 to {MAX_QUEUES} retry queues, not {config.retry_queue_nums}")
         self.by_name[config.group_name] = config
         self.saver.changes.put(config.group_name, config)
         self.changed_keys.note(config.group_name)

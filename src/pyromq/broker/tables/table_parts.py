@@ -12,19 +12,19 @@ one, and the peer begins again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import DataVersion
 from pyromq.protocol.bodies.json_steps import Steps, encoding
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import TablePartRequestHeader, TablePartResponseHeader
+from pyromq.remoting.slices import AnswerSteps
 
 V = TypeVar("V")
 W = TypeVar("W")
-AnswerSteps: TypeAlias = Generator[None, None, RemotingCommand]
 
 WHOLE: Final = 15 << 20
 """Bytes of a table that surely fits into a frame."""

@@ -24,6 +24,7 @@ from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS_MS
 from pyromq.protocol.messages.record import MULTI_TAGS_FLAG
 from pyromq.protocol.names import (
     BENCHMARK_TOPIC,
+    MAX_QUEUES,
     NO_SEND_TOPICS,
     OFFSET_MOVED_TOPIC,
     RETRY_PREFIX,
@@ -146,7 +147,7 @@ class TopicTable:
         if loaded is None:
             return
         for name, config in loaded.topic_config_table.items():
-            self._put(replace(config, topic_name=name))
+            self._put(_sound(replace(config, topic_name=name)))
         self.version = loaded.data_version
 
     @property
@@ -304,6 +305,18 @@ class TopicTable:
 _FIGURES: Final[tuple[Figure[TopicTable], ...]] = (
     Figure("topics", "Topics, those of the broker itself included.", Kind.GAUGE, lambda table: len(table.by_name)),
 )
+
+
+def _sound(config: TopicConfig) -> TopicConfig:
+    """Return a topic with as many queues as one can have: each of them is an object when somebody asks."""
+    read, write = (max(0, min(count, MAX_QUEUES)) for count in (config.read_queue_nums, config.write_queue_nums))
+    if (read, write) == (config.read_queue_nums, config.write_queue_nums):
+        return config
+    logger.warning(
+        "topic with %d and %d queues gets %d and %d topic=%s",
+        *(config.read_queue_nums, config.write_queue_nums, read, write, config.topic_name),
+    )
+    return replace(config, read_queue_nums=read, write_queue_nums=write)
 
 
 def topic_config(name: str, queues: int, perm: int = READ_WRITE, topic_sys_flag: int = 0) -> TopicConfig:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from pyromq.broker.clients.client_registry import Client
 from pyromq.broker.parts import Parts
-from pyromq.broker.tables.table_parts import AnswerSteps
 from pyromq.clock import Clock, wall_ms
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
@@ -17,8 +16,8 @@ from pyromq.protocol.bodies import (
     ProducerTableInfo,
     SubscriptionGroupConfig,
     decode,
-    encode,
 )
+from pyromq.protocol.bodies.json_steps import encoding
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
@@ -27,6 +26,9 @@ from pyromq.protocol.headers.admin import (
     GetProducerConnectionListRequestHeader,
 )
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.slices import AnswerSteps, Steps
+
+CLIENTS_A_STEP = 100
 
 
 class GroupHandlers:
@@ -57,52 +59,65 @@ class GroupHandlers:
         await self._saved()
         return response(request)
 
-    def consumers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def consumers(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return the members of a consumer group that are online, and what they subscribe to."""
         name = request.header(GetConsumerConnectionListRequestHeader).consumer_group
         group = self._clients.consumers.get(name)
         if group is None:
             raise BrokerError(f"no consumer of group {name} is online", ResponseCode.CONSUMER_NOT_ONLINE)
-        body = ConsumerConnection(
-            connection_set=_connections(group.members.values()),
-            subscription_table={topic: found.data for topic, found in group.subscriptions.items()},
+        subscriptions = {topic: found.data for topic, found in group.subscriptions.items()}
+        shown = ConsumerConnection(
+            connection_set=(yield from _connections(group.members.values())),
+            subscription_table=subscriptions,
             consume_type=group.consume_type,
             message_model=group.message_model,
             consume_from_where=group.consume_from_where,
         )
-        return response(request, body=encode(body))
+        body = yield from encoding(shown)
+        return response(request, body=body)
 
-    def producers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def producers(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return the members of a producer group that are online."""
         name = request.header(GetProducerConnectionListRequestHeader).producer_group
         members = self._clients.producers.get(name)
         if members is None:
             raise BrokerError(f"no producer of group {name} is online")
-        return response(request, body=encode(ProducerConnection(connection_set=_connections(members.values()))))
+        connections = yield from _connections(members.values())
+        body = yield from encoding(ProducerConnection(connection_set=connections))
+        return response(request, body=body)
 
-    def all_producers(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def all_producers(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return every producer that is online, by group."""
-        table = {
-            name: [_producer_info(client, self._clock) for client in members.values()]
-            for name, members in self._clients.producers.items()
-        }
-        return response(request, body=encode(ProducerTableInfo(data=table)))
+        table: dict[str, list[ProducerInfo]] = {}
+        for name, members in list(self._clients.producers.items()):
+            rows = table[name] = []
+            for client in list(members.values()):
+                rows.append(_producer_info(client, self._clock))
+                if len(rows) % CLIENTS_A_STEP == 0:
+                    yield
+            yield
+        body = yield from encoding(ProducerTableInfo(data=table))
+        return response(request, body=body)
 
     async def _saved(self) -> None:
         if not await self._groups.saver.finish():
             raise ServiceNotAvailable("the table of groups could not be saved")
 
 
-def _connections(clients: Iterable[Client]) -> list[ClientConnection]:
-    return [
-        ClientConnection(
-            client_id=client.client_id,
-            client_addr=client.connection.peer,
-            language=client.language,
-            version=client.version,
+def _connections(clients: Iterable[Client]) -> Steps[list[ClientConnection]]:
+    rows: list[ClientConnection] = []
+    for client in list(clients):
+        rows.append(
+            ClientConnection(
+                client_id=client.client_id,
+                client_addr=client.connection.peer,
+                language=client.language,
+                version=client.version,
+            )
         )
-        for client in clients
-    ]
+        if len(rows) % CLIENTS_A_STEP == 0:
+            yield
+    return rows
 
 
 def _producer_info(client: Client, clock: Clock) -> ProducerInfo:

@@ -8,11 +8,13 @@ from pyromq.broker.clients.client_registry import GroupSubscription
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.property_filters import accepts_record
 from pyromq.errors import BrokerError, OffsetOutOfRange
-from pyromq.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, encode
+from pyromq.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
 from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.bodies.json_steps import encoding
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.slices import AnswerSteps
 from pyromq.store.consume_queue import ENTRY, ConsumeQueueEntry
 
 MOST_ENTRIES: Final = 10_000
@@ -26,7 +28,7 @@ class QueueHandlers:
         self._clients = parts.clients
         self._filters = parts.tables.filters
 
-    def entries(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def entries(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return entries of a queue; an index outside it is answered with a remark and no body, as RocketMQ does."""
         header = request.header(QueryConsumeQueueRequestHeader)
         if header.queue_id not in self._store.queue_ids(header.topic):
@@ -40,8 +42,10 @@ class QueueHandlers:
             min_queue_index=self._store.min_offset(header.topic, header.queue_id),
         )
         wanted = self._describe_group(header, body)
-        body.queue_data = [self._row(entry, wanted, header) for entry in entries]
-        return response(request, body=encode(body))
+        for entry in entries:
+            body.queue_data.append(self._row(entry, wanted, header))
+            yield  # it may have read a record and evaluated a long expression
+        return response(request, body=(yield from encoding(body)))
 
     def _entries(self, header: QueryConsumeQueueRequestHeader) -> list[ConsumeQueueEntry]:
         if header.index < 0:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
-from pyromq.broker.tables.table_parts import AnswerSteps
-from pyromq.broker.tools.consume_progress import stored_at
+from pyromq.broker.tools.consume_progress import QUEUES_A_STEP, stored_at
 from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
     GroupList,
@@ -15,6 +14,7 @@ from pyromq.protocol.bodies import (
     TopicStatsTable,
     encode,
 )
+from pyromq.protocol.bodies.json_steps import encoding
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
     GetTopicStatsInfoRequestHeader,
@@ -22,10 +22,10 @@ from pyromq.protocol.headers.admin import (
     UpdateAndCreateTopicRequestHeader,
 )
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.protocol.names import check_topic
+from pyromq.protocol.names import MAX_QUEUES, check_topic
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.slices import AnswerSteps
 
-MAX_QUEUES = 65_535
 MAX_PERMISSION = 7
 
 
@@ -63,14 +63,16 @@ class TopicHandlers:
         """Return all topics of this broker, or a part of them."""
         return self._topics.parts.answer(request)
 
-    def stats(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+    def stats(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return where each write queue of a topic begins and ends."""
         topic = self._topics.find(request.header(GetTopicStatsInfoRequestHeader).topic)
-        table = {
-            MessageQueue(topic.name, self._broker_name, queue_id): self._ends(topic.name, queue_id)
-            for queue_id in range(topic.write_queues)
-        }
-        return response(request, body=encode(TopicStatsTable(offset_table=table)))
+        table: dict[MessageQueue, TopicOffset] = {}
+        for queue_id in range(topic.write_queues):
+            table[MessageQueue(topic.name, self._broker_name, queue_id)] = self._ends(topic.name, queue_id)
+            if queue_id % QUEUES_A_STEP == 0:
+                yield
+        body = yield from encoding(TopicStatsTable(offset_table=table))
+        return response(request, body=body)
 
     def consumed_by(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the groups that consume a topic, or once did."""

@@ -139,6 +139,7 @@ def namesrv(
             if listener is not None:
                 app = health_app(dict, lambda: _facts(server, []))
                 extra = f" http {await stack.enter_async_context(serve(app, listener))}"
+            settle_memory()
             typer.echo(f"PyroMQ name server ready: {server.address}{extra}")
             await stopped.wait()
             logger.info("stopping")

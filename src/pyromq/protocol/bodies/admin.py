@@ -23,7 +23,7 @@ class GroupList(Body):
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-class OffsetWrapper(Body):
+class OffsetWrapper(Body, gc=False):
     """A group's progress in one queue, and the store time of the last message it consumed."""
 
     broker_offset: I64 = 0
@@ -46,7 +46,7 @@ class ConsumeStatsList(Body):
     total_diff: I64 = 0
 
 
-class TopicOffset(Body):
+class TopicOffset(Body, gc=False):
     """The first and last offset of one queue."""
 
     min_offset: I64 = 0

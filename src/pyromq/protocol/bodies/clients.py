@@ -14,7 +14,7 @@ from pyromq.protocol.messages.message import MessageQueue
 
 MAX_GROUPS: Final = 1_000
 """Groups of one client; a heartbeat with more is refused."""
-MAX_SUBSCRIPTIONS: Final = 20_000
+MAX_SUBSCRIPTIONS: Final = 5_000
 """Topics that one group subscribes to."""
 MAX_EXPRESSION: Final = 32_768
 """Characters of a tag or SQL expression."""

@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+import msgspec.inspect
 from msgspec import Struct
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
@@ -29,8 +30,9 @@ __all__ = ["MAX_VALUES", "FrozenKey", "camel", "dumping", "dumps", "dumps_pretty
 MAX_VALUES: Final = 1_000_000
 """The most values of one text: 16 MiB of `[]` would take half a gigabyte of memory."""
 
-_FEW: Final = 32
-"""Items of a list that are written in one step."""
+_STEP_SIZE: Final = 16 * 1024
+_ITEM_COST: Final = 200
+"""A step writes this many characters, where an item counts as some more: about half a millisecond."""
 
 _plain_json = msgspec.json.Decoder()
 
@@ -87,34 +89,42 @@ class _Writer:
         return self._rarer(value)
 
     def steps(self, value: object) -> Generator[None, None, str]:
-        """Write a value as `text` does, and yield between the items of long lists and mappings."""
-        if isinstance(value, Struct):
+        """Write a value as `text` does, and yield after every few items or kilobytes."""
+        if isinstance(value, Struct) and _has_containers(type(value)):
             keys, read = _layout(type(value))
             members = []
             for key, member in zip(keys, read(value), strict=True):
                 if member is not None:
                     members.append(key + (yield from self.steps(member)))
             return self._group("{", members, "}", by_line=True)
-        if type(value) is dict and len(value) > _FEW:
+        if type(value) is dict:
             return (yield from self._mapping_steps(value))
-        if isinstance(value, list | tuple) and not hasattr(value, "_fields") and len(value) > _FEW:
+        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             return (yield from self._list_steps(value))
         return self.text(value)
 
     def _mapping_steps(self, value: dict[object, object]) -> Generator[None, None, str]:
         members = []
-        for count, (key, member) in enumerate(value.items(), 1):
-            if member is not None:
-                members.append(f"{self._key(key)}:{yield from self.steps(member)}")
-            if count % _FEW == 0:
+        size = 0
+        for key, member in value.items():
+            if member is None:
+                continue
+            text = self.text(member) if _is_leaf(member) else (yield from self.steps(member))
+            members.append(f"{self._key(key)}:{text}")
+            size += len(members[-1]) + _ITEM_COST
+            if size > _STEP_SIZE:
+                size = 0
                 yield
         return self._group("{", members, "}", by_line=True)
 
     def _list_steps(self, value: Sequence[object]) -> Generator[None, None, str]:
         texts = []
-        for count, item in enumerate(value, 1):
-            texts.append((yield from self.steps(item)))
-            if count % _FEW == 0:
+        size = 0
+        for item in value:
+            texts.append(self.text(item) if _is_leaf(item) else (yield from self.steps(item)))
+            size += len(texts[-1]) + _ITEM_COST
+            if size > _STEP_SIZE:
+                size = 0
                 yield
         return self._group("[", texts, "]", by_line=True)
 
@@ -165,6 +175,28 @@ class _Writer:
         end = "\n" + "\t" * self._depth
         line = end + "\t" if by_line else ""
         return opening + line + ("," + line).join(items) + end + closing
+
+
+def _is_leaf(value: object) -> bool:
+    """Return True if a value has no items of its own, so that it is written at once."""
+    kind: Any = type(value)
+    return kind is str or kind is int or (isinstance(value, Struct) and not _has_containers(kind))
+
+
+@cache
+def _has_containers(kind: type[Any]) -> bool:
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return any(not isinstance(field.type, _SCALARS) for field in info.fields)
+
+
+_SCALARS: Final = (
+    msgspec.inspect.StrType,
+    msgspec.inspect.IntType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.FloatType,
+    msgspec.inspect.EnumType,
+)
 
 
 @cache

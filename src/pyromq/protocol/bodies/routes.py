@@ -10,7 +10,7 @@ from pyromq.protocol.bodies.codec import Body
 from pyromq.protocol.headers import I32, I64
 
 
-class QueueData(Body):
+class QueueData(Body, gc=False):
     """The queues of a topic on one broker."""
 
     broker_name: str = ""
@@ -44,7 +44,7 @@ class ClusterInfo(Body):
     cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)
 
 
-class DataVersion(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class DataVersion(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
     """The version of a table; versions are equal if both numbers are."""
 
     timestamp: I64 = 0
@@ -62,7 +62,7 @@ class TopicFilterType(StrEnum):
     MULTI_TAG = "MULTI_TAG"
 
 
-class TopicConfig(Body):
+class TopicConfig(Body, gc=False):
     """The settings of one topic on a broker."""
 
     topic_name: str = ""

@@ -6,13 +6,14 @@ total size 4 | magic 4 (0) | body CRC 4 (0) | flag 4 | body length 4, body | pro
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
 
 _HEAD = struct.Struct(">iiiii")  # magic and CRC are written as 0 and never read
 _LENGTH = struct.Struct(">h")
+_ELEMENTS_A_STEP = 200
 
 
 class BatchElement(NamedTuple):
@@ -42,17 +43,50 @@ def encode_batch(elements: Iterable[BatchElement]) -> bytes:
 
 def decode_batch(body: bytes) -> list[BatchElement]:
     """Read the body of a batch send; raise MalformedHeader unless it is one or more whole messages."""
-    elements: list[BatchElement] = []
+    return list(_elements(body))
+
+
+def has_few(body: bytes, most: int) -> bool:
+    """Return True if a batch has at most so many messages. What it says about their sizes is not checked yet."""
     start = 0
+    for _ in range(most):
+        if start + _HEAD.size > len(body):
+            return True
+        start += max(_HEAD.unpack_from(body, start)[0], _HEAD.size)
+    return start >= len(body)
+
+
+def check_batch(body: bytes) -> Generator[None, None, None]:
+    """Raise MalformedHeader, as `decode_batch` does, in short steps."""
+    for count, _ in enumerate(_elements(body), 1):
+        if count % _ELEMENTS_A_STEP == 0:
+            yield
+
+
+def parts_of_batch(body: bytes, most: int, most_bytes: float) -> Iterator[list[BatchElement]]:
+    """Yield the messages of a batch in parts of so many messages and bytes of properties."""
+    part: list[BatchElement] = []
+    size = 0
+    for element in _elements(body):
+        if len(part) >= most or (part and size + len(element.properties) > most_bytes):
+            yield part
+            part, size = [], 0
+        part.append(element)
+        size += len(element.properties)
+    yield part
+
+
+def _elements(body: bytes) -> Iterator[BatchElement]:
+    start = count = 0
     try:
         while start < len(body):
             element, start = _decode_element(body, start)
-            elements.append(element)
+            yield element
+            count += 1
     except struct.error:
-        raise MalformedHeader(f"the batch ends inside its message {len(elements)}") from None
-    if not elements:
+        raise MalformedHeader(f"the batch ends inside its message {count}") from None
+    if not count:
         raise MalformedHeader("the batch is empty")
-    return elements
 
 
 def _decode_element(data: bytes, start: int) -> tuple[BatchElement, int]:

@@ -39,7 +39,7 @@ from pyromq.protocol.sql92.tree import (
 )
 from pyromq.protocol.sql92.values import order_numbers
 
-MAX_LENGTH: Final = 16_384
+MAX_LENGTH: Final = 8_192
 """The most characters of an expression."""
 MAX_DEPTH: Final = 64
 """The most levels of an expression; recursion over a tree of this depth is safe."""

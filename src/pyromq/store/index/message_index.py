@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from math import inf
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, cast
 
 from pyromq.store.files import is_no_space, store_error
 from pyromq.store.index.file_list import IndexFileList
@@ -30,7 +32,13 @@ logger = logging.getLogger(__name__)
 
 _BATCH: Final = 1024 * COLUMNS
 """Messages put at a time: 1 µs each, where 64 at a time cost 3; the loop stands still for about a millisecond."""
+_BATCH_BYTES: Final = 128 * 1024
+"""Bytes of properties put at a time: a message may have 16,000 keys, and 128 KiB of those take 16 ms."""
 _MOST_WAITING: Final = 16 * _BATCH
+_MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
+_TIME_ON_LOOP: Final = 0.005
+"""Seconds after which the loop goes on with something else; the rest waits for the next call or the flusher."""
+_MOST_STEPS: Final = 1_000
 _PAGES_A_PASS: Final = 256
 """Pages of slots written at a time: hashes hit them at random, and all of them in every pass would be 20 MB."""
 
@@ -52,6 +60,7 @@ class MessageIndex:
         self._guard = threading.Lock()  # for the next four
         self._files = IndexFileList(directory, now_ms)
         self._waiting: StoredKeys = []
+        self._waiting_bytes = 0
         self._end = 0
         self._next_mark: IndexCheckpoint | None = None
         self._flushed_mark: IndexCheckpoint | None = None
@@ -74,7 +83,8 @@ class MessageIndex:
         """Meet one record of the log during recovery."""
         if self.enabled and physical_offset >= self._known_end:
             self._waiting += (topic, properties, physical_offset, store_timestamp_ms)
-            if len(self._waiting) >= _BATCH:
+            self._waiting_bytes += len(properties)
+            if self._fills_batch:
                 self._put_waiting()
 
     def settle(self, end: int) -> None:
@@ -96,13 +106,14 @@ class MessageIndex:
         """Index messages that can be seen now, up to an end of the log; raises OSError, but not if the disk is full."""
         with self._guard:
             self._waiting += messages
+            self._waiting_bytes += sum(map(len, cast(list[bytes], messages[1::COLUMNS])))
             self._end = end
-            if len(self._waiting) >= _BATCH:
+            if self._fills_batch:
                 self._put_soon()
 
     def _put_soon(self) -> None:
-        if self._is_ready or len(self._waiting) >= _MOST_WAITING:
-            self._try_to_put()
+        if self._is_ready or self._too_many_wait:
+            self._try_to_put(_TIME_ON_LOOP)
         elif self._importing is None:  # in another thread: a tenth of a second is too long for the loop
             self._importing = threading.Thread(target=self._import_numpy, name="pyromq-index", daemon=True)
             self._importing.start()
@@ -113,34 +124,64 @@ class MessageIndex:
         self._is_ready = True
 
     def make_room(self) -> None:
-        """Put what waits before more comes; raises DiskFull if there is no space for it."""
+        """Put some of what waits before more comes; raises DiskFull if there is no space for it."""
         with self._guard:
             try:
-                self._put_waiting()
+                self._put_waiting(_TIME_ON_LOOP)
             except OSError as error:
                 raise store_error("write to", self._directory.path, error) from error
 
     # --- keys into files
 
-    def _try_to_put(self) -> None:
+    @property
+    def _fills_batch(self) -> bool:
+        return len(self._waiting) >= _BATCH or self._waiting_bytes >= _BATCH_BYTES
+
+    @property
+    def _too_many_wait(self) -> bool:
+        return len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES
+
+    def _try_to_put(self, seconds: float = inf) -> None:
         try:
-            self._put_waiting()
+            self._put_waiting(seconds)
         except OSError as error:
             if not is_no_space(error):
                 raise
             if not self.is_stuck:
                 logger.warning("no space for the index, keys wait in memory: %s", error)
-            self.is_stuck = len(self._waiting) >= _MOST_WAITING
+            self.is_stuck = self._too_many_wait
 
-    def _put_waiting(self) -> None:
+    def _put_waiting(self, seconds: float = inf) -> None:
+        """Put all that waits, or some of it if that takes longer."""
         if self._waiting:
             from pyromq.store.index.key_batch import hash_keys  # numpy: not before there are keys
 
             self._is_ready = True
-            while self._waiting:
-                self._files.put(hash_keys(self._waiting[:_BATCH]))
-                del self._waiting[:_BATCH]
-        self.is_stuck = False
+            began = perf_counter()
+            while self._waiting and perf_counter() - began < seconds:
+                stop, size = self._next_batch()
+                self._files.put(hash_keys(self._waiting[:stop]))
+                del self._waiting[:stop]
+                self._waiting_bytes -= size
+        self.is_stuck = self._too_many_wait
+
+    def _next_batch(self) -> tuple[int, int]:
+        """Return where the next batch ends in what waits, and the bytes of its properties."""
+        sizes = [len(text) for text in cast(list[bytes], self._waiting[1:_BATCH:COLUMNS])]
+        count, total = len(sizes), sum(sizes)
+        while count > 1 and total > _BATCH_BYTES:
+            count -= 1
+            total -= sizes[count]
+        return count * COLUMNS, total
+
+    def _put_in_steps(self) -> None:
+        """Put all that waits, from another thread; the loop has its turn all the while."""
+        for _ in range(_MOST_STEPS):
+            with self._guard:
+                before = len(self._waiting)
+                self._try_to_put(_TIME_ON_LOOP)
+                if not self._waiting or len(self._waiting) == before:
+                    return
 
     # --- told by the flusher
 
@@ -150,8 +191,8 @@ class MessageIndex:
             return
         if self._waiting and not self._is_ready:
             self._import_numpy()  # with the guard free: the loop goes on meanwhile
+        self._put_in_steps()
         with self._guard:
-            self._try_to_put()
             if not self._waiting:
                 number = self._files.last.number if self._files.last else 0
                 self._next_mark = IndexCheckpoint(self._end, number, self._files.last_header.next_entry)
@@ -212,8 +253,8 @@ class MessageIndex:
         query = KeyQuery(key_hash(topic, key), max_count, begin_ms, end_ms, min_offset)
         if self._waiting and not self._is_ready:
             self._import_numpy()
+        self._put_in_steps()
         with self._guard:
-            self._try_to_put()
             files = self._files.newest_first()
             newest = {one.number: one.newest(query.key_hash) for one in self._files.unflushed}
         return find_offsets(

@@ -10,6 +10,9 @@ from pyromq.protocol.messages.record import MAX_HEAD_SIZE, body_end, read_proper
 from pyromq.store.read.readable import PropertyFilter, ReadableLog
 
 _READ_WHOLE: Final = 4096  # the disk gives no less at a time
+_MOST_PROPERTY_BYTES: Final = 128 * 1024
+"""Bytes that a filter by property is asked about in one read, in 10 ms: a message may have thousands of properties."""
+_MOST_RECORD_BYTES: Final = 4 * 1024 * 1024
 
 
 class PropertyReader:
@@ -46,12 +49,24 @@ class PropertyReader:
         return read_properties(self._log.pread(position + tail, size - tail), 0)
 
 
-def wanted_entries(
-    entries: Iterator[tuple[int, tuple[int, int]]], wants: PropertyFilter, reader: PropertyReader
-) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Give the entries whose records pass a filter, and those without a record: their taker says what became of it."""
-    read = reader.read_record if wants.reads_bodies else reader.read
-    for entry in entries:
-        found = read(*entry[1])
-        if found is None or wants.accepts(found):
-            yield entry
+class PropertyScan:
+    """Picks the entries whose records pass a filter; it looks at so many bytes of properties and no more."""
+
+    def __init__(self, wants: PropertyFilter, reader: PropertyReader) -> None:
+        self._accepts = wants.accepts
+        self._read = reader.read_record if wants.reads_bodies else reader.read
+        self._most_bytes = _MOST_RECORD_BYTES if wants.reads_bodies else _MOST_PROPERTY_BYTES
+        self.stopped_at: int | None = None
+        """The first entry that was not looked at; None if all were."""
+
+    def wanted(self, entries: Iterator[tuple[int, tuple[int, int]]]) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the wanted entries, and those without a record: their taker says what became of it."""
+        looked_at = 0
+        for entry in entries:
+            if looked_at > self._most_bytes:
+                self.stopped_at = entry[0]
+                return
+            found = self._read(*entry[1])
+            looked_at += len(found or b"")
+            if found is None or self._accepts(found):
+                yield entry

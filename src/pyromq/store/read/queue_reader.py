@@ -12,7 +12,7 @@ from pyromq.errors import OffsetOutOfRange
 from pyromq.protocol.messages.record import SMALLEST_RECORD
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
-from pyromq.store.read.property_scan import PropertyReader, wanted_entries
+from pyromq.store.read.property_scan import PropertyReader, PropertyScan
 from pyromq.store.read.readable import PropertyFilter, ReadableLog
 from pyromq.store.results import GetResult, GetStatus
 from pyromq.store.segments import FileRange, NotInMemory
@@ -136,12 +136,15 @@ class QueueReader:
         entries = matching_entries(data, codes)
         if self._guard is not None and self._guard.is_needed(queue, offset):
             entries = self._guard.sound_ones(queue, offset, entries)
-        if wants is not None:
-            entries = wanted_entries(entries, wants, PropertyReader(self._log))
+        scan = PropertyScan(wants, PropertyReader(self._log)) if wants is not None else None
+        if scan is not None:
+            entries = scan.wanted(entries)
         try:
             scanned = batch.take(entries, len(data) // ENTRY_SIZE)
         except NotInMemory as error:
             raise NotInMemory([*error.missing, *self._records(data, codes)]) from None
+        if scan is not None and scan.stopped_at is not None:
+            scanned = scan.stopped_at
         last_seen = ENTRY.unpack_from(data, (scanned - 1) * ENTRY_SIZE)[0]
         return batch.result(queue, offset + scanned, last_seen)
 
