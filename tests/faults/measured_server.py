@@ -25,10 +25,11 @@ from typing import Any
 import uvloop
 
 from pyromq.broker.config.broker_config import broker_config
-from pyromq.broker.server import Broker, settle_memory
+from pyromq.broker.server import Broker
 from pyromq.clock import SystemClock
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.collector import settle_memory
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.slices import SliceQueue

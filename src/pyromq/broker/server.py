@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import Enum
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.clients.client_registry import ClientRegistry
@@ -48,9 +46,6 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
-
-_OLDEST_GENERATION: Final = 2
-_SWITCH_INTERVAL: Final = 0.001
 
 
 class Role(Enum):
@@ -332,27 +327,6 @@ class Broker:
     def _more_figures(self) -> list[BoundFigures[Any]]:
         side = [self._follower.figures()] if self._write is None else self._write.figures()
         return [writing_figures(self.store), *side]
-
-
-def settle_memory() -> None:
-    """Let neither the garbage collector nor another thread stop the loop for long.
-
-    What start-up left is collected, and the rest frozen. Every later full collection freezes what it leaves too, so
-    that the next one looks only at what came since: with 15,000 connections one over everything takes half a second.
-    Connections that close leave no cycles behind, which would stay for ever. Threads hand over the interpreter within a
-    millisecond, not five, when the loop waits for it.
-
-    For a process that is a server and nothing else, once all its servers have started.
-    """
-    sys.setswitchinterval(_SWITCH_INTERVAL)
-    gc.collect()
-    gc.freeze()
-    gc.callbacks.append(_freeze_survivors)
-
-
-def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] == _OLDEST_GENERATION:
-        gc.freeze()
 
 
 def _refuse_as_slave(request: RemotingCommand, connection: Connection) -> None:

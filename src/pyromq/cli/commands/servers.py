@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.config.keys import BROKER_TABLE
-from pyromq.broker.server import Broker, settle_memory
+from pyromq.broker.server import Broker
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.family import Family
 from pyromq.cli.server_settings import (
@@ -35,6 +35,7 @@ from pyromq.errors import ConfigError
 from pyromq.namesrv.config import namesrv_config
 from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
+from pyromq.remoting.collector import settle_memory
 from pyromq.remoting.loop import run
 
 logger = logging.getLogger(__name__)
