@@ -20,6 +20,7 @@ from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.delay.levels.schedules import bodies, delayed, expect, progress, send, stored
 from tests.broker.helpers import Peer
+from tests.broker.test_cleaning import BODY, SMALL, Disk, fill
 
 # --- what is stored
 
@@ -295,3 +296,38 @@ async def test_after_the_clock_was_set_back_messages_are_late_by_their_level_at_
     assert bodies(broker) == []
     await clock.advance_async(seconds=12)
     await expect(broker, b"0", b"1", b"2", b"after")
+
+
+# --- retention
+
+
+async def test_a_file_stays_while_a_message_waits_in_it_for_longer_than_files_are_kept(
+    start_broker: StartBroker, connect: Connect, clock: TestClock
+) -> None:
+    broker = await start_broker(Disk(), messageDelayLevel="1s 2m", fileReservedTime=0, **SMALL)
+    peer = await connect(broker)
+    await fill(broker, peer, 1, "others")
+    await peer.send("others", BODY)  # in the second file
+    await send(peer, b"late", level=2)
+    await fill(broker, peer, 3, "others")
+    await clock.advance_async(seconds=90)
+    assert (broker.store.min_physical_offset, bodies(broker)) == (65_536, [])  # nothing waited in the first file
+    await clock.advance_async(seconds=31)
+    await expect(broker, b"late")
+    await eventually(lambda: broker.store.flushed_offset == broker.store.max_physical_offset)
+    await clock.advance_async(seconds=30)
+    await eventually(lambda: broker.store.min_physical_offset > 65_536)
+    assert bodies(broker) == [b"late"]
+
+
+async def test_files_that_go_whatever_their_age_take_delayed_messages_with_them(
+    start_broker: StartBroker, connect: Connect, clock: TestClock
+) -> None:
+    disk = Disk()
+    broker = await start_broker(disk, **SMALL)
+    peer = await connect(broker)
+    await send(peer, b"late", level=18)
+    await fill(broker, peer, 3, "others")
+    disk.percent = 95
+    await clock.advance_async(seconds=11)
+    await eventually(lambda: broker.store.min_physical_offset > 0)

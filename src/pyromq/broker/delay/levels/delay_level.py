@@ -112,6 +112,11 @@ class DelayLevel:
         """How many messages wait here."""
         return max(self._queue.max_offset - self.offset, 0)
 
+    def first_place(self, offset: int) -> int | None:
+        """Return where in the log the first message from a queue offset on is; None if there is none."""
+        places = (entry.physical_offset for _, entry in self._queue.entries_from(offset) if entry.is_message)
+        return next((place for place in places if place >= self._store.min_physical_offset), None)
+
     @property
     def uncounted_from(self) -> int | None:
         """From where on the log may hold deliveries that `offset` does not count; None if there are none."""

@@ -19,6 +19,7 @@ from pyromq.protocol.messages.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.remoting.ticker import Ticker
+from pyromq.store.retention.retention import DiskLevel
 from pyromq.store.small_files.json_file import JsonFile
 
 SAVE_PERIOD: Final = 1.0
@@ -48,6 +49,7 @@ class Schedule:
         self._levels = {level: self._level(level) for level in range(1, len(self._delays_ms) + 1)}
         self._noted = _NotedDelays(0, DelayProgress({}))
         self._ticker = Ticker(parts.clock, SAVE_PERIOD, self._save)
+        self._forget_place = self._store.cleaner.ask_before_deleting(self._free_to)
 
     def _level(self, level: int) -> DelayLevel:
         return DelayLevel(
@@ -94,6 +96,7 @@ class Schedule:
 
     def stop(self) -> None:
         """Stop delivering."""
+        self._forget_place()
         self._ticker.stop()
         for level in self._levels.values():
             level.stop()
@@ -106,6 +109,20 @@ class Schedule:
         self._save()
         self._ticker.stop()
         await self._offsets.saver.finish()
+
+    # --- retention
+
+    def _free_to(self, start: int) -> int:
+        """Return up to where, at most `start`, no message waits in the log.
+
+        It waits until its delivery is durable. On a disk so full that files go whatever their age, messages go with
+        them, as in RocketMQ: the store may accept no deliveries any more, so it could be full for ever.
+        """
+        if self._store.cleaner.retention.level >= DiskLevel.ALL_FILES_GO:
+            return start
+        durable = self._offsets.saved.offsets
+        firsts = (level.first_place(durable.get(number, 0)) for number, level in self._levels.items())
+        return min([start, *(first for first in firsts if first is not None)])
 
     # --- progress
 
