@@ -18,6 +18,7 @@ from pyromq.broker.transactions.half_messages import (
     StoredHalf,
     committed_record,
     make_half,
+    moved_record,
     op_record,
     read_half,
 )
@@ -27,7 +28,7 @@ from pyromq.protocol.headers.transactions import EndTransactionRequestHeader, Tr
 from pyromq.protocol.messages.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
 from pyromq.protocol.messages.record import Record, read_head
 from pyromq.protocol.names import TRANSACTION_HALF_TOPIC
-from pyromq.store.results import GetStatus
+from pyromq.store.results import GetStatus, PutResult
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +72,8 @@ class OpenTransactions:
         record = self._store.read(header.commit_log_offset)
         if record is None:
             raise BrokerError(
-                f"there is no half message at physical offset {header.commit_log_offset}, or it was deleted"
+                f"there is no half message at physical offset {header.commit_log_offset}, or its file was deleted; "
+                "if the transaction is open, a producer will be asked about it"
             )
         half = read_half(record)
         if half.topic != TRANSACTION_HALF_TOPIC:
@@ -149,8 +151,23 @@ class OpenTransactions:
 
     def settle_offset(self, offset: int) -> None:
         """Write the op record of a half message that may be unreadable."""
-        place = self._store.put(op_record(offset, self._store_host, self._now_ms()))
-        self.ledger.note_op(place.queue_offset, offset)
+        self._note_settled(self._store.put(self._op_record(offset)), offset)
+
+    def leave_file(self, half: StoredHalf, *, is_committed: bool) -> None:
+        """Write what must outlive the file of an open half message, also on a disk that is too full for new messages.
+
+        That is a copy at the end of the queue, unless it was committed, and the op record.
+        """
+        if not is_committed:
+            self._store.put_again(moved_record(half))
+        self._note_settled(self._store.put_again(self._op_record(half.queue_offset)), half.queue_offset)
+        self._acknowledgements.expect_group()
+
+    def _op_record(self, offset: int) -> Record:
+        return op_record(offset, self._store_host, self._now_ms())
+
+    def _note_settled(self, op: PutResult, offset: int) -> None:
+        self.ledger.note_op(op.queue_offset, offset)
         self.ledger.settle(offset)
 
     def _real_queue(self, half: StoredHalf) -> int:

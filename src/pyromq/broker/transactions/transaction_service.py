@@ -7,6 +7,7 @@ from typing import Final
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.deferred_messages import DelayedMessages
 from pyromq.broker.parts import Parts, Writing
+from pyromq.broker.transactions.half_mover import HalfMover
 from pyromq.broker.transactions.late_ends import LateEnds
 from pyromq.broker.transactions.open_transactions import OpenTransactions
 from pyromq.broker.transactions.state_checks import TransactionChecks
@@ -27,6 +28,8 @@ class TransactionService:
         history = TransactionHistory(store)
         self.late_ends = LateEnds(self.transactions, history, parts.reads)
         self.checks = TransactionChecks(parts, writing, self.transactions)
+        self._mover = HalfMover(parts, writing, self.transactions, history)
+        self._forget_place = store.cleaner.ask_before_deleting(self._mover.free_to)
         self._progress = TransactionProgress(
             store, parts.offsets, ledger, writing.durability, acknowledgements, parts.clock
         )
@@ -46,6 +49,8 @@ class TransactionService:
 
     async def stop(self) -> None:
         """Stop; what is open stays open."""
+        self._forget_place()
+        await self._mover.stop()
         await self.checks.stop()
         await self.late_ends.stop()
         self._progress.stop()
