@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Self
 
 from big_store import TOPICS, fill
+from cold_reads import forget_cache
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 
@@ -75,16 +75,6 @@ async def total(namesrv: str, address: str) -> int:
     """Return how many messages the broker's topics have."""
     async with await BrokerApi.connect(namesrv) as api:
         return sum([await api.max_offset(address, topic, queue_id) for topic in TOPICS for queue_id in range(8)])
-
-
-def forget_cache(root: Path) -> None:
-    """Make the system drop the pages of a store's files, after writing them."""
-    os.sync()
-    for path in root.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
 
 
 def measure(data: Path, namesrv: str, log: Path, seconds: float, *, cold: bool) -> float:
