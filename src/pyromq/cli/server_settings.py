@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from pyromq.cli.arguments import split_assignment
+from pyromq.cli.log_lines import BoundedHandler
 from pyromq.errors import CannotListen, ConfigError
 from pyromq.settings.key_table import KeyTable
 from pyromq.settings.properties_file import parse_properties, read_properties_file
@@ -63,11 +64,7 @@ def _advice(error: CannotListen, option: str) -> str:
 
 def start_logging(debug: bool = False) -> None:
     """Log to stderr, one line for each event."""
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        datefmt="%H:%M:%S",
-    )
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[BoundedHandler()])
 
 
 def stop_signals() -> asyncio.Event:

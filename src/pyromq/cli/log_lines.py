@@ -1,0 +1,118 @@
+"""How servers write their log: one line for each event, whatever strangers put into it, and not without bound.
+
+Client ids, topics and reasons come from peers. A line break in one of them must not look like another event, an escape
+sequence must not reach the terminal, and a peer that is refused a thousand times a second must not fill the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, TextIO
+
+from msgspec import Struct
+
+MOST_CHARACTERS: Final = 2_000
+"""Of one message; the rest is left out."""
+BURST: Final = 100
+PERIOD: Final = 10.0
+"""Of one kind of event, so many lines are written in so many seconds; the others are counted."""
+
+_MOST_KINDS: Final = 1_000
+_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+def _escaped(code: int) -> str:
+    return {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+# Control characters, and those that break lines or turn the direction of writing.
+_UNSAFE: Final = (
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    0x061C,
+    0x200E,
+    0x200F,
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_ESCAPES: Final = {code: _escaped(code) for code in (*_UNSAFE, *range(0xD800, 0xE000), 0xFEFF)}
+
+
+def safe(text: str) -> str:
+    """Return text that fits on one line and changes nothing on a terminal."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_ESCAPES)
+
+
+class LineFormatter(logging.Formatter):
+    """Writes an event as one line; the lines of a traceback are indented, so that none looks like an event."""
+
+    def __init__(self) -> None:
+        super().__init__(_FORMAT, datefmt="%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line without the traceback."""
+        text = record.message
+        if len(text) > MOST_CHARACTERS:
+            text = f"{text[:MOST_CHARACTERS]}… ({len(text)} characters)"
+        record.message = safe(text)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: object) -> str:
+        """Return the traceback, indented."""
+        lines = super().formatException(ei).splitlines()  # type: ignore[arg-type]  # logging's own type is private
+        return "\n".join(f"    {safe(line[:MOST_CHARACTERS])}" for line in lines)
+
+
+class _Kind(Struct):
+    """The events of one kind in the present period."""
+
+    began: float
+    written: int = 0
+    left_out: int = 0
+
+
+class BoundedHandler(logging.StreamHandler[TextIO]):
+    """Writes events to a stream; of a flood of one kind only the first ones, and how many more there were."""
+
+    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = perf_counter) -> None:
+        super().__init__(stream)
+        self.setFormatter(LineFormatter())
+        self._now = now
+        self._kinds: OrderedDict[tuple[str, int, str], _Kind] = OrderedDict()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write an event, unless there were too many of its kind a moment ago."""
+        now = self._now()
+        self._report(now)
+        kind = self._kind((record.name, record.levelno, str(record.msg)), now)
+        if kind.written >= BURST:
+            kind.left_out += 1
+            return
+        kind.written += 1
+        super().emit(record)
+
+    def close(self) -> None:
+        """Say what was left out since the last line."""
+        self._report(float("inf"))
+        super().close()
+
+    def _kind(self, key: tuple[str, int, str], now: float) -> _Kind:
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _Kind(now)
+            if len(self._kinds) > _MOST_KINDS:
+                self._kinds.popitem(last=False)
+        return kind
+
+    def _report(self, now: float) -> None:
+        """End the periods that are over, the oldest first."""
+        while self._kinds and now - next(iter(self._kinds.values())).began >= PERIOD:
+            (name, level, message), kind = self._kinds.popitem(last=False)
+            if kind.left_out:
+                text = f"{kind.left_out} more events like {message!r} were not logged"
+                super().emit(logging.LogRecord(name, level, __file__, 0, "%s", (text,), None))
