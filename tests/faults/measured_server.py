@@ -25,7 +25,7 @@ from typing import Any
 import uvloop
 
 from pyromq.broker.config.broker_config import broker_config
-from pyromq.broker.server import Broker
+from pyromq.broker.server import Broker, import_readers
 from pyromq.clock import SystemClock
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import RemotingCommand
@@ -140,6 +140,7 @@ async def serve(directory: Path, on_uvloop: bool) -> None:
         settings = {"listenPort": "0", "storePathRootDir": str(directory / "store"), "brokerIP1": "127.0.0.1"}
         settings |= {"namesrvAddr": namesrv.address, "enablePropertyFilter": "true", "brokerName": "broker-a"}
         async with Broker(broker_config(settings), clock) as broker:
+            import_readers()
             settle_memory()
             watch_requests()
             if on_uvloop:

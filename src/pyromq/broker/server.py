@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import Enum
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.clients.client_registry import ClientRegistry
@@ -327,6 +328,24 @@ class Broker:
     def _more_figures(self) -> list[BoundFigures[Any]]:
         side = [self._follower.figures()] if self._write is None else self._write.figures()
         return [writing_figures(self.store), *side]
+
+
+_IMPORTED_LATE: Final = (
+    "numpy",
+    "pyromq.store.index.chain_scan",
+    "pyromq.store.index.index_writer",
+    "pyromq.store.read.merged_reader",
+    "pyromq.store.read.record_columns",
+)
+
+
+def import_readers() -> None:
+    """Import what the store imports on first use, because that takes a tenth of a second: no request shall wait for it.
+
+    For a process that serves a broker; a tool that opens a store for a moment does without.
+    """
+    for module in _IMPORTED_LATE:
+        import_module(module)
 
 
 def _refuse_as_slave(request: RemotingCommand, connection: Connection) -> None:

@@ -42,6 +42,7 @@ def reading_registration(request: RemotingCommand) -> Generator[None, None, Brok
             raise BrokerError(f"a name or address of {len(text)} characters, the limit is {MAX_NAME}")
     if header.body_crc32 != 0 and header.body_crc32 != body_crc(request.body):
         raise BrokerError("the body does not match its CRC32")
+    yield
     body = yield from _reading_body(request, header.compressed)
     topics = body.topic_config_serialize_wrapper.topic_config_table
     yield from _check_topics(topics)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.config.keys import BROKER_TABLE
-from pyromq.broker.server import Broker
+from pyromq.broker.server import Broker, import_readers
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.family import Family
 from pyromq.cli.server_settings import (
@@ -99,6 +99,7 @@ def up(
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
             url = await stack.enter_async_context(serve(app, listener))
             addresses = ",".join(broker.address for broker in started)
+            import_readers()
             settle_memory()
             typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
             await stopped.wait()
@@ -181,6 +182,7 @@ def broker(
             if listener is not None:
                 app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
                 extra = f" http {await stack.enter_async_context(serve(app, listener))}"
+            import_readers()
             settle_memory()
             typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")
             await stopped.wait()
