@@ -25,7 +25,7 @@ PULL_COMMIT_OFFSET_FLAG: Final = 1  # the request also commits an offset
 PULL_SUSPEND_FLAG: Final = 2  # the broker may hold the request until a message arrives
 PULL_SUBSCRIPTION_FLAG: Final = 4  # the request carries its subscription
 PULL_LITE_FLAG: Final = 16
-PULL_FORWARD_FLAG: Final = 1 << 16  # PyroMQ's own: the offset that the request commits must not move back
+PULL_FORWARD_FLAG: Final = 1 << 16  # PyroMQ's own: commit it unless that moves back, or behind the queue's end
 
 
 class RequestCode(IntEnum):

@@ -9,7 +9,7 @@ import pytest
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.broker.tables.topic_table import topic_config
-from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
 from pyromq.protocol.messages.record import decode_messages
@@ -40,6 +40,17 @@ async def test_a_held_pull_is_answered_when_a_message_arrives(peer: Peer, broker
     assert answer.code == ResponseCode.SUCCESS
     assert [message.body for message in decode_messages(answer.body)] == [b"fresh"]
     assert broker.http_info()["held_pulls"] == 0
+
+
+async def test_held_pulls_of_a_deleted_topic_are_told_so_at_once(peer: Peer, broker: Broker) -> None:
+    await peer.send()
+    await peer.send("refunds")
+    tasks = [await hold(peer, broker, queue_offset=1), await hold(peer, broker, queue_offset=1, subscription="a")]
+    other = await hold(peer, broker, topic="refunds", queue_offset=1)
+    await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    assert [(await task).code for task in tasks] == [ResponseCode.TOPIC_NOT_EXIST] * 2
+    await peer.send("refunds", body=b"fresh")
+    assert (await other).code == ResponseCode.SUCCESS
 
 
 async def test_only_a_wanted_tag_wakes_a_pull(peer: Peer, broker: Broker) -> None:

@@ -133,19 +133,22 @@ async def test_an_id_of_no_message_is_an_error(peer: Peer, offset: int) -> None:
     await peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)}, expect=ResponseCode.SYSTEM_ERROR)
 
 
-async def test_a_commit_that_may_only_go_forward_keeps_a_higher_one(peer: Peer) -> None:
-    await peer.send()
-    for offset, kept in ((7, "7"), (3, "7"), (9, "9")):
+async def test_a_commit_that_may_only_go_forward_keeps_a_higher_one_and_does_not_pass_the_end(peer: Peer) -> None:
+    for _ in range(9):
+        await peer.send()
+    for offset, kept in ((7, "7"), (3, "7"), (9, "9"), (10, "9")):  # there is no message 10
         fields = queue(consumerGroup="billing", commitOffset=offset, pyromqForward="true")
         await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         assert await committed(peer) == kept
 
 
 async def test_a_pull_commits_forward_if_it_says_so(peer: Peer) -> None:
-    await peer.send()
+    for _ in range(8):
+        await peer.send()
     await commit(peer, 7)
     flags = PULL_SUBSCRIPTION_FLAG | PULL_COMMIT_OFFSET_FLAG
-    for offset, more, kept in ((3, PULL_FORWARD_FLAG, "7"), (8, PULL_FORWARD_FLAG, "8"), (3, 0, "3")):
+    forward = PULL_FORWARD_FLAG
+    for offset, more, kept in ((3, forward, "7"), (8, forward, "8"), (9, forward, "8"), (3, 0, "3")):
         header = pull_header(sys_flag=flags | more, commit_offset=offset)
         await peer.ask(RequestCode.PULL_MESSAGE, header)
         assert await committed(peer) == kept

@@ -165,6 +165,13 @@ class LongPolling:
         if newest:
             self._work()
 
+    def resume_topic(self, topic: str) -> None:
+        """Resume the pulls of a topic, which was deleted: its consumers must know before it is created again."""
+        for pull in [pull for mine in self._by_connection.values() for pull in mine if pull.key[0] == topic]:
+            if pull.waits:
+                self._make_ready(pull)
+        self._work()
+
     def drop(self, connection: Connection) -> None:
         """Drop the pulls of a closed connection."""
         for pull in self._by_connection.pop(connection, ()):

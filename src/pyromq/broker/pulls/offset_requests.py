@@ -98,9 +98,14 @@ class OffsetHandlers:
         return not self._store.get(topic, queue_id, 0, 1).suggest_slave
 
     def _may_commit(self, header: UpdateConsumerOffsetRequestHeader) -> bool:
-        """Return True if the queue exists: otherwise a client could fill the table with names it invents."""
+        """Return True if the queue exists: otherwise a client could fill the table with names it invents.
+
+        PyroMQ's clients also want the offset to exist: they may not know yet that the topic was deleted and recreated.
+        """
         topic = self._topics.get(header.topic)
         if topic is None:
+            return False
+        if header.pyromq_forward and header.commit_offset > self._store.max_offset(header.topic, header.queue_id):
             return False
         if self._offsets.get(header.consumer_group, header.topic, header.queue_id) is not None:
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from functools import partial
 from time import perf_counter
 
@@ -59,6 +60,7 @@ class PullHandler:
         self._offsets = parts.offsets
         self._stats = parts.stats
         self._offset_moved = parts.offset_moved
+        parts.topics.changed.subscribe(self._topics_changed)
         self.configure(parts.config)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -67,6 +69,11 @@ class PullHandler:
         self._slave_read = config.slave_read
         self._short_polling_time = None if config.long_polling else config.short_polling_time
 
+    def _topics_changed(self, names: Collection[str] | None) -> None:
+        for name in names or ():
+            if name not in self._topics.by_name:
+                self.waiting.resume_topic(name)
+
     def pull(self, request: RemotingCommand, connection: Connection) -> bytes | None:
         """Answer with messages, or hold the pull until one arrives."""
         header = request.header(PullMessageRequestHeader)
@@ -74,14 +81,20 @@ class PullHandler:
         result = self._read(header, wanted)
         code = _code(result, header)
         if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:
-            self._offsets.commit(
-                *(header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer),
-                only_forward=bool(header.sys_flag & PULL_FORWARD_FLAG),
-            )
+            self._commit(header, connection, result.max_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND_FLAG:
             self._hold(header, wanted, request, connection)
             return None
         return self._answer(header, request, result, code)
+
+    def _commit(self, header: PullMessageRequestHeader, connection: Connection, end: int) -> None:
+        forward = bool(header.sys_flag & PULL_FORWARD_FLAG)
+        if forward and header.commit_offset > end:
+            return  # the topic was deleted and recreated, and this client does not know yet
+        self._offsets.commit(
+            *(header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer),
+            only_forward=forward,
+        )
 
     def resume(self, held: HeldPull) -> None:
         """Answer a held pull with whatever there is now. No error may stop the others."""

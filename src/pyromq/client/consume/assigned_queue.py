@@ -63,6 +63,12 @@ class AssignedQueue(ABC):
         self.committed_offset = None
         self.start_at(offset)
 
+    def start_over(self) -> None:
+        """Forget everything: the topic was deleted, and offsets of one that is created later mean other messages."""
+        self.jump_to(0)
+        self.pull_offset = None
+        self.newest_ms = 0
+
     @property
     def may_move_back(self) -> bool:
         """Whether the next commit may move the committed offset back: it is the first one after a jump."""

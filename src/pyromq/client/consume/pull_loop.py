@@ -12,6 +12,8 @@ from pyromq.client.config import FlowControl
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.fetch import Fetched, Fetcher
 from pyromq.clock import Clock
+from pyromq.errors import TopicNotFound
+from pyromq.protocol.codes import MASTER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +133,8 @@ class PullLoop(Generic[Q]):
             self._on_messages(self.held)
 
     async def _back_off(self, error: BaseException) -> None:
+        if isinstance(error, TopicNotFound) and self.held.broker_id == MASTER_ID:
+            self.held.start_over()
         self._log.failed(error)
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1

@@ -28,7 +28,7 @@ class QueryConsumerOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_o
 
 
 class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
-    """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: a commit that would move back is ignored."""
+    """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: see PULL_FORWARD_FLAG."""
 
     consumer_group: str
     commit_offset: I64
