@@ -173,8 +173,9 @@ def out_of_order(history: Timeline) -> Iterator[Finding]:
 
 
 def _orderly_queue(walk: Walk) -> Iterator[Finding]:
-    """Nothing is delivered while an earlier message is unfinished."""
+    """Nothing is delivered while an earlier message has never been finished."""
     unfinished: dict[int, Delivered] = {}
+    done: set[int] = set()
     floor = 0
     for event in walk.events:
         match event:
@@ -183,13 +184,15 @@ def _orderly_queue(walk: Walk) -> Iterator[Finding]:
                 unfinished.clear()
             case Finished() if _settles_order(walk.group, event):
                 unfinished.pop(event.offset, None)
+                done.add(event.offset)
             case Delivered():
                 for offset, earlier in unfinished.items():
                     if floor <= offset < event.offset and not _together(earlier, event):
                         text = f"{event.value} came to {walk.group.group} while {earlier.value} was unfinished"
                         yield Finding("out of order", text, (earlier, event))
                         return
-                unfinished[event.offset] = event
+                if event.offset not in done:
+                    unfinished[event.offset] = event
 
 
 def _together(one: Delivered, other: Delivered) -> bool:
