@@ -95,7 +95,8 @@ def mqadmin(java: Peer, cluster: Cluster, message_id: str, options: str = "") ->
     """Return the output lines of Apache's tool, with digits replaced."""
     command = f"queryMsgTraceById -n {cluster.namesrv} -i {message_id} {options}".strip()
     shown: str = java.call("Admin.run", command=command)["out"]
-    lines = [re.sub(r"\b\d+ms *", "Nms ", line.strip()) for line in shown.splitlines() if line.strip()]
+    printed = [line for line in shown.splitlines() if line.strip() and " INFO Rocketmq" not in line]  # its own log
+    lines = [re.sub(r"\b\d+ms *", "Nms ", line.strip()) for line in printed]
     return [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", line) for line in lines]
 
 
