@@ -43,7 +43,8 @@ class LoopWatch:
         self._reset()
 
     def _reset(self) -> None:
-        self._longest = self._longest_cpu = self._longest_collection = 0.0
+        self._longest = self._longest_cpu = 0.0
+        self._longest_collection = (0.0, 0)
         self._long = self._long_cpu = self._ticks = 0
         self._blamed.clear()
 
@@ -75,9 +76,10 @@ class LoopWatch:
     def on_collection(self, phase: str, info: dict[str, int]) -> None:
         """Note how long the garbage collector takes; for gc.callbacks."""
         if phase == "start":
-            self._collecting_since = perf_counter()
+            self._collecting_since = thread_time()
         else:
-            self._longest_collection = max(self._longest_collection, perf_counter() - self._collecting_since)
+            seconds = thread_time() - self._collecting_since
+            self._longest_collection = max(self._longest_collection, (seconds, info["generation"]))
 
     def blame(self) -> None:
         """Look again and again at what runs while the timer is late; for a thread."""
@@ -100,7 +102,8 @@ class LoopWatch:
             "cpu_ms": round(self._longest_cpu * 1000, 1),
             "over_50_ms": self._long,
             "over_50_ms_cpu": self._long_cpu,
-            "collection_ms": round(self._longest_collection * 1000, 1),
+            "collection_cpu_ms": round(self._longest_collection[0] * 1000, 1),
+            "collection_generation": self._longest_collection[1],
             "ticks": self._ticks,
             "blamed": self._blamed.most_common(12),
         }

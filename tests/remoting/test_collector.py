@@ -55,3 +55,25 @@ for _ in range(4):
 print(any(ref() is not None for ref in watched))
 """
     assert run(program) == ["True", "False"]
+
+
+def test_a_full_collection_comes_before_there_is_much_to_look_at() -> None:
+    program = """
+import gc
+started = [[] for _ in range(300_000)]
+from pyromq.remoting.collector import settle_memory
+settle_memory()
+most = 0
+
+def note(phase, info):
+    global most
+    if phase == "start" and info["generation"] == 2:
+        most = max(most, len(gc.get_objects()))
+
+gc.callbacks.insert(0, note)
+kept = []
+for _ in range(200_000):
+    kept.append([])
+print(0 < most < 60_000)
+"""
+    assert run(program) == ["True"]

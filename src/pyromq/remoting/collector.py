@@ -18,6 +18,11 @@ _FEW: Final = 200_000
 """So many objects are looked at in some 20 ms: they need not double to be looked at again."""
 
 
+_FULL_AFTER: Final = 3
+"""Collections of the middle generation before a full one. Each object is looked at by one full collection and frozen
+then, so that many short ones cost no more than a few long ones: these look at some 25,000 objects."""
+
+
 class FrozenSurvivors:
     """Freezes what each full collection leaves."""
 
@@ -47,6 +52,8 @@ def settle_memory() -> None:
     five, when the loop waits for it. For a process that is a server and nothing else, once its servers have started.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    gc.set_threshold(*gc.get_threshold()[:_OLDEST], _FULL_AFTER)
     gc.collect()
     gc.freeze()
+    gc.collect()  # of nothing: the next one waits until there is a quarter more than the last one left
     gc.callbacks.append(FrozenSurvivors())
