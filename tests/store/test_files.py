@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,28 @@ def test_reserved_space_holds_no_data(tmp_path: Path) -> None:
     assert files.has_data(descriptor, 8192)
     assert not files.has_data(descriptor, 1 << 19)
     files.close(descriptor)
+
+
+def test_the_store_goes_on_for_a_while_in_a_process_without_descriptors(tmp_path: Path) -> None:
+    """Whoever took them all was not the store, and its flush must not fail for that."""
+    code = """
+import os, resource, sys
+from pyromq.store.files import OsFiles
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+files = OsFiles()
+files.close(files.open(sys.argv[1] + "/first", create=True))
+taken = []
+try:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+for number in range(20):
+    files.sync_directory(sys.argv[1])
+    descriptor = files.open(sys.argv[1] + f"/{number}", create=True)
+    files.fdatasync(descriptor)
+    files.close(descriptor)
+print("good", len(taken) > 20)
+"""
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.stdout.split() == ["good", "True"], run.stderr

@@ -349,3 +349,18 @@ def test_a_queue_that_is_removed_while_it_waits_for_its_flush_stops_nothing(tmp_
             store.cleaner.delete_topic(f"t{number}")
         store.flusher.checkpoint()
         assert store.writable
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_a_flush_waits_while_the_process_is_out_of_descriptors(tmp_path: Path, error: int) -> None:
+    """Directories cannot be opened then; nothing is wrong with what was written."""
+    failing = iter([error] * 5)
+    files = FaultyFiles()
+    with small_store(tmp_path, files, flush_disk_type="SYNC_FLUSH") as store:
+        files.fail = lambda name, number: next(failing, None) if name == "sync_directory" else None
+        store.put(message())
+        store.commit()
+        assert store.flushed_offset == store.max_physical_offset
+        assert store.writable
+        assert bodies(store) == [b"hello"]
+    assert next(failing, None) is None

@@ -155,3 +155,34 @@ def test_changed_files_are_taken_once() -> None:
     dirty.discard("b")
     assert dirty.take() == ({"a"}, {"d"})
     assert dirty.take() == (set(), set())
+
+
+def test_a_pool_that_shrinks_closes_what_was_unused_for_longest(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in "abcd"]
+    for path in paths:
+        Path(path).touch()
+    pool = DescriptorPool(OsFiles(), 4)
+    for path in (*paths, paths[0]):
+        pool.get(path)
+    pool.resize(2)
+    assert list(pool._open) == [paths[3], paths[0]]
+    pool.resize(3)
+    pool.get(paths[1])
+    assert len(pool) == 3
+    pool.close()
+
+
+def test_a_pool_gives_up_files_when_the_process_is_out_of_descriptors(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in "abcde"]
+    for path in paths:
+        Path(path).touch()
+    files = FaultyFiles(lambda name, number: errno.EMFILE if (name, number) in (("open", 5), ("open", 8)) else None)
+    pool = DescriptorPool(files, 100)
+    for path in paths:
+        pool.get(path)
+    assert list(pool._open) == paths[2:]
+    pool.close()
+    pool.get(paths[0])
+    pool.close()
+    with pytest.raises(OSError, match="Too many open files"):  # it has none to give up
+        pool.get(paths[0])

@@ -6,6 +6,8 @@ import ctypes
 import errno
 import mmap
 import os
+import threading
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pyromq.errors import DiskFull, StoreError
@@ -41,16 +43,57 @@ class DiskUsage(NamedTuple):
     usable: int
 
 
+class SpareDescriptors:
+    """A few open descriptors that are given up when a process has run out, so that the store can go on.
+
+    Somebody else has then opened too many files or sockets. Nothing is wrong with the store's own, and a flush that
+    only lacks a descriptor must not count as one that failed.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._guard = threading.Lock()
+        self._spares: list[int] = []
+
+    @property
+    def is_short(self) -> bool:
+        """Whether some were given up, or not opened yet."""
+        return len(self._spares) < self._count
+
+    def fill(self) -> None:
+        """Open those that are missing, as far as that is possible."""
+        with self._guard, suppress(OSError):
+            while len(self._spares) < self._count:
+                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        """Open a file, in place of a spare descriptor if there is no other."""
+        try:
+            return os.open(path, flags, mode)
+        except OSError as error:
+            if not is_out_of_descriptors(error):
+                raise
+        with self._guard:
+            if self._spares:
+                os.close(self._spares.pop())
+            return os.open(path, flags, mode)
+
+
+_spares: Final = SpareDescriptors(4)
+
+
 class OsFiles:
     """The system's file calls as an object: tests put another in its place to record calls or to break disks."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         """Open for reading and writing."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return os.open(path, flags, 0o644)
+        return _spares.open(path, flags, 0o644)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
+        if _spares.is_short:
+            _spares.fill()
 
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
         return os.pread(descriptor, length, position)
@@ -195,7 +238,7 @@ class OsFiles:
 
     def sync_directory(self, path: str) -> None:
         """Make names created, renamed and removed in a directory durable."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _spares.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -206,7 +249,7 @@ class OsFiles:
         if _syncfs is None:
             os.sync()
             return
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _spares.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _syncfs(descriptor) != 0:
                 number = ctypes.get_errno()
@@ -222,7 +265,7 @@ class ReadOnlyFiles(OsFiles):
         """Open for reading."""
         if create:
             raise _read_only(path)
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _spares.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
         raise _read_only()
@@ -306,6 +349,11 @@ def store_error(action: str, path: str, error: OSError) -> StoreError:
     """Say in the store's words what the system refused: no space is one thing, anything else another."""
     kind = DiskFull if is_no_space(error) else StoreError
     return kind(f"cannot {action} {path}: {error.strerror or error}")
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Return True if a file could not be opened because too many are: nothing is wrong with it."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def is_no_space(error: OSError) -> bool:

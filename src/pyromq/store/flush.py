@@ -13,11 +13,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from time import perf_counter_ns
-from typing import Final, NamedTuple
+from time import perf_counter, perf_counter_ns
+from typing import Final, NamedTuple, TypeVar
 
 from pyromq.store.commit_log import LogFile, WrittenFiles
-from pyromq.store.files import OsFiles, is_no_space
+from pyromq.store.files import OsFiles, is_no_space, is_out_of_descriptors
 from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DirtyFiles
@@ -26,7 +26,11 @@ from pyromq.store.small_files.queue_ends import EndsByTopic, QueueEnds, ends_of
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _MANY_FILES: Final = 32
+_PATIENCE: Final = 60.0  # seconds
+_PATIENT_INTERVAL: Final = 0.05
 _POSITION_INTERVAL: Final = 0.8  # with the time it takes to write it, it is never older than a second
 
 
@@ -156,7 +160,7 @@ class Flusher:
             for log_file in log_files:
                 self._files.fdatasync(log_file.descriptor)
             for directory in self._log_directories.take()[1]:
-                self._files.sync_directory(directory)
+                self._patiently(self._files.sync_directory, directory)
         finally:
             self._close_files(left_files)
         self._note_flushed(written, taken_ns)
@@ -226,18 +230,30 @@ class Flusher:
     def _sync_queues(self, changed: set[str], directories: set[str]) -> None:
         if len(changed) + len(directories) > _MANY_FILES:
             # Each fdatasync waits for the disk, even for a clean file: a thousand queues would take seconds.
-            self._files.sync_file_system(self._queue_directory)
+            self._patiently(self._files.sync_file_system, self._queue_directory)
             return
         for path in changed:
             self._sync_file(path)
         for directory in directories:
             with suppress(FileNotFoundError):  # removed since
-                self._files.sync_directory(directory)
+                self._patiently(self._files.sync_directory, directory)
+
+    def _patiently(self, call: Callable[[str], T], path: str) -> T:
+        """Call something that opens a file; wait while the process is out of descriptors, which is no failed flush."""
+        deadline = perf_counter() + _PATIENCE
+        while True:
+            try:
+                return call(path)
+            except OSError as error:
+                if not is_out_of_descriptors(error) or perf_counter() > deadline:
+                    raise
+                logger.warning("out of descriptors, a flush waits for one: %s", path)
+            self._stopping.wait(_PATIENT_INTERVAL)
 
     def _sync_file(self, path: str) -> None:
         # Opened here and not taken from the pool, whose descriptors the writer may close at any moment.
         try:
-            descriptor = self._files.open(path)
+            descriptor = self._patiently(self._files.open, path)
         except FileNotFoundError:
             return  # removed since
         try:

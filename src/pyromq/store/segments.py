@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pyromq.errors import StoreError
-from pyromq.store.files import OsFiles, make_directories, store_error, write_all
+from pyromq.store.files import OsFiles, is_out_of_descriptors, make_directories, store_error, write_all
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +66,25 @@ class DescriptorPool:
         """Return a descriptor that is good until the next call."""
         descriptor = self._open.get(path)
         if descriptor is None:
-            descriptor = self._files.open(path)
+            descriptor = self._opened(path)
             self.add(path, descriptor)
         else:
             self._open.move_to_end(path)
         return descriptor
+
+    def _opened(self, path: str) -> int:
+        try:
+            return self._files.open(path)
+        except OSError as error:
+            if not is_out_of_descriptors(error) or not self._open:
+                raise
+        self._close_down_to(len(self._open) // 2)  # others of the process took what was left
+        return self._files.open(path)
+
+    def resize(self, limit: int) -> None:
+        """Keep at most so many files open from now on."""
+        self._limit = limit
+        self._close_down_to(limit)
 
     def pread(self, path: str, length: int, position: int) -> bytes:
         """Read from a file."""
@@ -94,7 +108,10 @@ class DescriptorPool:
     def add(self, path: str, descriptor: int) -> None:
         """Take over a descriptor that was opened elsewhere."""
         self._open[path] = descriptor
-        while len(self._open) > self._limit:
+        self._close_down_to(self._limit)
+
+    def _close_down_to(self, count: int) -> None:
+        while len(self._open) > count:
             self._files.close(self._open.popitem(last=False)[1])
 
     def discard(self, path: str) -> None:
