@@ -42,6 +42,7 @@ from pyromq.figures import BoundFigures, Figures
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.limits import ConnectionRoom
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile
@@ -316,6 +317,16 @@ class Broker:
     def problem(self) -> str:
         """Return why this broker is not well; empty if it is."""
         return self.service.problem() if self.store.writable else f"the store takes no messages: {self.store.refusal()}"
+
+    def use_descriptors(self, room: ConnectionRoom, brokers: int = 1) -> None:
+        """Keep as many files open as the connections of this process, which has so many brokers, leave descriptors."""
+        least = self.config.store.max_open_files
+
+        def fit(left: int) -> None:
+            self.store.disk.keep_open(max(left // (2 * brokers), least))  # the other half is for sudden connections
+
+        room.listeners.append(fit)
+        fit(room.left_for_files)
 
     def http_info(self) -> dict[str, Any]:
         """Return what /varz shows of this broker."""

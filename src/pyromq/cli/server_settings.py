@@ -16,6 +16,7 @@ import typer
 from pyromq.cli.arguments import split_assignment
 from pyromq.cli.log_lines import BoundedHandler
 from pyromq.errors import CannotListen, ConfigError
+from pyromq.remoting.limits import raise_descriptor_limit
 from pyromq.settings.key_table import KeyTable
 from pyromq.settings.properties_file import parse_properties, read_properties_file
 
@@ -60,6 +61,12 @@ def _advice(error: CannotListen, option: str) -> str:
         case errno.EACCES:
             return f"you may not use this port: choose another one with {option}"
     return "choose an address of this machine with --host"
+
+
+def prepare_server() -> None:
+    """Log to stderr, and take as many descriptors as the system allows: connections and files need one each."""
+    start_logging()
+    raise_descriptor_limit()
 
 
 def start_logging(debug: bool = False) -> None:

@@ -8,6 +8,7 @@ a `Connection` for each socket, which carries requests and answers in both direc
     a request is sent   outstanding.py keeps the future of its answer and its deadline
     nothing arrives     idle_watch.py closes the connection
 
-What one peer may cost is in limits.py. requests.py is the type of the tables in which the servers list their requests.
+What one peer may cost, and all of them together, is in limits.py. requests.py is the type of the tables in which the
+servers list their requests. slices.py serves long requests a little at a time.
 ticker.py is the timer that all periodic work uses, and loop.py starts the event loop.
 """

@@ -18,7 +18,7 @@ from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, name_account, signed
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
-from pyromq.remoting.limits import Limits
+from pyromq.remoting.limits import HeldBytes, Limits
 from pyromq.remoting.outstanding import Deadlines, Outstanding
 from pyromq.remoting.round import Round
 
@@ -28,6 +28,7 @@ CLOSE_TIMEOUT = 3.0
 TLS_HANDSHAKE = 0x16
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
 _RECENT_TICKS = 2
+LARGE = 64 * 1024  # bytes held for a peer below which they are not added up
 SHARE = 256  # requests of one connection that a round serves
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
 
@@ -56,6 +57,7 @@ class Connection(asyncio.Protocol):
         address: str = "",
         credentials: Credentials | None = None,
         drops_silent: bool = False,
+        held: HeldBytes | None = None,
     ) -> None:
         self.address = address
         self.peer = ""
@@ -90,6 +92,9 @@ class Connection(asyncio.Protocol):
         self._stuck_ticks = 0
         self._paused = False
         self._backlog: list[bytes] = []
+        self._held = held
+        self._held_size = 0
+        self._waiting_bytes = 0
         self._first_byte = -1
         self._aborted = False
         self._reason = ""
@@ -124,6 +129,8 @@ class Connection(asyncio.Protocol):
                 self._backlog += frames  # read before the pause took effect
             else:
                 self._take(frames)
+        if self._decoder.pending > LARGE or self._held_size:
+            self.note_held()
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -142,6 +149,9 @@ class Connection(asyncio.Protocol):
         self._parts.clear()
         self._backlog.clear()
         self._reason = self._reason or (str(error) if error else "closed by the peer")
+        if self._held is not None:
+            self._held.set(self, 0)
+            self._held = None
         self._outstanding.fail(self._lost_text())
         self._can_write.set()
         self._lost.set_result(None)
@@ -174,6 +184,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
+        if self._held_size or self._transport.get_write_buffer_size() > LARGE:
+            self.note_held()
         if not self._paused:
             self._can_write.set()
             if self._backlog:
@@ -285,6 +297,19 @@ class Connection(asyncio.Protocol):
         self._stuck_ticks += 1
         reading = self._transport.is_reading()
         self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
+        self.note_held()
+
+    def note_held(self, waiting: int = 0) -> None:
+        """Note how many bytes are held for this peer, and `waiting` more, or fewer, of requests that wait."""
+        self._waiting_bytes += waiting
+        if self._held is None:
+            return
+        unsent = self._transport.get_write_buffer_size() + self._queued
+        size = self._decoder.pending + unsent + self._waiting_bytes + sum(map(len, self._backlog))
+        size = size if size > LARGE else 0
+        if abs(size - self._held_size) > LARGE or (self._held_size and not size):
+            self._held_size = size
+            self._held.set(self, size)
 
     def _drop_silent(self, reason: str) -> None:
         unsent = self._transport.get_write_buffer_size()

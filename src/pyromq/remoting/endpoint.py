@@ -11,7 +11,7 @@ from pyromq.protocol.acl import Credentials
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.idle_watch import IdleWatch
-from pyromq.remoting.limits import Limits
+from pyromq.remoting.limits import ConnectionRoom, HeldBytes, Limits
 from pyromq.remoting.outstanding import Deadlines
 from pyromq.remoting.round import Round
 
@@ -35,7 +35,10 @@ class Endpoint:
         on_disconnect: ConnectionCallback | None,
         credentials: Credentials | None = None,
         drops_silent: bool = False,
+        room: ConnectionRoom | None = None,
+        held: HeldBytes | None = None,
     ) -> None:
+        """`room` and `held` limit what the connections of a server take, together with others in its process."""
         self.connections: set[Connection] = set()
         self._clock = clock
         self._round = round
@@ -48,6 +51,8 @@ class Endpoint:
         self._on_disconnect = on_disconnect
         self._credentials = credentials
         self._drops_silent = drops_silent
+        self._room = room
+        self._held = held
         self._deadlines = Deadlines(clock)
         self._closing = False
         self._was_full = False
@@ -65,6 +70,7 @@ class Endpoint:
             address=address,
             credentials=self._credentials,
             drops_silent=self._drops_silent,
+            held=self._held,
         )
 
     async def close(self, timeout: float) -> None:
@@ -80,7 +86,9 @@ class Endpoint:
         if self._closing:
             connection.abort("closing", logging.DEBUG)
         elif len(self.connections) >= self._max_connections:
-            self._refuse(connection)
+            self._refuse(connection, f"{self._max_connections} connections are already open")
+        elif self._room is not None and not self._room.enter():
+            self._refuse(connection, f"{self._room.taken} connections are open, all that `ulimit -n` leaves room for")
         else:
             self._was_full = False
             self._admit(connection)
@@ -92,13 +100,15 @@ class Endpoint:
         if self._on_connect:
             self._on_connect(connection)
 
-    def _refuse(self, connection: Connection) -> None:
+    def _refuse(self, connection: Connection, reason: str) -> None:
         level = logging.DEBUG if self._was_full else logging.WARNING  # one line for a whole flood of connections
-        connection.abort(f"{self._max_connections} connections are already open", level)
+        connection.abort(reason, level)
         self._was_full = True
 
     def _lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self._watch.remove(connection)
+        if self._room is not None:
+            self._room.leave()
         if self._on_disconnect:
             self._on_disconnect(connection)

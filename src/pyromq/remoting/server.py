@@ -13,7 +13,7 @@ from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
 from pyromq.remoting.idle_watch import IdleWatch
-from pyromq.remoting.limits import DEFAULT_LIMITS, Limits
+from pyromq.remoting.limits import DEFAULT_LIMITS, PROCESS_BYTES, PROCESS_ROOM, ConnectionRoom, HeldBytes, Limits
 from pyromq.remoting.round import Round
 
 BACKLOG = 1024
@@ -43,6 +43,8 @@ class RemotingServer:
         max_connections: int = 20_000,
         on_connect: ConnectionCallback | None = None,
         on_disconnect: ConnectionCallback | None = None,
+        room: ConnectionRoom = PROCESS_ROOM,
+        held: HeldBytes = PROCESS_BYTES,
     ) -> None:
         if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
             raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")
@@ -59,6 +61,8 @@ class RemotingServer:
         self._max_connections = max_connections
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
+        self._room = room
+        self._held = held
 
     @property
     def connections(self) -> Collection[Connection]:
@@ -111,4 +115,6 @@ class RemotingServer:
             max_connections=self._max_connections,
             on_connect=self._on_connect,
             on_disconnect=self._on_disconnect,
+            room=self._room,
+            held=self._held,
         )

@@ -48,6 +48,7 @@ class SliceQueue:
         if not self._jobs and self._advance(_Job(steps, command), connection, perf_counter() + SLICE):
             return
         connection.running += 1
+        connection.note_held(len(command.body))
         self._jobs.setdefault(connection, deque()).append(_Job(steps, command))
         if self._empty.is_set():
             self._empty.clear()
@@ -88,9 +89,11 @@ class SliceQueue:
     def _serve(self, connection: Connection, end: float) -> None:
         """Continue the first request of a connection, which then stands behind all others."""
         jobs = self._jobs[connection]
-        if self._advance(jobs[0], connection, end):
+        job = jobs[0]
+        if self._advance(job, connection, end):
             jobs.popleft()
             connection.running -= 1
+            connection.note_held(-len(job.command.body))
         if jobs:
             self._jobs.move_to_end(connection)
         else:
@@ -113,3 +116,4 @@ class SliceQueue:
         for job in self._jobs.pop(connection):
             job.steps.close()
             connection.running -= 1
+            connection.note_held(-len(job.command.body))

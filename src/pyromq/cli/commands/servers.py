@@ -24,8 +24,8 @@ from pyromq.cli.server_settings import (
     DEFAULT_DATA,
     port_from,
     port_option,
+    prepare_server,
     read_settings,
-    start_logging,
     stop_signals,
     store_root,
 )
@@ -36,6 +36,7 @@ from pyromq.namesrv.config import namesrv_config
 from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
 from pyromq.remoting.collector import settle_memory
+from pyromq.remoting.limits import PROCESS_ROOM
 from pyromq.remoting.loop import run
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def up(
     lenient: Lenient = False,
 ) -> None:
     """Start a name server, brokers and the console in one process."""
-    start_logging()
+    prepare_server()
     settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     settings.setdefault(
         "enablePropertyFilter", "true"
@@ -99,6 +100,8 @@ def up(
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
             url = await stack.enter_async_context(serve(app, listener))
             addresses = ",".join(broker.address for broker in started)
+            for server in started:
+                server.use_descriptors(PROCESS_ROOM, len(started))
             import_readers()
             settle_memory()
             typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
@@ -121,7 +124,7 @@ def namesrv(
     lenient: Lenient = False,
 ) -> None:
     """Start a name server."""
-    start_logging()
+    prepare_server()
     settings, by_set = read_settings(NAMESRV_TABLE, config, assignments or ())
     if data is not None and "kvConfigPath" in settings:
         raise ConfigError("--data and kvConfigPath both say where KV settings are kept: use only one of them")
@@ -162,7 +165,7 @@ def broker(
     lenient: Lenient = False,
 ) -> None:
     """Start a broker."""
-    start_logging()
+    prepare_server()
     settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     if namesrv is not None or "namesrvAddr" not in settings:
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
@@ -182,6 +185,7 @@ def broker(
             if listener is not None:
                 app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
                 extra = f" http {await stack.enter_async_context(serve(app, listener))}"
+            server.use_descriptors(PROCESS_ROOM)
             import_readers()
             settle_memory()
             typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")

@@ -17,7 +17,7 @@ from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.sides.read_only import ReadOnlyBroker
 from pyromq.cli.arguments import AsJson, DryRun, Yes, confirm
 from pyromq.cli.family import Family
-from pyromq.cli.server_settings import BROKER_PORT, port_from, port_option, read_settings, start_logging, stop_signals
+from pyromq.cli.server_settings import BROKER_PORT, port_from, port_option, prepare_server, read_settings, stop_signals
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.clock import SystemClock
@@ -164,7 +164,7 @@ def serve(
 
     Committed offsets start as in the directory. New commits are accepted, and lost when the command ends.
     """
-    start_logging()
+    prepare_server()
     reader = StoreReader(directory, commit_log=commit_log or ())
 
     async def start() -> None:
