@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from pyromq.broker.replication.epochs import EPOCHS_NAME, EpochFile, common_end
 from pyromq.protocol.bodies.replication import Epoch
+from pyromq.store.files import OsFiles
 
 A, B, C = Epoch(1, "a", 0), Epoch(2, "b", 100), Epoch(2, "c", 80)
 
@@ -58,6 +60,32 @@ def test_a_damaged_file_is_a_new_member(tmp_path: Path) -> None:
     after = opened(tmp_path)
     assert after.epochs == []
     assert after.store_id != before.store_id
+
+
+class FullDisk(OsFiles):
+    """Nothing can be created any more."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        if create:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return super().open(path, create=create)
+
+
+def test_a_master_on_a_full_disk_goes_on_without_a_new_epoch(tmp_path: Path) -> None:
+    led = opened(tmp_path).begin(0)
+    full = EpochFile(tmp_path, FullDisk())
+    full.load()
+    full.begin(100)
+    assert opened(tmp_path).epochs == [led]
+
+
+def test_a_slave_is_not_promoted_where_its_epoch_cannot_be_saved(tmp_path: Path) -> None:
+    """Two masters of one epoch would look alike."""
+    opened(tmp_path).adopt([A])
+    full = EpochFile(tmp_path, FullDisk())
+    full.load()
+    with pytest.raises(OSError, match="no space"):
+        full.begin(100)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ a new one in its place.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,12 +22,16 @@ from pyromq.protocol.bodies.replication import Epoch
 from pyromq.store.files import OsFiles, make_directories
 from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
 
+logger = logging.getLogger(__name__)
+
 EPOCHS_NAME: Final = "pyromq.epochs"
 
 
 class _Content(Struct):
     store: str
     epochs: list[Epoch] = []
+    led: str = ""
+    """The id of the last epoch that began here."""
 
 
 class EpochFile:
@@ -58,15 +63,22 @@ class EpochFile:
         found = read_sealed(self._files, self._path, _Content)
         if found is not None:
             self._content = found
-        else:
-            self._save([])
 
     def begin(self, start: int, at_least: int = 0) -> Epoch:
-        """Begin an epoch at the end of the log, with a number above all that were."""
+        """Begin an epoch at the end of the log, with a number above all that were.
+
+        Where it cannot be saved, as on a full disk, a store that led the last epoch, or knows of none, goes on without
+        it: whoever followed it compares epochs again after the next start, and cuts what the file does not explain.
+        """
         kept = _before(self._content.epochs, start)
         last = self._content.epochs[-1].number if self._content.epochs else 0
         epoch = Epoch(max(last + 1, at_least), secrets.token_hex(8), start)
-        self._save([*kept, epoch])
+        try:
+            self._save([*kept, epoch], led=epoch.id)
+        except OSError as error:
+            if self.current is not None and self.current.id != self._content.led:
+                raise
+            logger.error("the new epoch could not be saved file=%s: %s", self._path, error)
         return epoch
 
     def adopt(self, epochs: Sequence[Epoch]) -> None:
@@ -74,8 +86,8 @@ class EpochFile:
         if list(epochs) != self._content.epochs:
             self._save(epochs)
 
-    def _save(self, epochs: Sequence[Epoch]) -> None:
-        content = _Content(self._content.store, list(epochs))
+    def _save(self, epochs: Sequence[Epoch], led: str = "") -> None:
+        content = _Content(self._content.store, list(epochs), led)
         for directory in make_directories(self._files, self._root):
             self._files.sync_directory(directory)
         replace_sealed(self._files, self._path, content)
