@@ -36,6 +36,10 @@ FIELDS = {
     "PullMessageRequestHeader": "consumerGroup:S topic:S queueId:I queueOffset:L maxMsgNums:I sysFlag:I commitOffset:L"
     " suspendTimeoutMillis:L subscription:S? subVersion:L expressionType:S? bname:S? pyromqMaxBytes:L?",
     "PullMessageResponseHeader": "suggestWhichBrokerId:L nextBeginOffset:L minOffset:L maxOffset:L",
+    "ReadLogRequestHeader": "offset:L length:I",
+    "TableChangesRequestHeader": "brokerId:L session:S piece:I topics:L groups:L offsets:L suspendMs:I",
+    "TablePartRequestHeader": "pyromqFrom:L?",
+    "TablePartResponseHeader": "pyromqNext:L? pyromqEdition:S?",
     "PullQueuesRequestHeader": "consumerGroup:S topic:S ranges:S subscription:S? maxMsgNums:I maxBytes:L",
     "PullQueuesResponseHeader": "count:I suggestWhichBrokerId:L nextOffsets:S minOffsets:S maxOffsets:S",
     "QueryMessageRequestHeader": "topic:S key:S maxNum:I beginTimestamp:L endTimestamp:L _UNIQUE_KEY_QUERY:B",

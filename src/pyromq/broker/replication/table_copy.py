@@ -98,14 +98,7 @@ class TableCopy:
                     await self._ask(master, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def _copy_changes(self, master: str, session: str, marks: TableMarks) -> tuple[str, TableMarks]:
-        header = TableChangesRequestHeader(
-            broker_id=self._parts.config.broker_id,
-            session=session,
-            topics=marks.topics,
-            groups=marks.groups,
-            offsets=marks.offsets,
-            suspend_ms=_HOLD_MS,
-        )
+        header = self._header(session, 0, marks)
         changed = decode_tables((await self._ask(master, RequestCode.TABLE_CHANGES, header)).body)
         if changed.session != session:
             return "", TableMarks()  # the master has started anew
@@ -124,8 +117,19 @@ class TableCopy:
             parts.offsets.adopt(changed.offsets, changed.offsets_removed)
         self._met_mark = parts.offsets.changed_keys.mark
 
+    def _header(self, session: str, piece: int, marks: TableMarks) -> TableChangesRequestHeader:
+        return TableChangesRequestHeader(
+            broker_id=self._parts.config.broker_id,
+            session=session,
+            piece=piece,
+            topics=marks.topics,
+            groups=marks.groups,
+            offsets=marks.offsets,
+            suspend_ms=_HOLD_MS,
+        )
+
     async def _ask_piece(self, master: str, number: int) -> ChangedTables:
-        header = TableChangesRequestHeader(broker_id=self._parts.config.broker_id, session="", piece=number)
+        header = self._header("", number, TableMarks())
         return decode_tables((await self._ask(master, RequestCode.TABLE_CHANGES, header)).body)
 
     # --- Apache's master

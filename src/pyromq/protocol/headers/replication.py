@@ -21,9 +21,9 @@ class TableChangesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     broker_id: I64
     session: str
     """Names the master that gave the marks. To one that is not named, another slave is a new one: it gets all rows."""
-    piece: I32 = 0
+    piece: I32
     """Which piece of all rows is wanted."""
-    topics: I64 = 0
-    groups: I64 = 0
-    offsets: I64 = 0
-    suspend_ms: I32 = 5_000
+    topics: I64
+    groups: I64
+    offsets: I64
+    suspend_ms: I32
