@@ -60,16 +60,19 @@ class Troubles:
     async def run(self, seconds: float) -> None:
         """Make trouble for so long."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._go_on(self._of_broker, seconds, 2.0))
-            group.create_task(self._go_on(self._of_members, seconds, 1.0))
+            group.create_task(self._go_on("broker", self._of_broker, seconds, 2.0))
+            group.create_task(self._go_on("members", self._of_members, seconds, 1.0))
 
-    async def _go_on(self, troubles: list[Callable[[], Awaitable[None]]], seconds: float, pause: float) -> None:
+    async def _go_on(
+        self, name: str, troubles: list[Callable[[], Awaitable[None]]], seconds: float, pause: float
+    ) -> None:
+        chance = random.Random(f"{self._seed} {name}")  # its own, so that the order of troubles is that of the seed
         end = time.monotonic() + seconds
         while True:
-            await asyncio.sleep(self._chance.uniform(0, 2 * pause))
+            await asyncio.sleep(chance.uniform(0, 2 * pause))
             if time.monotonic() >= end:
                 return
-            trouble = self._chance.choice(troubles)
+            trouble = chance.choice(troubles)
             self.counts[trouble.__name__] += 1
             await trouble()
 
