@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from enum import Enum
 from importlib import import_module
 from types import TracebackType
@@ -22,6 +22,7 @@ from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.follower import Follower
 from pyromq.broker.replication.foreign_slaves import ForeignSlaves
 from pyromq.broker.replication.ha_server import HaServer
+from pyromq.broker.replication.last_run import LastRun
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
@@ -37,7 +38,7 @@ from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
-from pyromq.errors import ServiceNotAvailable
+from pyromq.errors import ServiceNotAvailable, StoreClosed, StoreError
 from pyromq.figures import BoundFigures, Figures
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.command import RemotingCommand
@@ -82,7 +83,11 @@ class Broker:
             self.settings = self._load_settings()
             self._ports = await stack.enter_async_context(Ports(self.config, self._clock))
             signals = StoreSignals()
+            self.last_run = LastRun(self.config.store.root, self._files)
+            self.last_run.load()
             self.store = stack.enter_context(self._new_store(signals))
+            self.last_run.begin(self.store.waits_for_flush)
+            stack.callback(self._finish_run)
             self._reads = DiskReads(self.store)
             logger.info(loss_window(self.config.store))
             self._tables = self._open_tables(stack)
@@ -127,6 +132,14 @@ class Broker:
             on_durable=signals.durable,
             on_failure=signals.failed,
         )
+
+    def _finish_run(self) -> None:
+        """Record where the log ends; a store that has failed does not know."""
+        if not self.store.writable and isinstance(self.store.refusal(), StoreClosed):
+            return
+        with suppress(StoreError):
+            self.store.flush()
+            self.last_run.finish(self.store.max_physical_offset)
 
     def _open_tables(self, stack: AsyncExitStack) -> Tables:
         tables = Tables(self.config, self._clock.now_ms, self._files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyromq.broker.replication.epochs import EPOCHS_NAME, EpochFile, common_end
 from pyromq.protocol.bodies.replication import Epoch
-from pyromq.store.files import OsFiles
+from tests.broker.replication.full_disk import FullDisk
 
 A, B, C = Epoch(1, "a", 0), Epoch(2, "b", 100), Epoch(2, "c", 80)
 
@@ -60,15 +59,6 @@ def test_a_damaged_file_is_a_new_member(tmp_path: Path) -> None:
     after = opened(tmp_path)
     assert after.epochs == []
     assert after.store_id != before.store_id
-
-
-class FullDisk(OsFiles):
-    """Nothing can be created any more."""
-
-    def open(self, path: str, *, create: bool = False) -> int:
-        if create:
-            raise OSError(errno.ENOSPC, "no space left on device")
-        return super().open(path, create=create)
 
 
 def test_a_master_on_a_full_disk_goes_on_without_a_new_epoch(tmp_path: Path) -> None:

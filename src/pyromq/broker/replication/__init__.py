@@ -9,6 +9,7 @@
     follower        the slave: finds its master, cuts to the common history, appends what it is sent
     table_feed      the master's tables, for slaves that ask; table_copy takes them over
     foreign_slaves  whether the log of a slave that introduces itself not is the same as ours
+    last_run        how the store was left, and whether its machine can have lost something since
     failover/       who is master, decided through etcd
 
 A slave connects, both settle on the common end of their logs, the slave reports its end, and the master sends from
