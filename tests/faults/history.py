@@ -3,8 +3,9 @@
     python -m tests.faults.history DIRECTORY        # of journals that a campaign has left
 
 It knows nothing of brokers, only what they promise: at-least-once delivery in the order of queues, delays that are
-kept, offsets that neither run ahead of the listener nor move back. What is excused is said in the journal too: a reset,
-a deleted topic, a broker that was killed before it saved its offsets.
+kept, offsets that neither run ahead of the listener nor move back; and of brokers that succeed each other, that they
+have one history, and that only the last of them acknowledges. What is excused is said in the journal too: a reset, a
+deleted topic, a broker that was killed before it saved its offsets.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX, retry_topic
 from tests.faults.journal import (
+    RAISED,
     SEND_OK,
     Answered,
     AnyEvent,
@@ -29,14 +32,18 @@ from tests.faults.journal import (
     Finished,
     Formed,
     Moved,
+    Reigned,
     Restarted,
     Stored,
+    Struck,
     line_of,
     read_journals,
 )
 from tests.faults.timeline import Place, Timeline, Walk
 
 EARLY_BY = 0.02  # seconds: clocks count milliseconds, and a delay begins a moment before its sender notes it
+LATE_COMMITS = 1.0  # seconds: commits that a slave may not have yet when its master dies
+SEEN_LATE = 0.5  # seconds: what is added to that for a machine that is slow to look
 MOST_LINES = 16  # of proof that are printed
 ACCEPTED, FAILED, REJECTED, UNTRIED = "acknowledged", "failed", "rejected", "untried"
 
@@ -248,7 +255,7 @@ def _reached(moves: list[Moved], offsets: list[int], offset: int) -> Moved | Non
 
 
 def _keys(history: Timeline) -> Iterator[Finding]:
-    """What was acknowledged before the next was sent is stored and delivered before it."""
+    """What was acknowledged before the next was sent is delivered before it."""
     last: dict[tuple[str, str], Answered] = {}
     pairs: list[tuple[Answered, Answered]] = []
     for value, attempt in history.attempts.items():
@@ -261,13 +268,6 @@ def _keys(history: Timeline) -> Iterator[Finding]:
     orderly = [group.group for group in history.groups.values() if group.orderly]
     for before, after in pairs:
         evidence = (*history.evidence(before.value), *history.evidence(after.value))
-        if (
-            before.queue == after.queue
-            and before.offset >= after.offset
-            and not _deleted_between(history, before, after)
-        ):
-            text = f"{after.value} was sent after {before.value} and is stored before it"
-            yield Finding("out of order", text, evidence)
         for group in orderly:
             first = history.deliveries.get((group, before.value))
             then = history.deliveries.get((group, after.value))
@@ -277,27 +277,117 @@ def _keys(history: Timeline) -> Iterator[Finding]:
                 yield Finding("out of order", text, (*evidence, first[0], then[0]))
 
 
-def _deleted_between(history: Timeline, before: Answered, after: Answered) -> bool:
-    assert before.queue is not None
-    topic = before.queue.topic
-    return history.life_of(before.value, topic) != history.life_of(after.value, topic)
+def overtaken(history: Timeline) -> Iterator[Finding]:
+    """What is sent after another send to the same queue was answered is stored behind it, whoever is master."""
+    last: dict[tuple[MessageQueue, int], Answered] = {}
+    for _, attempt, answer in sorted(_asked_and_answered(history), key=lambda one: one[0]):
+        assert answer.queue is not None
+        life = history.life_of(answer.value, answer.queue.topic)
+        if life is None:
+            continue
+        key, before = (answer.queue, life), last.get((answer.queue, life))
+        if attempt is None:
+            last[key] = answer if before is None else max(before, answer, key=lambda one: one.offset)
+        elif before is not None and answer.offset < before.offset:
+            text = f"{answer.value} was sent after {before.value} was answered and is stored before it"
+            yield Finding("out of order", text, (before, attempt, answer))
+
+
+def _asked_and_answered(history: Timeline) -> Iterator[tuple[float, Attempted | None, Answered]]:
+    """Yield each stored send twice: when it was asked, with its attempt, and when it was answered, without."""
+    for value, answer in history.answers.items():
+        attempt = history.attempts.get(value)
+        if attempt is not None and answer.queue is not None and answer.status != RAISED:
+            yield attempt.at, attempt, answer
+            yield answer.at, None, answer
+
+
+# --- brokers of one name ----------------------------------------------------------------------------------------------
+
+
+def deposed(history: Timeline) -> Iterator[Finding]:
+    """Once a new master has answered, nobody before it acknowledges what it is asked from then on."""
+    stored = [answer for answer in history.answers.values() if answer.node and answer.status != RAISED]
+    stored.sort(key=lambda answer: answer.at)
+    for reign in history.reigns:
+        first = next((answer for answer in stored if answer.node == reign.node and answer.at >= reign.at), None)
+        for answer in stored if first is not None else ():
+            attempt = history.attempts.get(answer.value)
+            if (
+                first is not None
+                and attempt is not None
+                and answer.status == SEND_OK
+                and answer.node != reign.node
+                and attempt.at > first.at
+                and not _succeeds(history, answer, reign)
+            ):
+                text = f"{answer.value} was acknowledged by {answer.node} after {reign.node} had become master"
+                yield Finding("deposed", text, (reign, first, attempt, answer))
+
+
+def _succeeds(history: Timeline, answer: Answered, reign: Reigned) -> bool:
+    """Return whether its broker may have been elected again, after this reign, when it answered."""
+    later = (one for one in history.reigns if one.node == answer.node and one.epoch > reign.epoch)
+    return any(one.since <= answer.at for one in later)
+
+
+def gaps(history: Timeline) -> Iterator[Finding]:
+    """The offsets of a queue follow each other, on each broker that has it."""
+    for (node, queue), found in _contents(history).items():
+        missing = sorted(set(range(min(found), max(found))) - found.keys())
+        if missing and queue.topic not in history.deletions:
+            where = f" at {node}" if node else ""
+            text = f"{_name(queue)} has offsets {min(found)} to {max(found)}{where} without {missing[:MOST_LINES]}"
+            yield Finding("gap", text, (found[min(found)], found[max(found)]))
+
+
+def unlike(history: Timeline) -> Iterator[Finding]:
+    """All brokers of one name have the same messages in the end."""
+    contents = _contents(history)
+    nodes = sorted({node for node, _ in contents})
+    for queue in sorted({queue for _, queue in contents}):
+        for one, other in pairwise(nodes):
+            mine, theirs = contents.get((one, queue), {}), contents.get((other, queue), {})
+            if differing := sorted(mine.keys() ^ theirs.keys()):
+                text = f"{_name(queue)}: {len(differing)} offsets are only at one of {one}, {other}"
+                proof = tuple(found[at] for at in differing[:MOST_LINES] for found in (mine, theirs) if at in found)
+                yield Finding("unlike", text, proof)
+
+
+def _contents(history: Timeline) -> dict[tuple[str, MessageQueue], dict[int, Stored]]:
+    contents: dict[tuple[str, MessageQueue], dict[int, Stored]] = {}
+    for event in history.stored:
+        contents.setdefault((event.node, event.queue), {})[event.offset] = event
+    return contents
 
 
 # --- offsets ----------------------------------------------------------------------------------------------------------
 
 
 def moved_back(history: Timeline) -> Iterator[Finding]:
-    """A committed offset goes back only if somebody moved it, or the broker was killed before it had saved it."""
+    """A committed offset goes back only if somebody moved it, or the broker was killed before it had saved it.
+
+    The next master may lack the commits of the last second of the one before.
+    """
     for walk in history.walks:
         last: Committed | None = None
         moves: list[Moved] = []
+        seen: list[Committed] = []
+        struck: Struck | None = None
         for event in walk.events:
             match event:
                 case Restarted(saved=False):
                     last = None
+                case Struck() if last is not None and event.node == last.node:
+                    struck = event
                 case Moved():
                     moves.append(event)
                 case Committed():
+                    if last is not None and event.epoch != last.epoch:
+                        kept = (struck or last).at - LATE_COMMITS - SEEN_LATE
+                        last = max((one for one in seen if one.at <= kept), key=lambda one: one.offset, default=None)
+                        seen, struck = [], None
+                    seen.append(event)
                     if last is not None and event.offset < last.offset:
                         allowed = [move for move in moves if move.offset <= event.offset]
                         if not allowed:
@@ -342,7 +432,8 @@ def _name(queue: MessageQueue) -> str:
 
 
 RULES: list[Callable[[Timeline], Iterator[Finding]]] = [
-    lost, invented, doubled, early, two_values, untried, out_of_order, moved_back, ahead,
+    lost, invented, doubled, early, two_values, untried, out_of_order, overtaken, deposed, gaps, unlike, moved_back,
+    ahead,
 ]  # fmt: skip
 
 

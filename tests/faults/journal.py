@@ -143,8 +143,21 @@ class Restarted(Event, frozen=True, tag="restarted"):
     """Whether it could save its tables before; not if it was killed."""
 
 
+class Struck(Event, frozen=True, tag="struck"):
+    """A broker was killed, paused, cut off or told to hand over: what follows may be another's reign."""
+
+    how: str
+
+
+class Reigned(Event, frozen=True, tag="reigned"):
+    """A broker was seen to be master; `epoch` counts the reigns of all who share the name."""
+
+    since: float
+    """When the reign before was last seen; `at` is when this one was first seen."""
+
+
 class Stored(Event, frozen=True, tag="stored"):
-    """A message that a queue has in the end."""
+    """A message that a queue has in the end; of each broker that has it, where several share a name."""
 
     queue: MessageQueue
     offset: int
@@ -165,8 +178,8 @@ class Drained(Event, frozen=True, tag="drained"):
 
 
 AnyEvent = (
-    Attempted | Answered | Recalled | Formed | Delivered | Finished | Committed | Moved | Deleted | Restarted | Stored
-    | Buried | Drained
+    Attempted | Answered | Recalled | Formed | Delivered | Finished | Committed | Moved | Deleted | Restarted | Struck
+    | Reigned | Stored | Buried | Drained
 )  # fmt: skip
 EventT = TypeVar("EventT", bound=Event)
 

@@ -25,8 +25,10 @@ from tests.faults.journal import (
     Journal,
     Moved,
     Recalled,
+    Reigned,
     Restarted,
     Stored,
+    Struck,
     read_journals,
 )
 
@@ -54,6 +56,15 @@ class Scene:
         self.add(Attempted(value=value, topic="orders", **attempt))
         return self.add(Answered(value=value, status=SEND_OK, queue=QUEUE, offset=offset))
 
+    def ask(self, value: str) -> Scene:
+        return self.add(Attempted(value=value, topic="orders"))
+
+    def answer(self, value: str, offset: int, node: str, status: str = SEND_OK) -> Scene:
+        return self.add(Answered(value=value, status=status, queue=QUEUE, offset=offset, node=node))
+
+    def reign(self, node: str, epoch: int) -> Scene:
+        return self.add(Reigned(node=node, epoch=epoch, since=self.now + 0.5))
+
     def deliver(self, value: str, offset: int, **more: Any) -> Scene:
         return self.add(Delivered(group="g", queue=more.pop("queue", QUEUE), value=value, offset=offset, **more))
 
@@ -67,8 +78,9 @@ class Scene:
         more.pop("call", None)
         return self.finish(value, offset, result, **more)
 
-    def commit(self, offset: int) -> Scene:
-        return self.add(Committed(group="g", queue=QUEUE, offset=offset))
+    def commit(self, offset: int, epoch: int = 0) -> Scene:
+        node = "one" if epoch == 1 else "two" if epoch else ""
+        return self.add(Committed(group="g", queue=QUEUE, offset=offset, epoch=epoch, node=node))
 
     def move(self, offset: int) -> Scene:
         return self.add(Moved(group="g", queue=QUEUE, offset=offset, since=self.now + 0.5))
@@ -286,16 +298,62 @@ def test_a_message_may_come_twice_if_it_came_while_the_reader_moved_there() -> N
     assert scene.handle("a", 0).kinds == ["out of order"]
 
 
-def test_values_of_a_key_that_are_stored_in_another_order_are_out_of_order() -> None:
-    assert Scene().send("a", 1, key="k").send("b", 0, key="k").kinds == ["out of order"]
-    assert Scene().send("a", 1, key="k").send("b", 0, key="l").kinds == []
-
-
 def test_values_of_a_key_that_come_in_another_order_are_out_of_order() -> None:
     other = QUEUE._replace(queue_id=1)
     scene = Scene(orderly=True).send("a", 0, key="k").add(Attempted(value="b", topic="orders", key="k"))
     scene.add(Answered(value="b", status=SEND_OK, queue=other, offset=0))
     assert scene.handle("b", 0, queue=other).handle("a", 0).kinds == ["out of order"]
+
+
+def test_what_is_sent_after_an_answer_is_stored_behind_it() -> None:
+    assert Scene().send("a", 5).send("b", 4).kinds == ["out of order"]
+    assert Scene().send("a", 5, key="k").send("b", 4, key="k").kinds == ["out of order"]
+    assert Scene().send("a", 4).send("b", 5).kinds == []
+
+
+def test_sends_that_were_under_way_together_may_be_stored_in_any_order() -> None:
+    assert Scene().ask("a").ask("b").answer("a", 1, "").answer("b", 0, "").kinds == []
+
+
+# --- brokers of one name
+
+
+def test_two_masters_that_give_one_offset_to_two_values_are_found() -> None:
+    scene = Scene().reign("one", 1).ask("a").answer("a", 0, "one").reign("two", 2).ask("b").answer("b", 0, "two")
+    assert "two values" in scene.kinds
+
+
+def test_a_deposed_master_that_acknowledges_is_found() -> None:
+    scene = Scene().reign("one", 1).ask("a").answer("a", 0, "one").reign("two", 2).ask("b").answer("b", 1, "two")
+    assert scene.ask("c").answer("c", 2, "one").kinds == ["deposed"]
+
+
+def test_a_deposed_master_may_store_what_it_does_not_acknowledge() -> None:
+    scene = Scene().reign("one", 1).reign("two", 2).ask("b").answer("b", 0, "two")
+    assert scene.ask("c").answer("c", 1, "one", "FLUSH_SLAVE_TIMEOUT").kinds == []
+
+
+def test_a_deposed_master_may_acknowledge_what_it_was_asked_before() -> None:
+    scene = Scene().reign("one", 1).ask("c").reign("two", 2).ask("b").answer("b", 1, "two")
+    assert scene.answer("c", 0, "one").kinds == []
+
+
+def test_a_master_that_is_elected_again_may_acknowledge() -> None:
+    scene = Scene().reign("one", 1).reign("two", 2).ask("b").answer("b", 0, "two").reign("one", 3)
+    assert scene.ask("c").answer("c", 1, "one").kinds == []
+
+
+def test_a_queue_with_a_gap_is_found() -> None:
+    scene = sent("a", "b", "c").add(Stored(queue=QUEUE, offset=0, value="a"))
+    assert scene.add(Stored(queue=QUEUE, offset=2, value="c")).kinds == ["gap"]
+    assert scene.add(Stored(queue=QUEUE, offset=1, value="b")).kinds == []
+
+
+def test_brokers_that_have_not_the_same_in_the_end_are_found() -> None:
+    scene = sent("a", "b").add(Stored(node="one", queue=QUEUE, offset=0, value="a"))
+    scene.add(Stored(node="two", queue=QUEUE, offset=0, value="a"))
+    assert scene.kinds == []
+    assert scene.add(Stored(node="two", queue=QUEUE, offset=1, value="b")).kinds == ["unlike"]
 
 
 # --- offsets
@@ -320,6 +378,29 @@ def test_a_killed_broker_may_have_forgotten_the_last_commits_and_a_stopped_one_n
     scene = sent("a").handle("a", 0).commit(1)
     assert sent("a").handle("a", 0).commit(1).add(Restarted(saved=False)).commit(0).kinds == []
     assert scene.add(Restarted()).commit(0).kinds == ["moved back"]
+
+
+def handled(count: int) -> Scene:
+    scene = sent(*map(str, range(count)))
+    for offset in range(count):
+        scene.handle(str(offset), offset)
+    return scene
+
+
+def test_a_new_master_may_lack_the_commits_of_the_last_second() -> None:
+    """Events are a second apart, and what was seen up to half a second before that second counts."""
+    scene = handled(4).commit(1, epoch=1).commit(2, epoch=1).commit(3, epoch=1).add(Struck(how="kill", node="one"))
+    assert scene.commit(2, epoch=2).kinds == []
+
+
+def test_a_new_master_that_lacks_older_commits_is_found() -> None:
+    scene = handled(4).commit(1, epoch=1).commit(2, epoch=1).commit(3, epoch=1).add(Struck(how="kill", node="one"))
+    assert scene.commit(1, epoch=2).kinds == ["moved back"]
+
+
+def test_a_blow_to_another_reign_excuses_nothing_in_this_one() -> None:
+    scene = handled(4).commit(2, epoch=1).add(Struck(how="kill", node="two")).commit(1, epoch=1)
+    assert scene.kinds == ["moved back"]
 
 
 def test_a_commit_that_passes_an_unhandled_message_is_found() -> None:

@@ -22,8 +22,10 @@ from tests.faults.journal import (
     Formed,
     Moved,
     Recalled,
+    Reigned,
     Restarted,
     Stored,
+    Struck,
 )
 
 
@@ -41,7 +43,7 @@ class Walk(NamedTuple):
     group: Formed
     queue: MessageQueue
     life: int
-    events: list[Delivered | Finished | Committed | Moved | Restarted]
+    events: list[Delivered | Finished | Committed | Moved | Restarted | Struck]
 
 
 class Timeline:
@@ -60,7 +62,9 @@ class Timeline:
         self.deliveries: dict[tuple[str, str], list[Delivered]] = defaultdict(list)
         self.ends: dict[tuple[str, str], list[Finished]] = defaultdict(list)
         self.letters: dict[tuple[str, str], Buried] = {}
-        self._commits_and_moves: list[Committed | Moved | Restarted] = []
+        self.stored: list[Stored] = []
+        self.reigns: list[Reigned] = []
+        self._commits_and_moves: list[Committed | Moved | Restarted | Struck] = []
         for event in self.events:
             self._sort_in(event)
         self.places: dict[str, dict[Place, Event]] = defaultdict(dict)
@@ -84,7 +88,10 @@ class Timeline:
                 self.ends[event.group, event.value].append(event)
             case Stored():
                 self.sightings.append(event)
-            case Committed() | Restarted():
+                self.stored.append(event)
+            case Reigned():
+                self.reigns.append(event)
+            case Committed() | Restarted() | Struck():
                 self._commits_and_moves.append(event)
             case Moved():
                 self._commits_and_moves.append(event)
@@ -115,14 +122,14 @@ class Timeline:
 
     def _walks(self) -> list[Walk]:
         walks: dict[tuple[str, MessageQueue, int], Walk] = {}
-        everything: list[Delivered | Finished | Committed | Moved | Restarted] = [
+        everything: list[Delivered | Finished | Committed | Moved | Restarted | Struck] = [
             *(event for events in self.deliveries.values() for event in events),
             *(event for events in self.ends.values() for event in events),
             *self._commits_and_moves,
         ]
         everything.sort(key=lambda event: event.since if isinstance(event, Moved) else event.at)
         for event in everything:
-            if isinstance(event, Restarted):
+            if isinstance(event, Restarted | Struck):
                 for walk in walks.values():
                     walk.events.append(event)
                 continue
@@ -180,4 +187,5 @@ class Timeline:
             "moves": sum(map(len, self.moves.values())),
             "deletions": sum(map(len, self.deletions.values())),
             "restarts": sum(isinstance(event, Restarted) for event in self._commits_and_moves),
+            "reigns": len(self.reigns),
         }
