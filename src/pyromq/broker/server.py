@@ -25,6 +25,8 @@ from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.last_run import LastRun
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
+from pyromq.broker.replication.rescue.known_slaves import KnownSlaves
+from pyromq.broker.replication.rescue.lost_tail import LostTail
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.replication.table_feed import TableFeed
 from pyromq.broker.sides.ports import Ports
@@ -86,8 +88,8 @@ class Broker:
             self.last_run = LastRun(self.config.store.root, self._files)
             self.last_run.load()
             self.store = stack.enter_context(self._new_store(signals))
-            self.last_run.begin(self.store.waits_for_flush)
             stack.callback(self._finish_run)
+            await self._load_history()
             self._reads = DiskReads(self.store)
             logger.info(loss_window(self.config.store))
             self._tables = self._open_tables(stack)
@@ -177,10 +179,26 @@ class Broker:
         )
         return service
 
+    async def _load_history(self) -> None:
+        """Find out whose messages the log holds; a master that may have lost some asks its slaves."""
+        root, end = self.config.store.root, self.store.max_physical_offset
+        self._epochs = EpochFile(root, self._files)
+        self._epochs.load()
+        self._slaves = KnownSlaves(root, self._files)
+        self._slaves.load()
+        self.last_run.begin(self.store.waits_for_flush, end)
+        if self._first_role is Role.MASTER:
+            await self._take_back_tail()
+
+    async def _take_back_tail(self) -> None:
+        is_intact = self.last_run.is_intact(self.store.waits_for_flush)
+        if is_intact and self.last_run.was_clean:
+            return
+        tail = LostTail(self.config, self._clock, self.store, self._epochs, self._slaves)
+        await tail.take_back(self.address, 0 if is_intact else self.config.wait_for_slave)
+
     async def _open_ha(self, stack: AsyncExitStack) -> HaServer:
         config = self.config
-        self._epochs = EpochFile(config.store.root, self._files)
-        self._epochs.load()
         rules = LinkRules(
             name=config.name,
             batch_size=config.ha_batch_size,
@@ -196,12 +214,17 @@ class Broker:
             port=config.ha_port,
             may_continue=self._may_continue,
         )
+        server.followed.subscribe(self._remember_slave)
         await server.open()
         stack.push_async_callback(server.close)
         return server
 
     async def _may_continue(self, link: SlaveLink, report: int) -> str:
         return await ForeignSlaves(self.service.parts, self.store, self.service.remoting).objection(link, report)
+
+    def _remember_slave(self, link: SlaveLink) -> None:
+        if link.hello is not None:
+            self._slaves.note(link.hello.broker_id, link.hello.address)
 
     def _new_follower(self) -> Follower:
         service = self.service
@@ -225,6 +248,7 @@ class Broker:
             return
         await self._follower.stop()
         epoch = self._epochs.begin(self.store.max_physical_offset)
+        self.last_run.settle()  # what was not taken back by now is given up: the epoch says so
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
         write = WriteSide(self.service.parts, self.store, self._cleaning, self._replicas())
         self._write = await write.__aenter__()

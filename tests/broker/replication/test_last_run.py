@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.replication.last_run import LAST_RUN_NAME, LastRun
+from pyromq.broker.replication.last_run import BOOT_ID_PATH, LAST_RUN_NAME, LastRun
 from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
@@ -32,14 +32,14 @@ class Machine:
         self._boot.unlink()
 
     def look(self, files: OsFiles | None = None) -> LastRun:
-        run = LastRun(self.root, files, str(self._boot))
+        run = LastRun(self.root, files, self._boot)
         run.load()
         return run
 
-    def start(self, *, sync_flush: bool = False) -> LastRun:
+    def start(self, *, sync_flush: bool = False, log_end: int = 100) -> LastRun:
         run = self.look()
         self._abort.touch()
-        run.begin(sync_flush)
+        run.begin(sync_flush, log_end)
         return run
 
     def stop(self, run: LastRun, end: int = 100) -> None:
@@ -126,8 +126,18 @@ def test_a_damaged_file_after_a_kill_is_not_intact(machine: Machine) -> None:
 
 
 def test_a_full_disk_is_survived(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
-    machine.look(FullDisk()).begin(sync_flush=False)
+    machine.look(FullDisk()).begin(False, 0)
     assert "cannot record this run" in caplog.text
+
+
+@pytest.mark.skipif(not BOOT_ID_PATH.exists(), reason="this system does not name its boots")
+def test_the_boot_of_this_machine_is_known(machine: Machine) -> None:
+    for _ in range(2):
+        run = LastRun(machine.root)
+        run.load()
+        assert run.is_intact(sync_flush=False)
+        (machine.root / "abort").touch()
+        run.begin(False, 0)
 
 
 # --- other programs that write the log
@@ -138,10 +148,16 @@ def test_a_log_that_ends_where_it_was_left_is_ours(machine: Machine) -> None:
     assert machine.look().foreign_start(500) is None
 
 
-@pytest.mark.parametrize(("opened", "start"), [(700, 500), (300, 300)])
-def test_a_log_that_ends_elsewhere_was_written_by_another(machine: Machine, opened: int, start: int) -> None:
+def test_a_log_that_ends_later_was_written_by_another(machine: Machine) -> None:
     machine.stop(machine.start(), end=500)
-    assert machine.look().foreign_start(opened) == start
+    assert machine.look().foreign_start(700) == 500
+
+
+def test_a_log_that_ends_earlier_has_lost_something(machine: Machine) -> None:
+    machine.stop(machine.start(), end=500)
+    assert machine.look().foreign_start(300) is None
+    machine.stop(machine.start(log_end=300), end=300)
+    assert not machine.look().is_intact(sync_flush=False)
 
 
 def test_a_killed_run_does_not_say_where_the_log_ends(machine: Machine) -> None:

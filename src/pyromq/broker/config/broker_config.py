@@ -57,6 +57,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """What slaves have to know (`haSecret`); Apache's do not."""
     ha_keep_bytes: int = 10 << 30
     """How much of the log is kept beyond its time for a slave that copies it (`pyromqHaKeepBytes`)."""
+    slave_patience: float | None = None
+    """How long a master that may have lost messages waits at its start for a slave to ask (`pyromqWaitForSlave`)."""
     slave_timeout: float = 3.0
     """How long a send waits for a slave, before it hears FLUSH_SLAVE_TIMEOUT (`slaveTimeout`)."""
     namesrv: tuple[str, ...] = ()
@@ -162,6 +164,13 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     def is_slave(self) -> bool:
         """Whether it starts as a slave."""
         return self.role == "SLAVE"
+
+    @property
+    def wait_for_slave(self) -> float:
+        """How long a master that may have lost messages waits for a slave: a minute where a slave confirms sends."""
+        if self.slave_patience is not None:
+            return self.slave_patience
+        return 60.0 if self.role == "SYNC_MASTER" else 0.0
 
     @property
     def ha_port(self) -> int:

@@ -79,6 +79,7 @@ BROKER_KEYS: dict[str, Key] = {
     "haSlaveFallbehindMax": Key("ha_fall_behind", integer(0, 1 << 60)),
     "haSecret": Key("ha_secret", word, _hide),
     "slaveTimeout": _period("slave_timeout", 1, 86_400_000),
+    "pyromqWaitForSlave": _period("slave_patience", 0, _DAY_MS),
     "pyromqHaKeepBytes": Key("ha_keep_bytes", integer(0, 1 << 60)),
     "brokerPermission": Key("permission", integer(0, 7)),
     "serverChannelMaxIdleTimeSeconds": Key("idle_timeout", integer(1, 86_400)),

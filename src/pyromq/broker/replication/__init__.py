@@ -10,6 +10,7 @@
     table_feed      the master's tables, for slaves that ask; table_copy takes them over
     foreign_slaves  whether the log of a slave that introduces itself not is the same as ours
     last_run        how the store was left, and whether its machine can have lost something since
+    rescue/         what one side has lost, or finds damaged, it gets from the other's copy
     failover/       who is master, decided through etcd
 
 A slave connects, both settle on the common end of their logs, the slave reports its end, and the master sends from

@@ -180,6 +180,7 @@ class Follower:
             self._epochs.store_id,
             state.epochs[-1].id if state.epochs else "",
             self._store.copied_log.file_size,
+            self._parts.address,
         )
         writer.write(encode(hello))
         welcome = decode_welcome(await transfers.note())

@@ -10,11 +10,9 @@ from __future__ import annotations
 from pyromq.broker.config.public_address import split_address
 from pyromq.broker.parts import Parts
 from pyromq.broker.replication.master_calls import MasterCalls
+from pyromq.broker.replication.rescue.known_slaves import registered_slaves
 from pyromq.broker.replication.slave_link import SlaveLink
 from pyromq.errors import PyroMQError
-from pyromq.protocol.bodies import ClusterInfo, decode
-from pyromq.protocol.codes import MASTER_ID, LanguageCode, RequestCode, ResponseCode
-from pyromq.protocol.command import request
 from pyromq.remoting.client import RemotingClient
 from pyromq.store.message_store import MessageStore
 
@@ -45,15 +43,5 @@ class ForeignSlaves:
 
     async def _registered_at(self, host: str) -> list[str]:
         """Return the addresses of this broker's slaves on a machine, as the name servers know them."""
-        for server in self._parts.config.namesrv:
-            try:
-                command = request(RequestCode.GET_BROKER_CLUSTER_INFO, language=LanguageCode.JAVA)
-                answer = await self._remoting.request(server, command)
-            except PyroMQError:
-                continue
-            if answer.code == ResponseCode.SUCCESS:
-                broker = decode(ClusterInfo, answer.body).broker_addr_table.get(self._parts.name)
-                known = broker.broker_addrs if broker is not None else {}
-                slaves = [address for broker_id, address in known.items() if int(broker_id) != MASTER_ID]
-                return [address for address in slaves if split_address(address)[0] == host]
-        return []
+        slaves = await registered_slaves(self._parts.config, self._remoting)
+        return [address for address in slaves.values() if split_address(address)[0] == host]

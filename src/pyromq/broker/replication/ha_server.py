@@ -39,6 +39,8 @@ class HaServer:
         """The epoch in which this broker is master."""
         self.changed: Signal[[]] = Signal()
         """A slave has confirmed more, has come or has gone."""
+        self.followed: Signal[[SlaveLink]] = Signal()
+        """A slave is accepted, and will be sent the log."""
         self.may_continue = may_continue
         self.port = port
         self._host = host
@@ -88,6 +90,9 @@ class HaServer:
         self._ticker.start()
         if len(self.links) > _MOST_LINKS:
             link.refuse(f"there are more than {_MOST_LINKS} connections")
+
+    def started(self, link: SlaveLink) -> None:
+        self.followed(link)
 
     def reported(self, link: SlaveLink) -> None:
         self.changed()

@@ -32,6 +32,8 @@ class Hello(Struct, frozen=True, tag="hello"):
     """The id of the epoch in which its master said to be."""
     file_size: int
     """The size of a file of its log."""
+    address: str = ""
+    """Where it answers requests."""
 
 
 class Proof(Struct, frozen=True, tag="proof"):

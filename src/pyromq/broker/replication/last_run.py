@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pyromq.store.files import OsFiles, read_file
+from pyromq.store.files import OsFiles
 from pyromq.store.recovery.directory import ABORT_NAME
 from pyromq.store.small_files.checkpoint import CheckpointFiles
 from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
@@ -28,10 +28,9 @@ from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
 logger = logging.getLogger(__name__)
 
 LAST_RUN_NAME: Final = "pyromq.last_run"
-BOOT_ID_PATH: Final = "/proc/sys/kernel/random/boot_id"
+BOOT_ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 
 _UNKNOWN: Final = ""
-_LONGEST_ID: Final = 100
 _STILL_OPEN: Final = -1
 
 
@@ -45,7 +44,7 @@ class _Content(Struct, frozen=True):
 class LastRun:
     """What is known of the run before, from `load` on; `begin`, `settle` and `finish` write about this one."""
 
-    def __init__(self, root: Path, files: OsFiles | None = None, boot_id_path: str = BOOT_ID_PATH) -> None:
+    def __init__(self, root: Path, files: OsFiles | None = None, boot_id_path: Path = BOOT_ID_PATH) -> None:
         self._files = files or OsFiles()
         self._root = root
         self._path = str(root / LAST_RUN_NAME)
@@ -54,6 +53,7 @@ class LastRun:
         self._before: _Content | None = None
         self._now = _Content()
         self._has_abort = False
+        self._is_short = False
         self._foreign_from: int | None = None
 
     def load(self) -> None:
@@ -71,17 +71,20 @@ class LastRun:
         before = self._before
         if before is None:
             return not self._has_abort
-        return not before.lost and (
-            self._was_clean(before)
+        return not (before.lost or self._is_short) and (
+            self.was_clean
             or (self._boot != _UNKNOWN and self._boot == before.boot)
             or (before.sync_flush and sync_flush)
         )
 
-    def begin(self, sync_flush: bool) -> None:
+    def begin(self, sync_flush: bool, log_end: int) -> None:
         """Record this run, durably, before it takes a message; doubts stay until `settle`.
+
+        A log that ends before the place at which it was left has lost something.
 
         A disk that is too full for it is survived: what is recorded is then that of an older run.
         """
+        self._is_short = self._before is not None and log_end < self._before.end
         self._save(_Content(self._boot, sync_flush, not self.is_intact(sync_flush)))
 
     def settle(self) -> None:
@@ -99,13 +102,14 @@ class LastRun:
         Another program is one that keeps no `pyromq.last_run`, such as Apache's broker.
         """
         before = self._before
-        if before is not None and before.end != _STILL_OPEN:
-            return min(before.end, log_end) if before.end != log_end else None
-        return None if self._foreign_from is None else min(self._foreign_from, log_end)
+        if before is not None and _STILL_OPEN < before.end < log_end:
+            return before.end
+        return None if self._foreign_from is None or self._foreign_from >= log_end else self._foreign_from
 
-    def _was_clean(self, before: _Content) -> bool:
-        """Return True if our own run ended well: `store repair` and Apache's broker remove the mark `abort` too."""
-        return before.end != _STILL_OPEN and not self._has_abort
+    @property
+    def was_clean(self) -> bool:
+        """Whether our own run ended well: `store repair` and Apache's broker remove the mark `abort` too."""
+        return not self._has_abort and (self._before is None or self._before.end != _STILL_OPEN)
 
     def _find_foreign_start(self) -> int | None:
         """Return what our last run had flushed, if a broker that does not know our position has written since."""
@@ -117,8 +121,8 @@ class LastRun:
 
     def _boot_id(self) -> str:
         try:
-            return read_file(self._files, self._boot_id_path, _LONGEST_ID).decode("ascii", "replace").strip()
-        except OSError as error:
+            return self._boot_id_path.read_text("ascii").strip()
+        except (OSError, ValueError) as error:
             logger.warning("the boot of this machine is not known, so it counts as a new one: %s", error)
             return _UNKNOWN
 

@@ -56,6 +56,9 @@ class LinkOwner(Protocol):
 
     def joined(self, link: SlaveLink) -> None: ...
 
+    def started(self, link: SlaveLink) -> None:
+        """Hear of a slave that is accepted, before it is sent anything."""
+
     def reported(self, link: SlaveLink) -> None: ...
 
     def left(self, link: SlaveLink) -> None: ...
@@ -208,6 +211,7 @@ class SlaveLink(asyncio.Protocol):
         self.position = report or self._log.start  # an empty slave gets the whole log
         self.acknowledged = report
         logger.info("a slave follows slave=%s from=%d", self, self.position)
+        self._owner.started(self)
         self._write(encode_transfer(self.position))
         self._note_caught_up()
         self._owner.reported(self)

@@ -1,0 +1,5 @@
+"""Rescue: what one broker has lost or damaged, and the other's copy still has.
+
+known_slaves   which slaves have followed this broker, and where they are
+lost_tail      a master after an unclean stop asks its slaves for what it lost, before it begins an epoch
+"""

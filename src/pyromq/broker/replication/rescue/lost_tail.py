@@ -1,0 +1,151 @@
+"""LostTail: a master that was not stopped cleanly asks its slaves first, before it begins an epoch.
+
+A machine that goes down takes what was not flushed. Under SYNC_MASTER with ASYNC_FLUSH such messages were acknowledged:
+a slave has them. If the master began its epoch where its own log ends now, the slave would have to cut them. So the
+master takes that tail from the slave whose history goes furthest. A slave that cannot be reached is waited for
+(`pyromqWaitForSlave`); then the master starts without it, because there may be only one machine left.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, NamedTuple
+
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.replication.epochs import EpochFile, common_end
+from pyromq.broker.replication.master_calls import MasterCalls
+from pyromq.broker.replication.rescue.known_slaves import KnownSlaves, registered_slaves
+from pyromq.clock import Clock
+from pyromq.errors import CorruptRecord, PyroMQError, StoreError
+from pyromq.protocol.bodies.replication import ReplicationState
+from pyromq.remoting.client import RemotingClient
+from pyromq.store.message_store import MessageStore
+
+logger = logging.getLogger(__name__)
+
+_PAUSE: Final = 1.0
+_SAY_AGAIN: Final = 60.0
+_BLOCK: Final = 1 << 20
+
+
+class _Answer(NamedTuple):
+    address: str
+    state: ReplicationState
+
+
+class LostTail:
+    """Takes back what slaves have and this store lost; used once, at a start as master."""
+
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, store: MessageStore, epochs: EpochFile, slaves: KnownSlaves
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._store = store
+        self._epochs = epochs
+        self._slaves = slaves
+        self._told: set[str] = set()
+
+    async def take_back(self, own_address: str, seconds: float) -> None:
+        """Ask every slave, those that cannot be reached again for some time; durable on return. Raises StoreError."""
+        async with RemotingClient(self._clock) as remoting:
+            deadline = self._clock.monotonic() + seconds
+            say_at = self._clock.monotonic()
+            while missing := await self._ask(remoting, own_address):
+                now = self._clock.monotonic()
+                if now >= deadline:
+                    self._give_up(missing, seconds)
+                    return
+                if now >= say_at:
+                    say_at = now + _SAY_AGAIN
+                    logger.warning(
+                        "this master may have lost messages that a slave has, and waits up to %.0f s more for %s",
+                        deadline - now,
+                        missing,
+                    )
+                await self._clock.sleep(min(_PAUSE, deadline - now))
+
+    def _give_up(self, missing: str, seconds: float) -> None:
+        logger.error(
+            "this master starts without a slave that may have messages which are lost here: waited %g s for %s;"
+            " what only that slave has, it will cut when it follows",
+            seconds,
+            missing,
+        )
+
+    async def _ask(self, remoting: RemotingClient, own_address: str) -> str:
+        """Ask all slaves, take what the best one has, and return which cannot be reached; empty if none."""
+        known = self._slaves.addresses | await registered_slaves(self._config, remoting)
+        answers, missing = [], []
+        for broker_id, address in sorted(known.items()):
+            if address == own_address:
+                continue
+            try:
+                state = await MasterCalls(remoting, address).state()
+            except PyroMQError as error:
+                missing.append(f"slave {broker_id} at {address} ({error})")
+                continue
+            if state is not None and self._is_of_use(state, address):
+                answers.append(_Answer(address, state))
+        if answers:
+            best = max(answers, key=lambda one: (one.state.epochs[-1].number, one.state.max_offset))
+            missing += await self._take(best, MasterCalls(remoting, best.address))
+        return ", ".join(missing)
+
+    def _is_of_use(self, state: ReplicationState, address: str) -> bool:
+        """Return True if a broker's log continues the one here; say so if it has gone another way."""
+        end = self._store.max_physical_offset
+        if state.name != self._config.name or state.max_offset <= end or state.min_offset > end or not state.epochs:
+            return False
+        if state.is_master:
+            self._tell(f"the broker at {address} is master of {state.name} too: stop one of both")
+            return False
+        if state.file_size != self._store.copied_log.file_size:
+            return False
+        if common_end(self._epochs.epochs, end, state.epochs, state.max_offset) == end:
+            return True
+        self._tell(f"the log at {address} is longer, but does not continue the one here: it followed another master")
+        return False
+
+    def _tell(self, problem: str) -> None:
+        if problem not in self._told:  # one line, not one for every attempt
+            self._told.add(problem)
+            logger.error("%s", problem)
+
+    async def _take(self, best: _Answer, calls: MasterCalls) -> list[str]:
+        store, start = self._store, self._store.max_physical_offset
+        self._adopt(best.state)
+        try:
+            while store.received_offset < best.state.max_offset:
+                data = await calls.read_log(store.received_offset, _BLOCK)
+                if not data:
+                    break
+                store.append_raw(store.received_offset, data)
+        except CorruptRecord as error:
+            logger.error("the copy of the slave at %s is damaged: %s", best.address, error)
+        except StoreError:
+            raise
+        except PyroMQError as error:
+            return [f"the slave at {best.address} ({error})"]
+        finally:
+            self._note_taken(start, best.address)
+        return []
+
+    def _adopt(self, state: ReplicationState) -> None:
+        """Take over the epochs first: a crash then leaves a copy that is not whole, and the next start goes on."""
+        try:
+            self._epochs.adopt(state.epochs)
+        except OSError as error:
+            raise StoreError(f"cannot save the epochs: {error}") from error
+
+    def _note_taken(self, start: int, address: str) -> None:
+        end = self._store.max_physical_offset
+        if end == start:
+            return
+        self._store.flush()
+        for record in self._store.walk(start):
+            topic, queue_id = record[6].decode("utf-8", "replace"), record[2]
+            self._store.found_topics[topic] = max(self._store.found_topics.get(topic, 0), queue_id + 1)
+        logger.warning(
+            "took back what was lost here from the slave at %s from=%d bytes=%d", address, start, end - start
+        )
