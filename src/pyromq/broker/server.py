@@ -186,6 +186,9 @@ class Broker:
         self._epochs.load()
         self._slaves = KnownSlaves(root, self._files)
         self._slaves.load()
+        foreign_start = self.last_run.foreign_start(end)
+        if foreign_start is not None:
+            self._epochs.break_off(foreign_start)
         self.last_run.begin(self.store.waits_for_flush, end)
         if self._first_role is Role.MASTER:
             await self._take_back_tail()

@@ -78,6 +78,17 @@ def test_a_slave_is_not_promoted_where_its_epoch_cannot_be_saved(tmp_path: Path)
         full.begin(100)
 
 
+def test_what_a_stranger_wrote_is_an_epoch_of_its_own_in_a_new_store(tmp_path: Path) -> None:
+    file = opened(tmp_path)
+    first = file.begin(0)
+    store_id = file.store_id
+    file.break_off(70)
+    again = opened(tmp_path)
+    assert again.store_id != store_id
+    assert [(epoch.number, epoch.start) for epoch in again.epochs] == [(1, 0), (2, 70)]
+    assert common_end(again.epochs, 200, [first], 300) == 70
+
+
 @pytest.mark.parametrize(
     ("mine", "my_end", "theirs", "their_end", "expected"),
     [

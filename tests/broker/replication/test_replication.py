@@ -12,8 +12,11 @@ import pytest
 from pyromq import Message, SendStatus
 from pyromq.blocking import Producer
 from pyromq.broker.server import Broker
+from pyromq.store.config import StoreConfig
+from pyromq.store.message_store import MessageStore
 from pyromq.testing import LocalCluster, wait_until
 from pyromq.testing.cluster import LocalBroker
+from tests.store.helpers import message
 
 
 @pytest.fixture
@@ -124,6 +127,28 @@ def test_an_old_master_with_a_tail_of_its_own_is_cut(pair: LocalCluster, caplog:
     assert "cut off what the master never had" in caplog.text
     assert b"lost" not in log_of(master)
     assert list((master.store_path / "quarantine").iterdir())
+
+
+def test_a_log_that_a_stranger_extended_is_no_copy_any_more(
+    pair: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache's broker knows no epochs: what it adds must not pass for part of the epoch before."""
+    send(pair, b"one")
+    wait_until(lambda: same_logs(pair))
+    slave, master = pair.slaves[0], pair.brokers[0]
+    store_id = server(slave)._epochs.store_id
+    pair.stop_broker(slave)
+    with MessageStore(StoreConfig(root=slave.store_path), lambda: 1_700_000_000_000) as store:
+        common = store.max_physical_offset
+        store.put(message(body=b"a stranger's"))
+        store.commit()
+    send(pair, b"two, which is no longer than what the stranger wrote", b"three")
+    pair.start_broker(slave)
+    wait_until(lambda: same_logs(pair))
+    assert f"another program has written the log from={common}" in caplog.text
+    assert b"stranger's" not in log_of(slave)
+    assert server(slave)._epochs.store_id != store_id
+    assert server(slave)._epochs.epochs == server(master)._epochs.epochs
 
 
 def test_a_slave_of_another_file_size_is_refused_with_both_numbers(

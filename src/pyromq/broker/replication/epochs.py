@@ -86,6 +86,20 @@ class EpochFile:
         if list(epochs) != self._content.epochs:
             self._save(epochs)
 
+    def break_off(self, start: int) -> None:
+        """End the history where a stranger went on with the log: this is a new member of anything from now on.
+
+        What is behind that is an epoch of its own, which no other log shares.
+        """
+        logger.warning("another program has written the log from=%d: it is no copy of any other log any more", start)
+        last = self._content.epochs[-1].number if self._content.epochs else 0
+        epochs = [*_before(self._content.epochs, start), Epoch(last + 1, secrets.token_hex(8), start)]
+        self._content = _Content(secrets.token_hex(8), epochs)
+        try:
+            self._save(epochs)
+        except OSError as error:  # the next start finds it again
+            logger.error("the end of the history could not be saved file=%s: %s", self._path, error)
+
     def _save(self, epochs: Sequence[Epoch], led: str = "") -> None:
         content = _Content(self._content.store, list(epochs), led)
         for directory in make_directories(self._files, self._root):
