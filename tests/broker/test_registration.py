@@ -13,12 +13,14 @@ from pyromq.broker.tables.topic_table import topic_config
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies import (
+    BrokerData,
     ClusterInfo,
     DataVersion,
     RegisterBrokerBody,
     TopicRouteData,
     decode,
     decode_register_body,
+    encode,
 )
 from pyromq.protocol.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request, response
@@ -129,6 +131,7 @@ async def test_a_name_server_hears_all_that_apaches_broker_would_tell(
             "brokerAddr": broker.address,
             "clusterName": "DefaultCluster",
             "brokerId": "0",
+            "pyromqEpoch": "1",  # ours; others ignore it
         }
         await broker.__aexit__(None, None, None)
         registration, farewell = heard
@@ -149,8 +152,11 @@ class FakeNameServer:
     def __init__(self) -> None:
         self.heard: list[tuple[DataVersion, set[str]]] = []
         self.code = ResponseCode.SUCCESS
+        self.brokers: dict[int, str] = {}
+        """Who is routed to, by id."""
         self.handlers: dict[int, Handler] = {
             RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
             RequestCode.UNREGISTER_BROKER: lambda command, connection: response(command),
         }
 
@@ -160,6 +166,59 @@ class FakeNameServer:
         ).topic_config_serialize_wrapper
         self.heard.append((table.data_version, set(table.topic_config_table)))
         return response(command, self.code)
+
+    def _route(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        if not self.brokers:
+            return response(command, ResponseCode.TOPIC_NOT_EXIST)
+        assert command.ext_fields["topic"] == "broker-a"
+        broker = BrokerData(cluster="C1", broker_name="broker-a", broker_addrs=self.brokers)
+        return response(command, body=encode(TopicRouteData(broker_datas=[broker])))
+
+
+async def test_a_new_master_registers_every_5_s_until_the_name_server_names_no_other(
+    start_broker: StartBroker, clock: TestClock
+) -> None:
+    fake, other = FakeNameServer(), "127.0.0.1:1"
+    async with RemotingServer(fake.handlers, host="127.0.0.1", port=0, clock=clock) as server:
+        fake.brokers = {0: other}  # as Apache's name server does when another master registers too
+        broker = await start_broker(namesrvAddr=f"127.0.0.1:{server.port}")
+        await clock.advance_async(seconds=5.5)
+        await eventually(lambda: len(fake.heard) == 2)
+        await clock.advance_async(seconds=5.5)
+        await eventually(lambda: len(fake.heard) == 3)
+        fake.brokers = {0: broker.address, 1: broker.address}
+        await clock.advance_async(seconds=5.5)
+        await eventually(lambda: len(fake.heard) == 4)
+        assert broker.service.registration.is_claiming
+        fake.brokers = {0: broker.address, 1: other}
+        await clock.advance_async(seconds=5.5)
+        await eventually(lambda: not broker.service.registration.is_claiming)
+        await eventually(lambda: len(fake.heard) == 5)
+        await clock.advance_async(seconds=20)
+        assert len(fake.heard) == 5
+        await broker.__aexit__(None, None, None)
+
+
+async def test_a_master_that_a_newer_one_has_replaced_does_not_count_as_registered(
+    start_broker: StartBroker, name_server: NameServer, watcher: Watcher, clock: TestClock, tmp_path: Path
+) -> None:
+    old = await start_broker(namesrvAddr=name_server.address)
+    new = await start_broker(
+        namesrvAddr=name_server.address, brokerRole="SLAVE", brokerId="1", storePathRootDir=tmp_path / "new"
+    )
+    await eventually(lambda: new._follower.is_connected)
+    await new.promote()
+    route = await watcher.route("TBW102")
+    assert route is not None
+    assert route.broker_datas[0].broker_addrs == {0: new.address}
+    await clock.advance_async(seconds=31)
+    await eventually(lambda: name_server.address in old.problem())
+    assert new.problem() == ""
+    await old.demote()
+    await eventually(lambda: old.problem() == "")
+    route = await watcher.route("TBW102")
+    assert route is not None
+    assert route.broker_datas[0].broker_addrs == {0: new.address, 1000: old.address}
 
 
 @pytest.mark.parametrize("compressed", ["false", "true"])

@@ -19,7 +19,11 @@ from pyromq.protocol.bodies import (
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers import Header
-from pyromq.protocol.headers.routes import GetRouteInfoByTopicRequestHeader, RegisterBrokerRequestHeader
+from pyromq.protocol.headers.routes import (
+    GetRouteInfoByTopicRequestHeader,
+    RegisterBrokerRequestHeader,
+    UnregisterBrokerRequestHeader,
+)
 from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 from pyromq.testing import TestClock
@@ -61,6 +65,7 @@ class Peer:
         cluster: str = "C1",
         version: int = 1,
         compressed: bool = False,
+        epoch: int | None = None,
         **fields: Any,
     ) -> RemotingCommand:
         """Register as a broker."""
@@ -74,8 +79,16 @@ class Peer:
             broker_id=broker_id,
             compressed=compressed,
             body_crc32=body_crc(body),
+            pyromq_epoch=epoch,
         )
         return await self.ask(RequestCode.REGISTER_BROKER, header, body, **fields)
+
+    async def unregister(self, address: str, *, epoch: int | None = None, broker_id: int = 0) -> None:
+        """Unregister a broker of the name broker-a."""
+        header = UnregisterBrokerRequestHeader(
+            broker_name="broker-a", broker_addr=address, cluster_name="C1", broker_id=broker_id, pyromq_epoch=epoch
+        )
+        await self.ask(RequestCode.UNREGISTER_BROKER, header)
 
     async def route(self, topic: str = "orders") -> TopicRouteData | None:
         """Return the route of a topic, None if it has none."""

@@ -1,5 +1,8 @@
 """Announces this broker to every name server: at the start, every 30 s, when topics change, and when it goes.
 
+A new master registers every 5 s until a name server names it as the only one. A name server of ours refuses a master
+whose epoch is older than the newest one that it has heard of.
+
 When topics change, only those are registered, as RocketMQ's brokers do: a name server adds what it hears and removes
 nothing. It must have heard of all topics on the same connection before. A name server that was restarted would else
 take the few for all: RocketMQ's looks at the topics of a registration only if their version is new to it.
@@ -25,6 +28,7 @@ from pyromq.protocol.bodies import (
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicRouteData,
     decode,
     encode_register_body,
 )
@@ -32,6 +36,7 @@ from pyromq.protocol.bodies.json_steps import encoding
 from pyromq.protocol.codes import MASTER_ID, LanguageCode, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.routes import (
+    GetRouteInfoByTopicRequestHeader,
     RegisterBrokerRequestHeader,
     RegisterBrokerResponseHeader,
     UnregisterBrokerRequestHeader,
@@ -94,6 +99,8 @@ class Registration:
     ) -> None:
         self.registered: set[str] = set()
         self._broker_id = MASTER_ID
+        self._epoch = 0
+        self._claiming: set[str] = set()
         self.master = KnownMaster("", "")
         """The master of this broker's name, as the name servers know it; empty if there is none, or this is it."""
         self._failing: set[str] = set()
@@ -117,6 +124,25 @@ class Registration:
     def broker_id(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self.announce(None)  # a name server takes topics from masters only
+
+    @property
+    def epoch(self) -> int:
+        """In which epoch this broker is master; 0 while it is none."""
+        return self._epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._claiming = set(self._servers) if epoch else set()
+
+    @property
+    def _announced_epoch(self) -> int | None:
+        return self._epoch or None if self._broker_id == MASTER_ID else None
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether a name server may still name another master."""
+        return bool(self._claiming)
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over changed settings, for the next registration."""
@@ -154,14 +180,32 @@ class Registration:
         while True:
             is_due = False
             try:
-                pause = period if server in self.registered else RETRY_PERIOD
+                is_settled = server in self.registered and server not in self._claiming
+                pause = period if is_settled else RETRY_PERIOD
                 await wait_for(self._clock, changed.wait(), pause)
             except TimeoutError:
                 is_due = True
             try:
+                if is_due and server in self._claiming:
+                    await self._look_who_is_master(server)
                 await self._register(server, whole=is_due)
             except Exception:  # a broker that stops registering vanishes within two minutes
                 logger.exception("registration failed name server=%s", server)
+
+    async def _look_who_is_master(self, server: str) -> None:
+        """Stop claiming once a name server, some seconds after a registration, names this broker as the master."""
+        header, epoch = GetRouteInfoByTopicRequestHeader(topic=self._config.name), self._epoch
+        command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, language=LanguageCode.JAVA)
+        try:
+            answer = await self._remoting.request(server, command, self._config.registration_timeout)
+        except PyroMQError:
+            return  # the registration that follows says why
+        if answer.code != ResponseCode.SUCCESS or epoch != self._epoch:
+            return
+        brokers = decode(TopicRouteData, answer.body).broker_datas
+        ids = [who for one in brokers if one.broker_name == self._config.name for who in one.broker_addrs.items()]
+        if [who for who in ids if who[0] == MASTER_ID or who[1] == self._address] == [(MASTER_ID, self._address)]:
+            self._claiming.discard(server)
 
     async def _register(self, server: str, *, whole: bool = False) -> None:
         """Register at a name server: the topics that it has not heard of, or all of them."""
@@ -189,6 +233,7 @@ class Registration:
             broker_addr=self._address,
             cluster_name=self._config.cluster,
             broker_id=self.broker_id,
+            pyromq_epoch=self._announced_epoch,
         )
         try:
             command = request(RequestCode.UNREGISTER_BROKER, header, language=LanguageCode.JAVA)
@@ -206,6 +251,7 @@ class Registration:
             ha_server_addr=self._ha_address,
             compressed=self._config.compressed_registration,
             body_crc32=body_crc(body),
+            pyromq_epoch=self._announced_epoch,
         )
         return request(RequestCode.REGISTER_BROKER, header, body, language=LanguageCode.JAVA)
 

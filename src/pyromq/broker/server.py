@@ -257,6 +257,7 @@ class Broker:
         self._write = await write.__aenter__()
         self._ports.answer(write.handlers, self._reads)
         self.service.registration.broker_id = MASTER_ID
+        self.service.registration.epoch = epoch.number
         self._ha.epoch_id = epoch.id
         self._serve_slaves()
         if self.service.is_open:
@@ -284,7 +285,8 @@ class Broker:
 
     def _be_slave(self) -> None:
         self._ports.refuse_writes(_refuse_as_slave)
-        self.service.registration.broker_id = self.config.broker_id
+        self.service.registration.broker_id = self.config.slave_id
+        self.service.registration.epoch = 0
 
     async def _end_writing(self, refuse: Handler) -> None:
         self._ports.refuse_writes(refuse)

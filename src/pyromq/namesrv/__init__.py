@@ -8,5 +8,6 @@ it has been silent for 120 s.
     requests.py   one row for each request code: header, handler, right, writes, cost
     handlers.py   answers each request from the tables below
     routes.py     brokers, clusters, topics        kv.py      values that administrators keep, such as topic orders
+    master_epochs.py  which master of a broker name is the newest
     config.py     settings, and those that can be changed over the wire
 """

@@ -32,6 +32,8 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     data_version: DataVersion
     topics: Mapping[str, TopicConfig]
     filter_servers: list[str] | None = None
+    epoch: int = 0
+    """The epoch in which it is master; 0 if it did not say."""
 
 
 def reading_registration(request: RemotingCommand) -> Generator[None, None, BrokerRegistration]:
@@ -57,6 +59,7 @@ def reading_registration(request: RemotingCommand) -> Generator[None, None, Brok
         data_version=body.topic_config_serialize_wrapper.data_version,
         topics=topics,
         filter_servers=body.filter_server_list if request.version >= WHOLE_BODY_VERSION else None,
+        epoch=max(header.pyromq_epoch or 0, 0),
     )
 
 

@@ -13,7 +13,7 @@ from pyromq.namesrv.routes import RouteTable
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies import DataVersion, KVTable, TopicList
 from pyromq.protocol.bodies.json_steps import encoding
-from pyromq.protocol.codes import TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG
+from pyromq.protocol.codes import MASTER_ID, TOPIC_UNIT_FLAG, TOPIC_UNIT_SUBSCRIPTION_FLAG
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers import routes as headers
 from pyromq.remoting.connection import Connection
@@ -50,8 +50,10 @@ class NameServerHandlers:
         return response(request, header=header, body=body)
 
     def unregister_broker(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Remove a broker that stops."""
+        """Remove a broker that stops; a master of an older epoch has nothing to say any more."""
         header = request.header(headers.UnregisterBrokerRequestHeader)
+        if header.broker_id == MASTER_ID and self._routes.is_deposed(header, header.pyromq_epoch or 0):
+            return response(request)
         self._routes.unregister(header.broker_addr)
         return response(request)
 

@@ -20,8 +20,10 @@ from msgspec.structs import replace
 from pyromq.errors import BrokerError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.namesrv.broker_registration import BrokerRegistration
+from pyromq.namesrv.master_epochs import BrokerName, MasterEpochs
 from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
+from pyromq.protocol.headers.routes import UnregisterBrokerRequestHeader
 
 logger = logging.getLogger(__name__)
 
@@ -93,15 +95,18 @@ class RouteTable:
         self._live: dict[str, _LiveBroker] = {}  # by address
         self._connected: dict[int, set[str]] = {}  # addresses by the id of the connection that registered them
         self._filter_servers: dict[str, list[str]] = {}  # by address
+        self._epochs = MasterEpochs()
 
     # --- brokers come and go ---------------------------------------------------------------------------------------
 
     def register(self, broker: BrokerRegistration, connection: object, now: float) -> MasterAddress | None:
         """Add a broker and, if it is a master, its topics; return a slave's master if that is alive.
 
-        Raise BrokerError if there is no room for it.
+        Raise BrokerError if there is no room for it, or if it is a master and another one is newer.
         """
         self._check_room(broker)
+        if broker.broker_id == MASTER_ID:
+            self._replace_master(broker)
         group = self._groups.setdefault(broker.broker_name, _BrokerGroup(broker.cluster))
         self._clusters.setdefault(broker.cluster, {})[broker.broker_name] = None
         known = self._live.get(broker.address)
@@ -117,6 +122,17 @@ class RouteTable:
         self._connected.setdefault(id(connection), set()).add(broker.address)
         self._set_filter_servers(broker)
         return self._master_of(group) if broker.broker_id != MASTER_ID else None
+
+    def _replace_master(self, broker: BrokerRegistration) -> None:
+        """Let a master take the place of an older one, whose address is forgotten at once."""
+        group = self._groups.get(broker.broker_name)
+        before = self._master_of(group) if group else None
+        self._epochs.check(broker, before.address if before else None)
+        self._epochs.note(broker)
+        if broker.epoch and before is not None and before.address != broker.address:
+            logger.info("master replaced name=%r id=%d address=%r before=%r", *_identity(broker), before.address)
+            self._disconnect(before.address)
+            self._filter_servers.pop(before.address, None)
 
     def _check_room(self, broker: BrokerRegistration) -> None:
         group = self._groups.get(broker.broker_name)
@@ -144,6 +160,10 @@ class RouteTable:
     def unregister(self, address: str) -> None:
         """Remove a broker that stops; another one that has taken its id in the meantime stays."""
         self._forget(address, "unregistered")
+
+    def is_deposed(self, broker: UnregisterBrokerRequestHeader, epoch: int) -> bool:
+        """Return True if a broker was master in an epoch that has ended: another master has a newer one."""
+        return self._epochs.is_older(BrokerName(broker.cluster_name, broker.broker_name), epoch, broker.broker_addr)
 
     def connection_lost(self, connection: object) -> None:
         """Remove the brokers whose latest registration came over this connection."""

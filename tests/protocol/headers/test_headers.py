@@ -76,9 +76,9 @@ FIELDS = {
     "ListTransactionsRequestHeader": "givenUp:B offset:L maxNum:I",
     "ListTransactionsResponseHeader": "nextOffset:L isLast:B",
     "RegisterBrokerRequestHeader": "brokerName:S brokerAddr:S clusterName:S haServerAddr:S brokerId:L compressed:B"
-    " bodyCrc32:I?",
+    " bodyCrc32:I? pyromqEpoch:L?",
     "RegisterBrokerResponseHeader": "haServerAddr:S? masterAddr:S?",
-    "UnregisterBrokerRequestHeader": "brokerName:S brokerAddr:S clusterName:S brokerId:L",
+    "UnregisterBrokerRequestHeader": "brokerName:S brokerAddr:S clusterName:S brokerId:L pyromqEpoch:L?",
     "QueryDataVersionRequestHeader": "brokerName:S brokerAddr:S clusterName:S brokerId:L",
     "QueryDataVersionResponseHeader": "changed:B!",
     "GetRouteInfoByTopicRequestHeader": "topic:S acceptStandardJsonOnly:B",

@@ -18,6 +18,7 @@ from pyromq.store.config import StoreConfig
 DEFAULT_ROOT = "pyromq-data/store"
 FAST_PORT_BELOW = 2
 HA_PORT_ABOVE = 1
+_DEMOTED_ID = 1000
 
 
 class BrokerConfig(Struct, frozen=True, kw_only=True):
@@ -171,6 +172,11 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
         if self.slave_patience is not None:
             return self.slave_patience
         return 60.0 if self.role == "SYNC_MASTER" else 0.0
+
+    @property
+    def slave_id(self) -> int:
+        """The id while it is a slave; a master that was given none, and is demoted, must not be registered as 0."""
+        return self.broker_id or _DEMOTED_ID
 
     @property
     def ha_port(self) -> int:

@@ -176,7 +176,7 @@ class Follower:
         config = self._parts.config
         hello = Hello(
             config.name,
-            config.broker_id,
+            config.slave_id,
             self._epochs.store_id,
             state.epochs[-1].id if state.epochs else "",
             self._store.copied_log.file_size,

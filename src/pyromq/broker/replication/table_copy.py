@@ -119,7 +119,7 @@ class TableCopy:
 
     def _header(self, session: str, piece: int, marks: TableMarks) -> TableChangesRequestHeader:
         return TableChangesRequestHeader(
-            broker_id=self._parts.config.broker_id,
+            broker_id=self._parts.config.slave_id,
             session=session,
             piece=piece,
             topics=marks.topics,

@@ -18,6 +18,8 @@ class RegisterBrokerRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=Tru
     ha_server_addr: str
     compressed: bool = False
     body_crc32: I32 = 0
+    pyromq_epoch: I64 | None = None
+    """Ours: the epoch in which the broker is master; absent in what Apache's brokers and slaves send."""
 
 
 class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
@@ -29,6 +31,8 @@ class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
 
 class UnregisterBrokerRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=True, gc=False):
     """UNREGISTER_BROKER (104)."""
+
+    pyromq_epoch: I64 | None = None
 
 
 class QueryDataVersionRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=True, gc=False):
