@@ -70,6 +70,10 @@ PARTS = [
         "chaos --minutes 60", "chaos --rounds 2 --seconds 8",
     ),
     Part(
+        "failover", "masters are killed, paused and without power, and nothing acknowledged is lost; needs etcd",
+        "failover --rounds 100", "failover --rounds 5",
+    ),
+    Part(
         "frame_fuzz", "no frame of a stranger holds a server's loop for more than 50 ms",
         "frame_fuzz --minutes 60", "frame_fuzz --minutes 1",
     ),

@@ -31,17 +31,16 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from tests.faults.actors.draining import drain
 from tests.faults.actors.roles import ROLES
-from tests.faults.actors.senders import Senders
+from tests.faults.actors.senders import ChaosSenders
 from tests.faults.actors.stage import Stage
 from tests.faults.actors.troubles import Troubles
-from tests.faults.history import Finding, check, lost
-from tests.faults.journal import AnyEvent, Drained, read_journals
+from tests.faults.history import Finding, check
+from tests.faults.journal import AnyEvent, read_journals
 from tests.faults.power_cut import unavailable
 from tests.faults.timeline import Timeline
 
-QUIET = 1.0  # seconds without an event after which it is worth looking whether all is done
-PATIENCE = 45.0  # seconds without an event after which nothing more will come
 SHOWN = 20  # findings of one kind
 SMALL_DISK = 96 << 20
 
@@ -93,7 +92,7 @@ class Round:
         self._seconds = seconds
         flush = random.Random(seed).choice(("ASYNC_FLUSH", "SYNC_FLUSH"))
         self._stage = Stage(directory, data, flush)
-        self._senders = Senders(self._stage, directory, seed, pace)
+        self._senders = ChaosSenders(self._stage, directory, seed, pace)
         self._troubles = Troubles(self._stage, directory, seed, small_disk=small_disk)
 
     async def run(self) -> Report:
@@ -108,7 +107,7 @@ class Round:
             self._senders.stop()
             for task in self._troubles.tasks:
                 task.calm_down()
-            contents = await self._drain()
+            contents = await drain(self._directory, ROLES, self._stage.contents)
             for task in self._troubles.tasks:
                 task.stop()
             await self._troubles.close()
@@ -121,27 +120,9 @@ class Round:
             self._senders.close()
             self._stage.close()
 
-    async def _drain(self) -> list[AnyEvent]:
-        """Wait until every group has everything, or nothing more happens; return what the broker has then."""
-        seen, since = -1, time.monotonic()
-        while True:
-            await asyncio.sleep(QUIET)
-            events = await asyncio.to_thread(read_journals, self._directory)
-            done = sum(event.by != "stage" for event in events)
-            if done != seen:
-                seen, since = done, time.monotonic()
-                continue
-            contents = await self._stage.contents()
-            history = Timeline([*events, *contents, *self._drained()])
-            if time.monotonic() - since > PATIENCE or not next(iter(lost(history)), None):
-                return contents
-
-    def _drained(self) -> list[Drained]:
-        return [Drained(group=role.group, at=time.monotonic()) for role in ROLES]
-
     async def _judge(self, contents: list[AnyEvent]) -> Report:
         events = await asyncio.to_thread(read_journals, self._directory)
-        history: list[AnyEvent] = [*events, *contents, *self._drained()]
+        history: list[AnyEvent] = [*events, *contents]
         report = Report(rounds=1, findings=check(history))
         report.figures.update(Timeline(history).figures())
         report.figures["cancelled"] = self._senders.cut_off + sum(task.cancelled for task in self._troubles.tasks)

@@ -1,11 +1,14 @@
-"""The topics and groups of the chaos campaign, and the fate of every message, which the seed decides."""
+"""The topics and groups of the campaigns, and the fate of every message, which the seed decides."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+
+from tests.faults.journal import Formed, Journal
 
 MAIN, KEYED, LATER, SIDE = "main", "keyed", "later", "side"
 QUEUES = {MAIN: 4, KEYED: 4, LATER: 2, SIDE: 2}
@@ -57,6 +60,28 @@ ROLES = [
     Role(group="radio", topics=(KEYED,), broadcasting=True),
     Role(group="side", topics=(SIDE,), mishaps=0.0),
 ]
+
+
+# --- of failover.py: brokers are struck there, not listeners
+SUCCESSION_ROLES = [
+    Role(group="plain", topics=(MAIN, LATER), mishaps=0.02, tasks=2),
+    Role(group="orderly", topics=(KEYED,), orderly=True, mishaps=0.02, tasks=2),
+]
+
+
+def form_groups(journal: Journal, roles: Iterable[Role]) -> None:
+    """Write down the groups and their rules."""
+    for role in roles:
+        journal.write(
+            Formed,
+            group=role.group,
+            topics=list(role.topics),
+            orderly=role.orderly,
+            retries=not role.broadcasting,
+            limit=role.limit,
+            parallel=role.threads,
+            alone=role.alone,
+        )
 
 
 def role_of(group: str) -> Role:

@@ -24,6 +24,7 @@ from pyromq import (
 )
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.headers.transactions import TransactionState
+from pyromq.protocol.messages.message_id import decode_offset_id
 from tests.faults.actors.listeners import SEPARATOR, value_of
 from tests.faults.actors.roles import KEYED, LATER, MAIN, QUEUES, SIDE
 from tests.faults.actors.stage import Stage
@@ -38,8 +39,8 @@ _SIZES = (20, 20, 20, 200, 2000, 9000)
 class Senders:
     """All senders of a round."""
 
-    def __init__(self, stage: Stage, directory: Path, seed: int, pace: float) -> None:
-        self._stage = stage
+    def __init__(self, namesrv: str, directory: Path, seed: int, pace: float) -> None:
+        self._namesrv = namesrv
         self._journal = Journal(directory / "senders.jsonl", "senders")
         self._chance = random.Random(f"{seed} senders")
         self._pace = pace
@@ -58,26 +59,30 @@ class Senders:
 
     async def run(self) -> None:
         """Send until stopped; transactions are answered until this is cancelled."""
-        namesrv = self._stage.namesrv
+        namesrv = self._namesrv
         async with (
             Producer("patient", namesrv, retries=RETRIES, send_timeout=2.0) as patient,
             Producer("hasty", namesrv, retries=0, send_timeout=2.0) as hasty,
             TransactionProducer("payer", namesrv, check=self._check, retries=0, send_timeout=2.0) as payer,
         ):
-            ways: list[Callable[[], Awaitable[None]]] = [
-                lambda: self._plain(patient, RETRIES + 1),
-                lambda: self._plain(hasty, 1),
-                lambda: self._batch(hasty),
-                lambda: self._oneway(hasty),
-                lambda: self._level(hasty),
-                lambda: self._timed(hasty),
-                lambda: self._timed(hasty),
-                lambda: self._transaction(payer),
-                lambda: self._side(hasty),
-                *(lambda key=f"k{number}": self._ordered(hasty, key) for number in range(KEYS)),
-            ]
-            await asyncio.gather(*(self._go_on(way) for way in ways))
+            await asyncio.gather(*(self._go_on(way) for way in self._ways(patient, hasty, payer)))
             await asyncio.sleep(3600)
+
+    def _ways(
+        self, patient: Producer, hasty: Producer, payer: TransactionProducer
+    ) -> list[Callable[[], Awaitable[None]]]:
+        """Return what is done over and over, each beside the others."""
+        return [
+            lambda: self._plain(patient, RETRIES + 1),
+            lambda: self._plain(hasty, 1),
+            lambda: self._batch(hasty),
+            lambda: self._oneway(hasty),
+            lambda: self._level(hasty),
+            lambda: self._timed(hasty),
+            lambda: self._timed(hasty),
+            lambda: self._transaction(payer),
+            *(lambda key=f"k{number}": self._ordered(hasty, key) for number in range(KEYS)),
+        ]
 
     async def _go_on(self, way: Callable[[], Awaitable[None]]) -> None:
         while not self._over.is_set():
@@ -104,13 +109,18 @@ class Senders:
             else:
                 result = await sending
         except PyroMQError as error:
-            self._journal.write(Answered, value=value, status=RAISED, error=f"{type(error).__name__}: {error}"[:200])
+            self._journal.write(Answered, value=value, status=RAISED, error=_text(error))
             raise
         except TimeoutError as error:  # ours: nobody knows what became of it
             raise PyroMQError("cut off") from error
-        place = {} if waits else {"queue": result.queue, "offset": result.queue_offset}
-        self._journal.write(Answered, value=value, status=str(result.status), **place)
+        self._note(value, result, waits=waits)
         return result
+
+    def _note(self, value: str, result: SendResult, *, waits: bool = False) -> Answered:
+        """Write down an answer: what it says, where the message lies, and which broker stored it."""
+        place = {} if waits else {"queue": result.queue, "offset": result.queue_offset}
+        node, _ = decode_offset_id(result.offset_message_id)
+        return self._journal.write(Answered, value=value, status=str(result.status), node=node, **place)
 
     async def _plain(self, producer: Producer, copies: int) -> None:
         value, message = self._attempt(MAIN, "plain", copies=copies)
@@ -137,16 +147,14 @@ class Senders:
 
     async def _batch(self, producer: Producer) -> None:
         attempts = [self._attempt(MAIN, "batch") for _ in range(self._chance.randint(2, 12))]
-        status, more = RAISED, {}
         try:
             results = await producer.send_batch([message for _, message in attempts])
-            status = str(results[0].status)
         except PyroMQError as error:
-            more = {"error": f"{type(error).__name__}: {error}"[:200]}
-            raise
-        finally:
             for value, _ in attempts:
-                self._journal.write(Answered, value=value, status=status, **more)
+                self._journal.write(Answered, value=value, status=RAISED, error=_text(error))
+            raise
+        for (value, _), result in zip(attempts, results, strict=True):
+            self._note(value, result)
 
     # --- transactions
 
@@ -166,7 +174,18 @@ class Senders:
     async def _check(self, half: MessageExt) -> TransactionState:
         return UNKNOWN if self._chance.random() < 0.2 else self._fates[value_of(half)]
 
-    # --- a topic that is deleted and recreated
+
+class ChaosSenders(Senders):
+    """The senders of the chaos campaign, which also delete a topic and create it again."""
+
+    def __init__(self, stage: Stage, directory: Path, seed: int, pace: float) -> None:
+        super().__init__(stage.namesrv, directory, seed, pace)
+        self._stage = stage
+
+    def _ways(
+        self, patient: Producer, hasty: Producer, payer: TransactionProducer
+    ) -> list[Callable[[], Awaitable[None]]]:
+        return [*super()._ways(patient, hasty, payer), lambda: self._side(hasty)]
 
     async def _side(self, producer: Producer) -> None:
         for _ in range(self._chance.randint(1, 10)):
@@ -184,3 +203,7 @@ class Senders:
                     await api.create_topic(self._stage.address, topic, QUEUES[topic])
                     return
             await asyncio.sleep(_AFTER_A_FAILURE)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]

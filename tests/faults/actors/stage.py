@@ -21,9 +21,9 @@ from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import dlq_topic, retry_topic
 from tests.faults.actors.listeners import value_of
-from tests.faults.actors.roles import QUEUES, ROLES
+from tests.faults.actors.roles import QUEUES, ROLES, form_groups
 from tests.faults.campaign import Server, free_ports
-from tests.faults.journal import AnyEvent, Buried, Committed, Deleted, Formed, Journal, Restarted, Stored
+from tests.faults.journal import AnyEvent, Buried, Committed, Deleted, Journal, Restarted, Stored
 
 BROKER = "broker-a"
 SETTINGS = (
@@ -57,17 +57,7 @@ class Stage:
         self.up = False
         self._server: Server | None = None
         self._change = asyncio.Lock()
-        for role in ROLES:
-            self.journal.write(
-                Formed,
-                group=role.group,
-                topics=list(role.topics),
-                orderly=role.orderly,
-                retries=not role.broadcasting,
-                limit=role.limit,
-                parallel=role.threads,
-                alone=role.alone,
-            )
+        form_groups(self.journal, ROLES)
 
     # --- the broker
 
