@@ -43,6 +43,8 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     """Pause between two flushes of the log (`flushIntervalCommitLog`); bounds what a power cut can take."""
     checkpoint_interval_ms: int = 5_000
     """Pause between two flushes of the consume queues; bounds what a restart after a crash has to read again."""
+    shows_confirmed_only: bool = False
+    """Whether a message is visible only when MessageStore.confirm() has covered it: set where brokers fail over."""
 
     access_message_in_memory_max_ratio: int = 40
     """Percent of the machine's memory within which the end of the log counts as cached."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from pyromq.protocol.messages.properties import DELAY, TAGS, find_property
 from pyromq.protocol.messages.record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.consume_queue import ENTRY, ConsumeQueue
-from pyromq.store.index.key_hash import StoredKeys
+from pyromq.store.index.key_hash import COLUMNS, StoredKeys
 from pyromq.store.results import Arrival
 
 _NOT_QUEUED: Final = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
@@ -75,3 +76,31 @@ class WriteGroup:
             queue.append(entries)
         if self.restore is not None:
             self.restore()
+
+    def split(self, end: int, last_timestamp_ms: int) -> WriteGroup | None:
+        """Take out the messages that end before a place in the log, as a group of their own; None if there are none.
+
+        `last_timestamp_ms` is the store time of the last message before this group: the new one may claim no later.
+        """
+        counts = {queue: bisect_right(entries, end, key=_entry_end) for queue, entries in self._entries.items()}
+        total = sum(counts.values())
+        if not total:
+            return None
+        head = WriteGroup(last_timestamp_ms)
+        for queue, count in counts.items():
+            entries = self._entries.pop(queue)
+            if count:
+                head._entries[queue] = entries[:count]
+            if count < len(entries):
+                self._entries[queue] = entries[count:]
+        head.start = self.start
+        head.end = self.start = max(_entry_end(entries[-1]) for entries in head._entries.values())
+        head.arrivals, self.arrivals = self.arrivals[:total], self.arrivals[total:]
+        keys = COLUMNS * bisect_left(cast(list[int], self.keys[2::COLUMNS]), head.end)
+        head.keys, self.keys = self.keys[:keys], self.keys[keys:]
+        return head
+
+
+def _entry_end(entry: bytes) -> int:
+    physical_offset, size, _ = ENTRY.unpack(entry)
+    return int(physical_offset + size)

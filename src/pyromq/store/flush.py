@@ -34,7 +34,7 @@ _PATIENT_INTERVAL: Final = 0.05
 _POSITION_INTERVAL: Final = 0.8  # with the time it takes to write it, it is never older than a second
 
 
-class _LogEnd(NamedTuple):
+class LogEnd(NamedTuple):
     """An end of the log and when the last record before it was stored."""
 
     end: int
@@ -80,8 +80,8 @@ class Flusher:
         self._guard = threading.Lock()  # for the next four, shared by writer and threads
         self._log_files: set[LogFile] = set()
         self._left_files: list[LogFile] = []
-        self._written = _LogEnd(0, 0)
-        self._dispatched = _LogEnd(0, 0)
+        self._written = LogEnd(0, 0)
+        self._dispatched = LogEnd(0, 0)
         self._flushing = threading.Lock()
         self._noting = threading.Lock()  # for the small files, each of which is replaced by one thread at a time
         self._flushed_timestamp_ms = 0
@@ -92,11 +92,11 @@ class Flusher:
 
     # --- told by the writer
 
-    def begin(self, end: int, timestamp_ms: int, position: Position | None) -> None:
-        """Begin where recovery ended: all of the log is flushed, and queues hold all of it."""
-        self.flushed_offset = end
-        self._written = self._dispatched = _LogEnd(end, timestamp_ms)
-        self._flushed_timestamp_ms = timestamp_ms
+    def begin(self, written: LogEnd, dispatched: LogEnd, position: Position | None) -> None:
+        """Begin where recovery ended: all of the log is flushed, and queues hold it up to an end."""
+        self.flushed_offset = written.end
+        self._written, self._dispatched = written, dispatched
+        self._flushed_timestamp_ms = written.timestamp_ms
         self._position = position
 
     @contextmanager
@@ -105,15 +105,16 @@ class Flusher:
         with self._noting, self._flushing:
             yield
 
-    def go_back(self, end: int, timestamp_ms: int, queue_ends: EndsByTopic) -> None:
+    def go_back(self, written: LogEnd, dispatched: LogEnd, queue_ends: EndsByTopic) -> None:
         """Say durably that the log and the queues end earlier, before they are cut; raises OSError.
 
         All that was written must be flushed, and the threads held().
         """
-        self.begin(end, timestamp_ms, Position(end, end))
+        position = Position(written.end, dispatched.end)
+        self.begin(written, dispatched, position)
         self._queue_ends.write(queue_ends)
-        index_ms = min(self._index.flushed_timestamp_ms, timestamp_ms)
-        self._checkpoints.write(Checkpoint(timestamp_ms, timestamp_ms, index_ms), Position(end, end))
+        index_ms = min(self._index.flushed_timestamp_ms, dispatched.timestamp_ms)
+        self._checkpoints.write(Checkpoint(written.timestamp_ms, dispatched.timestamp_ms, index_ms), position)
 
     def wrote(self, written: WrittenFiles, end: int, timestamp_ms: int) -> None:
         """Note that the log was written up to `end`."""
@@ -122,12 +123,12 @@ class Flusher:
                 self._unflushed_since_ns = perf_counter_ns()
             self._log_files.update(written.files)
             self._left_files += written.left
-            self._written = _LogEnd(end, timestamp_ms)
+            self._written = LogEnd(end, timestamp_ms)
 
     def dispatched(self, end: int, timestamp_ms: int) -> None:
         """Note that consume queues were written for the log up to `end`."""
         with self._guard:
-            self._dispatched = _LogEnd(end, timestamp_ms)
+            self._dispatched = LogEnd(end, timestamp_ms)
 
     @property
     def unflushed_ms(self) -> float:
@@ -166,7 +167,7 @@ class Flusher:
         self._note_flushed(written, taken_ns)
         self._on_flushed(written.end)
 
-    def _note_flushed(self, written: _LogEnd, taken_ns: int) -> None:
+    def _note_flushed(self, written: LogEnd, taken_ns: int) -> None:
         self.max_unflushed_ms = max(self.max_unflushed_ms, self.unflushed_ms)
         self._flushed_timestamp_ms = written.timestamp_ms
         self.flushed_offset = written.end

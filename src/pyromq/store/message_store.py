@@ -4,6 +4,7 @@
 
 put() gives a message its place and lets it join the open group; commit() writes the group. Under ASYNC_FLUSH its
 messages are then visible and may be acknowledged. Under SYNC_FLUSH that waits for the flush, and `on_durable` says so.
+Where only confirmed messages are shown, they are visible when confirm() has covered them too.
 
 All calls come from one thread, the loop's. Only the flusher has another, and it reaches this one by `call_threadsafe`.
 """
@@ -11,7 +12,6 @@ All calls come from one thread, the loop's. Only the flusher has another, and it
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import cached_property
@@ -23,6 +23,7 @@ from pyromq.protocol.messages.record import Record
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
+from pyromq.store.flush import LogEnd
 from pyromq.store.index.key_query import MAX_TIME_MS, QueryBudget, read_offsets
 from pyromq.store.read.copied_log import CopiedLog
 from pyromq.store.read.disk_access import DiskAccess
@@ -44,6 +45,7 @@ from pyromq.store.results import (
     QueryResult,
     QueueRange,
 )
+from pyromq.store.write.visibility import Visibility
 
 if TYPE_CHECKING:
     from pyromq.store.read.merged_reader import MergedReader
@@ -79,13 +81,14 @@ class MessageStore:
         self.on_arrival = on_arrival
         """Called with the messages that have become visible."""
         self.on_durable = on_durable
-        """Called under SYNC_FLUSH with the end of the log that is durable, and visible, now."""
+        """Called under SYNC_FLUSH with the end of the log that is durable now."""
         self.on_failure = on_failure
         """Called once, when the store stops writing."""
         self._files = files or OsFiles()
         self._call_threadsafe = call_threadsafe
         self.waits_for_flush = config.waits_for_flush
-        """Whether a message is visible, and may be acknowledged, only when it is flushed (SYNC_FLUSH)."""
+        """Whether a message is durable, and may be acknowledged, only when it is flushed (SYNC_FLUSH)."""
+        self._visibility = Visibility(self._show, confirmed_only=config.shows_confirmed_only)
         self._exit = ExitStack()
         self.is_open = False
         """Whether messages can be read."""
@@ -94,7 +97,6 @@ class MessageStore:
         self.last_write = 0.0
         """Seconds that it took to write the last group."""
         self._failure: StoreError | None = None
-        self._waiting: deque[WriteGroup] = deque()
         self._directory = StoreDirectory(config, self._files, now_ms)
         self._log = self._directory.log
         self._queues = self._directory.queues
@@ -111,7 +113,7 @@ class MessageStore:
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
         self._reader = QueueReader(self._log, self._queues, read_limits(config), guard)
         self.flusher = self._directory.flusher(self._flushed, self._flush_failed)
-        self._raw_log = RawLog(self._directory.parts, self._appender, config.delay_levels_ms, self._finish_group)
+        self._raw_log = RawLog(self._directory.parts, self._appender, config.delay_levels_ms, self.commit)
 
     # --- opening and closing
 
@@ -128,7 +130,9 @@ class MessageStore:
     def _open(self, stack: ExitStack) -> None:
         stop, found = self._directory.open(stack)
         self._appender.begin(found.last_timestamp_ms)
-        self.flusher.begin(found.end, found.last_timestamp_ms, stop.position)
+        end = LogEnd(found.end, found.last_timestamp_ms)
+        self.flusher.begin(end, end, stop.position)
+        self._visibility.begin(found.end, found.end, found.last_timestamp_ms)
         self.flusher.checkpoint()  # what recovery did is not to be done again
         self.found_topics = found.topics
         stack.callback(self.flusher.close)
@@ -224,13 +228,14 @@ class MessageStore:
             self._log.drop_group()
             raise self._fail("write to", error) from error
         self.last_write = perf_counter() - began
-        self._waiting.append(group)
+        self._visibility.add(group)
         if not self.waits_for_flush:
-            self._settle(group.end)
+            self._visibility.durable(group.end)
         elif self._call_threadsafe is not None:
             self.flusher.wake()
         else:
-            self._flush_now()
+            self.flush()
+            self._durable(self.flusher.flushed_offset)
 
     def flush(self) -> None:
         """Make durable what was committed; raises StoreError, and the store stops writing, if that fails."""
@@ -239,27 +244,12 @@ class MessageStore:
         except OSError as error:
             raise self._fail("flush", error) from error
 
-    def _flush_now(self) -> None:
-        self.flush()
-        self._durable(self.flusher.flushed_offset)
-
-    def _finish_group(self) -> None:
-        """Write the open group and make all that was written visible, flushed first if that is asked for."""
-        self.commit()
-        if self._waiting:
-            self._flush_now()
-
     def _durable(self, end: int) -> None:
-        self._settle(end)
+        self._visibility.durable(end)
         if self.waits_for_flush:
             self.on_durable(end)
 
-    def _settle(self, end: int) -> None:
-        """Make the groups up to an end of the log visible."""
-        while self._waiting and self._waiting[0].end <= end:
-            self.on_arrival(self._dispatch(self._waiting.popleft()))
-
-    def _dispatch(self, group: WriteGroup) -> list[Arrival]:
+    def _show(self, group: WriteGroup) -> None:
         try:
             group.dispatch()
             self._index.add(group.keys, group.end)
@@ -269,7 +259,16 @@ class MessageStore:
             self._stop(error)
             raise
         self.flusher.dispatched(group.end, group.last_timestamp_ms)
-        return group.arrivals
+        self.on_arrival(group.arrivals)
+
+    def confirm(self, end: int) -> None:
+        """Let messages be seen up to an end of the log, where only confirmed ones are shown.
+
+        The end may be ahead of the log: what is written up to there is visible once it is durable. The last word
+        counts: a lower end holds back what comes, and what is visible stays so. Raises StoreError as commit() does.
+        """
+        if self._can_write:
+            self._visibility.confirm(end)
 
     # --- following another log
 
@@ -307,19 +306,13 @@ class MessageStore:
         if self.has_pending:
             raise StoreError("cannot cut the log while messages wait for commit()")
         self._raw_log.forget()
-        if physical_offset == self._log.end:
-            return
-        self.flush()
-        arrivals: list[Arrival] = []
-        while self._waiting:
-            arrivals += self._dispatch(self._waiting.popleft())
-        try:
+        if physical_offset != self._log.end:
+            self.flush()
+            visible = LogEnd(self.confirm_offset, self._visibility.shown_timestamp_ms)
             with self._reading:
-                cut = LogCut(self._directory.parts, physical_offset)
+                cut = LogCut(self._directory.parts, physical_offset, visible)
             self._cut(cut)
-        finally:
-            if arrivals:
-                self.on_arrival([one for one in arrivals if one.queue_offset < self.max_offset(*one[:2])])
+        self._visibility.confirm(min(self._visibility.confirmed_end, physical_offset))  # never beyond a cut
 
     def begin_anew(self) -> None:
         """Drop the whole log, all queues and the index: the next bytes of append_raw() may begin with any file.
@@ -332,13 +325,14 @@ class MessageStore:
 
     def _cut(self, cut: LogCut) -> None:
         try:
-            cut.run(self.flusher)
+            cut.run(self.flusher, self._appender, self._visibility)
+            unseen = self._directory.unseen_groups(self._appender, cut.visible.end)
         except OSError as error:
             raise self._fail("cut", error) from error
         except StoreError as error:
             self._stop(error)
             raise
-        self._appender.begin(cut.last_timestamp_ms)
+        self._visibility.add_unseen(unseen)
 
     # --- told by the flusher, in its thread
 
@@ -495,6 +489,12 @@ class MessageStore:
         return self.flusher.flushed_offset
 
     @property
+    def durable_offset(self) -> int:
+        """Up to where the log is as safe here as was promised, visible or not: written, or flushed under SYNC_FLUSH."""
+        return self._visibility.durable_end
+
+    @property
     def confirm_offset(self) -> int:
-        """Up to where messages are visible and may be acknowledged (RocketMQ's confirm offset)."""
-        return self._waiting[0].start if self._waiting else self._log.end
+        """Up to where messages are visible (RocketMQ's confirm offset)."""
+        hidden_from = self._visibility.hidden_from
+        return self._log.end if hidden_from is None else hidden_from

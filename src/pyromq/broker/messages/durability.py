@@ -62,7 +62,7 @@ class Durability:
     @property
     def durable_end(self) -> int:
         """Up to where the log is here as safely as was promised."""
-        return self._store.confirm_offset
+        return self._store.durable_offset
 
     def copies(self, end: int) -> Copies:
         """Return whether slaves have the log up to an end; they do where sends do not wait for them."""

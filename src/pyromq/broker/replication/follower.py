@@ -204,8 +204,7 @@ class Follower:
     @property
     def _confirmed(self) -> int:
         """How much of the log may be reported: what is flushed, where this slave runs with SYNC_FLUSH."""
-        store = self._store
-        return store.flushed_offset if store.waits_for_flush else store.max_physical_offset
+        return self._store.durable_offset
 
     def _report(self, *, again: bool = False) -> None:
         confirmed = self._confirmed

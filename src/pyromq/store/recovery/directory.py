@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from pyromq.store.appender import Appender
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.config import StoreConfig
+from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, make_directories
 from pyromq.store.flush import Flusher
 from pyromq.store.index.index_directory import IndexDirectory
@@ -24,6 +24,7 @@ from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.recovery.file_sizes import log_file_size, queue_file_size
 from pyromq.store.recovery.quarantine import Quarantine
 from pyromq.store.recovery.recovery import LastStop, Recovered, Recovery, StoreParts
+from pyromq.store.recovery.stored_records import unseen_groups
 from pyromq.store.retention.cleaner import Cleaner
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
@@ -31,6 +32,7 @@ from pyromq.store.small_files.checkpoint import CheckpointFiles
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.lock import DirectoryLock
 from pyromq.store.small_files.queue_ends import QueueEnds
+from pyromq.store.write.appender import Appender
 
 ABORT_NAME: Final = "abort"
 
@@ -103,6 +105,10 @@ class StoreDirectory:
             max_message_size=self._config.max_message_size,
             delay_levels_ms=self._config.delay_levels_ms,
         )
+
+    def unseen_groups(self, appender: Appender, start: int) -> list[WriteGroup]:
+        """Return what the log has from a place on, as groups that wait to be seen; raises StoreError or OSError."""
+        return unseen_groups(self.parts, appender, self._config.delay_levels_ms, start)
 
     def flusher(self, on_flushed: Callable[[int], None], on_failed: Callable[[OSError], None]) -> Flusher:
         """Return what flushes these files; it calls back in its own threads."""

@@ -12,17 +12,25 @@ from __future__ import annotations
 
 from pyromq.errors import OffsetOutOfRange, StoreError
 from pyromq.store.consume_queue import ConsumeQueue, ConsumeQueueEntry
-from pyromq.store.flush import Flusher
+from pyromq.store.flush import Flusher, LogEnd
 from pyromq.store.read.log_walk import LogWalk
 from pyromq.store.recovery.recovery import StoreParts, end_log
 from pyromq.store.small_files.queue_ends import EndsByTopic
+from pyromq.store.write.appender import Appender
+from pyromq.store.write.visibility import Visibility
 
 
 class LogCut:
-    """One cut of an open store whose records are all flushed and dispatched; planned when it is made."""
+    """One cut of an open store whose records are all flushed; planned when it is made.
 
-    def __init__(self, parts: StoreParts, end: int) -> None:
-        """Plan to let the log end at an offset; raise OffsetOutOfRange or StoreError if no record ends there."""
+    What is not visible yet has to find its way into the queues once more afterwards.
+    """
+
+    def __init__(self, parts: StoreParts, end: int, visible: LogEnd) -> None:
+        """Plan to let the log end at an offset; raise OffsetOutOfRange or StoreError if no record ends there.
+
+        `visible` is up to where messages are visible, and when the last of them was stored.
+        """
         log, queues = parts.log, parts.queues
         if not log.start <= end <= log.end:
             raise OffsetOutOfRange(f"cannot cut the log at {end}: it begins at {log.start} and ends at {log.end}")
@@ -32,6 +40,8 @@ class LogCut:
         self._parts = parts
         self._ends: dict[ConsumeQueue, int] = {queue: queue.end_before(end) for queue in queues}
         self._check_boundary(self._last_entry())
+        self.visible = min(visible, LogEnd(end, self.last_timestamp_ms))
+        """Up to where messages are visible then."""
 
     def _queue_ends(self) -> EndsByTopic:
         ends: EndsByTopic = {}
@@ -40,19 +50,21 @@ class LogCut:
                 ends.setdefault(queue.topic, {})[queue.queue_id] = end
         return ends
 
-    def run(self, flusher: Flusher) -> None:
-        """Cut; raises OSError, after which nothing may be written any more."""
+    def run(self, flusher: Flusher, appender: Appender, visibility: Visibility) -> None:
+        """Cut, with nothing that waits any more; raises OSError, after which nothing may be written any more."""
         with flusher.held():
-            flusher.go_back(self.end, self.last_timestamp_ms, self._queue_ends())
+            flusher.go_back(LogEnd(self.end, self.last_timestamp_ms), self.visible, self._queue_ends())
             self._cut()
         flusher.checkpoint()
+        appender.begin(self.visible.timestamp_ms)
+        visibility.go_back(self.end, self.visible.timestamp_ms)
 
     def _cut(self) -> None:
-        end_log(self._parts, self.end, sync_from=self.end, is_in_use=True)
+        end_log(self._parts, self.end, visible_end=self.visible.end, sync_from=self.end, is_in_use=True)
         index = self._parts.message_index
-        index.flushed_timestamp_ms = min(index.flushed_timestamp_ms, self.last_timestamp_ms)
+        index.flushed_timestamp_ms = min(index.flushed_timestamp_ms, self.visible.timestamp_ms)
         for queue, end in self._ends.items():
-            if end < queue.max_offset:
+            if end < queue.next_offset:
                 queue.cut(end)
                 queue.find_start(self._parts.log.start)
 

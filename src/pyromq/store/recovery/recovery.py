@@ -87,7 +87,7 @@ class Recovery:
         self._find_durable_end()
         self._find_start()
         replay = self._walk()
-        cut = end_log(self._parts, self._end, sync_from=self._start)
+        cut = end_log(self._parts, self._end, visible_end=self._end, sync_from=self._start)
         self._queue_passes.settle(replay, self._start)
         logger.info(
             "recovered the store seconds=%.3f clean=%s from=%d end=%d records=%d cut=%d fenced=%d rebuilt queues=%d",
@@ -186,11 +186,11 @@ class Recovery:
         self._fences.add(start, end, self._segments.path(self._segments.file_start(start)))
 
 
-def end_log(parts: StoreParts, end: int, *, sync_from: int, is_in_use: bool = False) -> int:
+def end_log(parts: StoreParts, end: int, *, visible_end: int, sync_from: int, is_in_use: bool = False) -> int:
     """Let log and index end here, and keep in quarantine what the log has behind; return how many bytes.
 
-    What was cut off is gone for good: nothing stale is ever read again. `is_in_use` if the store is open, so that
-    somebody may have mapped its files. Raises OSError.
+    The index holds the log only as far as messages are visible. What was cut off is gone for good: nothing stale is
+    ever read again. `is_in_use` if the store is open, so that somebody may have mapped its files. Raises OSError.
     """
     log, _, index, deletions, fences, quarantine = parts
     fences.stay_within(end)
@@ -204,7 +204,7 @@ def end_log(parts: StoreParts, end: int, *, sync_from: int, is_in_use: bool = Fa
     log.segments.cut(end, is_in_use=is_in_use)
     log.segments.sync(min(sync_from, end))
     log.settle(end)
-    index.settle(end)
+    index.settle(min(end, visible_end))
     return cut
 
 

@@ -56,6 +56,12 @@ class Appender:
         group.start, group.end = self._log.end, self._log.position
         return group
 
+    def take_stored(self, start: int, end: int) -> WriteGroup:
+        """Return the open group of records that the log has already, from one place to another, and begin the next."""
+        group = self.take()
+        group.start, group.end = start, end
+        return group
+
     def put(self, record: Record) -> PutResult:
         """Let a message join the open group; raises MessageTooLarge, DiskFull or another StoreError."""
         queue = self._queues.get(record.topic, record.queue_id)
@@ -88,19 +94,24 @@ class Appender:
             self._join(record, queue, place, pieces, queued=True)
         return places
 
-    def join_stored(self, record: WalkedRecord, data: bytes, queue: ConsumeQueue | None, *, has_keys: bool) -> None:
+    def join_stored(
+        self, record: WalkedRecord, data: bytes | None, queue: ConsumeQueue | None, *, has_keys: bool
+    ) -> None:
         """Let a record of another log join the open group at the place that it names, which is the next one.
 
-        `queue` is the queue that gets its entry, as the next one; None if none does. `has_keys` if it is indexed.
-        Raises DiskFull or another StoreError, with nothing changed.
+        `data` are its bytes; None for a record that the log has already. `queue` is the queue that gets its entry, as
+        the next one; None if none does. `has_keys` if it is indexed. Raises DiskFull or another StoreError, with
+        nothing changed.
         """
         physical_offset, size, _, _, _, stored_ms, topic, properties = record
         if self._index.is_stuck:
             self._index.make_room()
-        self._log.make_room(size)
+        if data is not None:
+            self._log.make_room(size)
         if queue is not None:
             queue.make_room(1)
-        self._log.append((data,), size)
+        if data is not None:
+            self._log.append((data,), size)
         name = topic.decode("utf-8", "replace") if queue is None else queue.topic
         if queue is not None:
             code = stored_tags_code(name, properties, stored_ms, self._delay_levels_ms)

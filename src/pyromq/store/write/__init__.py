@@ -1,0 +1,7 @@
+"""Writing: the group that is open, and the groups that are written and not visible yet.
+
+    put → appender → (commit_log, flush) → visibility → dispatch → consume_queue, index/
+
+`appender` gives a message its place and collects it in the open group. Once that is written, `visibility` keeps it
+until it is durable and, where only confirmed messages are shown, confirmed.
+"""

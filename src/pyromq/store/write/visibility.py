@@ -1,0 +1,86 @@
+"""Visibility: which written groups consumers can see by now.
+
+    written → durable → confirmed → visible
+
+A group waits here from its write on. It is durable when it is written, or flushed under SYNC_FLUSH. Where a store shows
+only what is confirmed (`shows_confirmed_only`), it also waits until confirm() covers it: until then another broker may
+become master without it, and this one would have to cut it off. So a message that somebody has seen is never cut, and
+an offset of a queue names one message for ever. Groups become visible in the order of the log, and never go back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pyromq.store.dispatch import WriteGroup
+
+EVERYTHING: Final = 1 << 62
+"""An end that no log reaches: confirm(EVERYTHING) covers whatever will be written."""
+
+
+class Visibility:
+    """The groups that wait, in the order of the log, and how far that is durable and confirmed."""
+
+    def __init__(self, show: Callable[[WriteGroup], None], *, confirmed_only: bool) -> None:
+        """`show` lets consumers see a group."""
+        self.durable_end = 0
+        """Up to where the log is as safe here as was promised, whether it is confirmed or not."""
+        self.confirmed_end = EVERYTHING
+        self._confirmed_only = confirmed_only
+        self._show = show
+        self._waiting: deque[WriteGroup] = deque()
+        self.shown_timestamp_ms = 0
+        """When the last visible message was stored."""
+
+    @property
+    def hidden_from(self) -> int | None:
+        """Where the first group begins that waits; None if all is visible."""
+        return self._waiting[0].start if self._waiting else None
+
+    def begin(self, durable_end: int, confirmed_end: int, timestamp_ms: int) -> None:
+        """Begin where recovery ended; the last visible message was stored at `timestamp_ms`."""
+        self.durable_end = durable_end
+        self.shown_timestamp_ms = timestamp_ms
+        if self._confirmed_only:
+            self.confirmed_end = confirmed_end
+
+    def go_back(self, end: int, timestamp_ms: int) -> None:
+        """Forget what waited, and what was confirmed behind an end: the log is cut there, and durable."""
+        self._waiting.clear()
+        self.begin(end, min(end, self.confirmed_end), timestamp_ms)
+
+    def add(self, group: WriteGroup) -> None:
+        """Take a group that was written just now."""
+        self._waiting.append(group)
+
+    def add_unseen(self, groups: Iterable[WriteGroup]) -> None:
+        """Take what the log had when it was opened, or cut, and show what is confirmed of it."""
+        self._waiting.extend(groups)
+        self._settle()
+
+    def durable(self, end: int) -> None:
+        """Note up to where the log is durable, and show what waited only for that."""
+        self.durable_end = max(end, self.durable_end)
+        self._settle()
+
+    def confirm(self, end: int) -> None:
+        """Note up to where the log is confirmed, and show what waited only for that.
+
+        The last word counts: a lower end holds back what is not visible yet, and takes nothing back that is.
+        """
+        if self._confirmed_only:
+            self.confirmed_end = end
+            self._settle()
+
+    def _settle(self) -> None:
+        end, waiting = min(self.durable_end, self.confirmed_end), self._waiting
+        while waiting and waiting[0].end <= end:
+            group = waiting.popleft()
+            self.shown_timestamp_ms = group.last_timestamp_ms
+            self._show(group)
+        if waiting and waiting[0].start < end:
+            head = waiting[0].split(end, self.shown_timestamp_ms)
+            if head is not None:
+                self._show(head)
