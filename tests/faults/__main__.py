@@ -74,6 +74,10 @@ PARTS = [
         "failover --rounds 100", "failover --rounds 5",
     ),
     Part(
+        "failover_model", "whatever brokers, etcd and machines do, no order of it breaks a promise",
+        "failover_model --steps 1000000", "failover_model --steps 100000",
+    ),
+    Part(
         "frame_fuzz", "no frame of a stranger holds a server's loop for more than 50 ms",
         "frame_fuzz --minutes 60", "frame_fuzz --minutes 1",
     ),
