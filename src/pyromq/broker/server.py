@@ -25,6 +25,7 @@ from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.last_run import LastRun
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
+from pyromq.broker.replication.rescue.healing import Healing
 from pyromq.broker.replication.rescue.known_slaves import KnownSlaves
 from pyromq.broker.replication.rescue.lost_tail import LostTail
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
@@ -108,6 +109,7 @@ class Broker:
             if self.role is Role.SLAVE:
                 self._follower.start()
             self._clean(stack)
+            self._heal(stack)
             self._exit = stack.pop_all()
         logger.info("broker ready name=%s address=%s fast port=%d", self.name, self.address, self.fast_port)
         return self
@@ -237,6 +239,17 @@ class Broker:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
         self._cleaning.start()
         stack.callback(self._cleaning.stop)
+
+    def _heal(self, stack: AsyncExitStack) -> None:
+        healing = Healing(self.service.parts, self.store, self.service.remoting, self._same_logs)
+        healing.start()
+        stack.push_async_callback(healing.stop)
+
+    def _same_logs(self, end: int) -> list[str]:
+        """Return where brokers answer whose logs are the same up to an end."""
+        if self.role is Role.MASTER:
+            return self._ha.same_logs(end)
+        return [self._follower.same_log_at] if self._follower.same_log_at else []
 
     # --- the role
 

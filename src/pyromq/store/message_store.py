@@ -108,6 +108,8 @@ class MessageStore:
         self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)
         """The log as it stands, for who copies it."""
         self.disk = DiskAccess(self._directory.pool, self._files)  # for readers who must not wait for it
+        self.healing = self._directory.healing
+        """Mends damage with the bytes of another copy."""
         self.fences = self._directory.fences
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
@@ -196,10 +198,7 @@ class MessageStore:
         return self._appender.put(record)
 
     def put_again(self, record: Record) -> PutResult:
-        """Let a copy of a stored message join the open group, also on a disk that is too full for new messages.
-
-        It is for what must outlive its file: until that goes, no room is won.
-        """
+        """Let a copy of a stored message, whose file shall go, join the open group, also on a disk that is full."""
         if not self._can_write:
             raise self.refusal()
         return self._appender.put(record)

@@ -48,6 +48,8 @@ class Follower:
         self.master_end = 0
         """Where the master's log ended when it last said so."""
         self.is_connected = False
+        self.same_log_at = ""
+        """Where the master answers requests whose log this one continues; empty while there is none, or Apache's."""
         self._parts = parts
         self._store = store
         self._epochs = epochs
@@ -147,6 +149,7 @@ class Follower:
             writer.write(encode_report(report))
             self._ticker.start()
             self.is_connected = True
+            self.same_log_at = "" if state is None else master.broker
             logger.info("this slave follows master=%s from=%d", master.ha, report)
             copying = asyncio.get_running_loop().create_task(
                 self._tables.follow(master.broker, is_ours=state is not None)
@@ -158,6 +161,7 @@ class Follower:
                 copying.cancel()
         finally:
             self.is_connected = False
+            self.same_log_at = ""
             self._writer = None
             self._ticker.stop()
             writer.close()

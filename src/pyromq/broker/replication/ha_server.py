@@ -83,6 +83,11 @@ class HaServer:
         """Return up to where, at most `start`, every slave that is connected has the log."""
         return min((link.acknowledged for link in self.links if link.position is not None), default=start)
 
+    def same_logs(self, end: int) -> list[str]:
+        """Return where slaves of ours answer requests that have the log up to an end."""
+        links = (link for link in self.links if link.position is not None and link.acknowledged >= end)
+        return [link.hello.address for link in links if link.hello is not None and link.hello.address]
+
     # --- told by links
 
     def joined(self, link: SlaveLink) -> None:

@@ -8,5 +8,6 @@
 `file_sizes` finds out which size existing files were made with. What is cut off goes to `quarantine` first.
 
 The same code serves an open store: `raw_log` appends the bytes of another store's log, as a slave does, and `log_cut`
-lets the store end earlier, as a slave does when its master's log is shorter.
+lets the store end earlier, as a slave does when its master's log is shorter. `log_healing` mends damage with the bytes
+of a copy.
 """

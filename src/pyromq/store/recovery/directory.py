@@ -22,6 +22,7 @@ from pyromq.store.index.index_recovery import LastIndexStop
 from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.recovery.file_sizes import log_file_size, queue_file_size
+from pyromq.store.recovery.log_healing import LogHealing
 from pyromq.store.recovery.quarantine import Quarantine
 from pyromq.store.recovery.recovery import LastStop, Recovered, Recovery, StoreParts
 from pyromq.store.recovery.stored_records import unseen_groups
@@ -67,6 +68,7 @@ class StoreDirectory:
         geometry = Geometry(config.max_hash_slots, config.max_index_entries)
         self.index = MessageIndex(IndexDirectory(config.root, geometry, files), now_ms, enabled=config.message_index)
         self.parts = StoreParts(self.log, self.queues, self.index, self.deletions, self.fences, self._quarantine)
+        self.healing = LogHealing(self.parts, files, config.delay_levels_ms)
 
     def open(self, stack: ExitStack) -> tuple[LastStop, Recovered]:
         """Lock, load and recover; what has to be closed goes on the stack.

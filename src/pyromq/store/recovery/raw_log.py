@@ -24,7 +24,7 @@ _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _SHORTEST: Final = 91
 
 
-class _ReceivedBytes:
+class ReceivedBytes:
     """Bytes of a log in memory, for LogWalk."""
 
     def __init__(self, start: int, data: bytes, file_size: int) -> None:
@@ -122,7 +122,7 @@ class RawLog:
         return int(size)
 
     def _checked_records(self, data: bytes) -> list[WalkedRecord]:
-        walk = LogWalk(_ReceivedBytes(self._rest_start, data, self._log.file_size), self._rest_start)
+        walk = LogWalk(ReceivedBytes(self._rest_start, data, self._log.file_size), self._rest_start)
         end = self._rest_start + len(data)
         records = list(walk.records(end))
         if walk.position != end:

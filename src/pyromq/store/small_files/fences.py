@@ -73,6 +73,18 @@ class Fences:
             start, end = min(start, fence.start), max(end, fence.end)
         insort(self._all, FencedRange(start, end))
 
+    def lift(self, start: int, end: int) -> None:
+        """Take a range out of the fence that holds it: its bytes are sound again."""
+        kept = []
+        for fence in self._all:
+            before, behind = (
+                FencedRange(fence.start, min(fence.end, start)),
+                FencedRange(max(fence.start, end), fence.end),
+            )
+            kept += [part for part in (before, behind) if part.start < part.end]
+        self._all = sorted(set(kept))
+        self._told.clear()  # should it be damaged again, that is told again
+
     def stay_within(self, log_end: int) -> None:
         """Follow a log that ends earlier now: what is written behind that is not what was damaged."""
         self._all = [FencedRange(fence.start, min(fence.end, log_end)) for fence in self._all if fence.start < log_end]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from threading import Thread
 
 import pytest
@@ -68,7 +69,7 @@ def test_nothing_acknowledged_is_lost_with_the_masters_memory(
 ) -> None:
     send_acknowledged(pair, b"one")
     cut = PowerCut(pair)
-    send_acknowledged(pair, *(bytes([number]) * 9_000 for number in range(30)))  # over several files
+    send_acknowledged(pair, *(Random(number).randbytes(9_000) for number in range(30)))  # over several files
     before = log_of(pair.slaves[0])
     cut.happen()
     pair.start_broker()

@@ -2,4 +2,5 @@
 
 known_slaves   which slaves have followed this broker, and where they are
 lost_tail      a master after an unclean stop asks its slaves for what it lost, before it begins an epoch
+    healing        damaged stretches of the log, fetched from a broker that has the same log
 """
