@@ -281,8 +281,20 @@ class Broker:
         ends = (
             self._ports.round.at_end(self._ha.pump),
             self.store.cleaner.ask_before_deleting(self._free_for_slaves),
+            *self._announce_visible(),
         )
         self._stop_sending = lambda: [end() for end in ends]
+
+    def _announce_visible(self) -> list[Callable[[], None]]:
+        """Have slaves show what is visible here, and no more, where only confirmed messages are shown."""
+        if not self.store.config.shows_confirmed_only:
+            return []
+
+        def announce(*_: object) -> None:
+            self._ha.announce(self.store.confirm_offset)
+
+        announce()
+        return [self.service.parts.signals.arrived.subscribe(announce)]
 
     def _free_for_slaves(self, start: int) -> int:
         return max(self._ha.keep_from(start), start - self.config.ha_keep_bytes)

@@ -45,6 +45,6 @@ class StoreSignals:
         self.arrived: Signal[[Sequence[Arrival]]] = Signal()
         """Messages have become visible."""
         self.durable: Signal[[int]] = Signal()
-        """The log is durable, and visible, up to an end; only where sends wait for the flush."""
+        """The log is durable up to an end; only where sends wait for the flush."""
         self.failed: Signal[[StoreError]] = Signal()
         """The store has stopped writing."""

@@ -70,7 +70,7 @@ class Agreement:
     def _cut(self, end: int) -> None:
         was = self._store.max_physical_offset
         self._store.cut(end)
-        self._offsets.stay_within(self._store.max_offset)
+        self._offsets.stay_within(self._store.next_offset)
         logger.warning("cut off what the master never had from=%d bytes=%d: it is in quarantine/", end, was - end)
 
     def _begin_anew(self, master_start: int, common: int) -> None:
@@ -80,7 +80,7 @@ class Agreement:
             common,
         )
         self._store.begin_anew()
-        self._offsets.stay_within(self._store.max_offset)
+        self._offsets.stay_within(self._store.next_offset)
 
     # --- with any master
 

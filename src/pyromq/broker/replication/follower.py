@@ -13,7 +13,7 @@ from pyromq.broker.parts import Parts
 from pyromq.broker.registration import KnownMaster, Registration
 from pyromq.broker.replication.agreement import Agreement
 from pyromq.broker.replication.epochs import EpochFile
-from pyromq.broker.replication.introductions import Hello, decode_welcome, encode, proof
+from pyromq.broker.replication.introductions import Hello, decode_confirmed, decode_welcome, encode, proof
 from pyromq.broker.replication.master_calls import MasterCalls
 from pyromq.broker.replication.table_copy import TableCopy
 from pyromq.clock import Clock, wait_for
@@ -57,6 +57,7 @@ class Follower:
         self._registration = registration
         self._agreement = Agreement(store, epochs, parts.offsets)
         self._tables = TableCopy(parts, store, remoting)
+        self._visible_end: int | None = None  # what this master said last
         self._writer: asyncio.StreamWriter | None = None
         self._reported = -1
         self._problem = ""
@@ -145,7 +146,7 @@ class Follower:
             transfers = _Transfers(reader, self._parts.clock, self._parts.config.ha_patience)
             if state is not None:
                 await self._introduce(state, transfers, writer)
-            self._writer, self._reported = writer, report
+            self._writer, self._reported, self._visible_end = writer, report, None
             writer.write(encode_report(report))
             self._ticker.start()
             self.is_connected = True
@@ -197,10 +198,13 @@ class Follower:
     def _append(self, transfers: list[Transfer]) -> None:
         for physical_offset, body in transfers:
             if physical_offset == NOTE:
-                raise RemoteProtocolError("a master introduces itself twice")
+                self._visible_end = decode_confirmed(body)
+                continue
             if body:
                 self._store.append_raw(physical_offset, body)
             self.master_end = max(self.master_end, physical_offset + len(body))
+        if self._visible_end is not None:
+            self._store.confirm(min(self._visible_end, self._store.max_physical_offset))
         self._report()
 
     # --- reports

@@ -42,6 +42,8 @@ class HaServer:
         self.followed: Signal[[SlaveLink]] = Signal()
         """A slave is accepted, and will be sent the log."""
         self.may_continue = may_continue
+        self._visible_end: int | None = None
+        self._is_telling = False
         self.port = port
         self._host = host
         self._log = log
@@ -79,6 +81,19 @@ class HaServer:
         for link in tuple(self.links):
             link.pump()
 
+    def announce(self, end: int) -> None:
+        """Say to our own slaves, also those that come later, up to where messages are visible; once in a pass."""
+        self._visible_end = end
+        if not self._is_telling and self.links:
+            self._is_telling = True
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._is_telling = False
+        if self._visible_end is not None:
+            for link in tuple(self.links):
+                link.tell(self._visible_end)
+
     def keep_from(self, start: int) -> int:
         """Return up to where, at most `start`, every slave that is connected has the log."""
         return min((link.acknowledged for link in self.links if link.position is not None), default=start)
@@ -98,6 +113,8 @@ class HaServer:
 
     def started(self, link: SlaveLink) -> None:
         self.followed(link)
+        if self._visible_end is not None:
+            link.tell(self._visible_end)
 
     def reported(self, link: SlaveLink) -> None:
         self.changed()

@@ -1,11 +1,14 @@
-"""How our own brokers meet on the replication stream, before the slave's first report.
+"""What our own brokers say to each other on the replication stream. They meet before the slave's first report:
 
     slave   Hello    who it is, and in which epoch it believes its master to be
     master  Welcome  a challenge, if there is a secret
     slave   Proof    its answer: HMAC-SHA256 of the challenge and the Hello, keyed with the secret
     master  Welcome  accepted, or the reason why not; then the connection ends
 
-Whoever knows no secret gets nothing where one is set, Apache's slaves among them.
+Whoever knows no secret gets nothing where one is set, Apache's slaves among them. Where only confirmed messages are
+shown, a master then says between its transfers how far its own are visible: a slave shows no more than that.
+
+    master  Confirmed  the end of the log up to which messages may be seen
 """
 
 from __future__ import annotations
@@ -49,13 +52,20 @@ class Welcome(Struct, frozen=True, tag="welcome"):
     refusal: str = ""
 
 
+class Confirmed(Struct, frozen=True, tag="confirmed"):
+    """Up to where a master's messages are visible."""
+
+    end: int
+
+
 SlaveNote = Hello | Proof
 
 _decode_slave = msgspec.json.Decoder(SlaveNote)
 _decode_master = msgspec.json.Decoder(Welcome)
+_decode_confirmed = msgspec.json.Decoder(Confirmed)
 
 
-def encode(note: Hello | Proof | Welcome) -> bytes:
+def encode(note: Hello | Proof | Welcome | Confirmed) -> bytes:
     """Write a note for the stream."""
     return encode_note(msgspec.json.encode(note))
 
@@ -75,6 +85,14 @@ def decode_welcome(data: bytes) -> Welcome:
         return _decode_master.decode(data)
     except msgspec.MsgspecError as error:
         raise RemoteProtocolError(f"a master answers wrongly: {error}") from None
+
+
+def decode_confirmed(data: bytes) -> int:
+    """Read up to where a master's messages are visible; raises RemoteProtocolError."""
+    try:
+        return _decode_confirmed.decode(data).end
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"a master says what a slave does not understand: {error}") from None
 
 
 def proof(secret: str, challenge: str, hello: Hello) -> Proof:

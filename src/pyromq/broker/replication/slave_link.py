@@ -17,7 +17,15 @@ from typing import Final, Protocol, cast
 
 from msgspec import Struct
 
-from pyromq.broker.replication.introductions import Hello, Proof, Welcome, decode_slave_note, encode, is_proven
+from pyromq.broker.replication.introductions import (
+    Confirmed,
+    Hello,
+    Proof,
+    Welcome,
+    decode_slave_note,
+    encode,
+    is_proven,
+)
 from pyromq.errors import RemoteProtocolError, StoreError
 from pyromq.protocol.ha import ReportDecoder, encode_transfer
 from pyromq.store.read.copied_log import CopiedLog
@@ -88,6 +96,7 @@ class SlaveLink(asyncio.Protocol):
         self._executor = executor
         self._monotonic = monotonic
         self._decoder = ReportDecoder()
+        self._told_end = -1
         self._challenge = ""
         self._claimed: Hello | None = None
         self._transport: asyncio.Transport | None = None
@@ -232,6 +241,12 @@ class SlaveLink(asyncio.Protocol):
             return
         while self.position < end and self._writable.is_set() and self._transport is not None:
             self._send(self._log.read(self.position, min(self._piece, end - self.position)))
+
+    def tell(self, visible_end: int) -> None:
+        """Say up to where messages may be seen, if that has changed; only our own slaves understand it."""
+        if self.hello is not None and self.position is not None and visible_end != self._told_end:
+            self._told_end = visible_end
+            self._write(encode(Confirmed(visible_end)))
 
     @property
     def _piece(self) -> int:

@@ -108,7 +108,7 @@ def restore_tables(tables: Tables, store: MessageStore) -> None:
     for topic, queues in found.items():
         if tables.topics.get(topic) is None and not _never_has_a_row(topic):
             _restore_topic(tables, topic, queues)
-    tables.offsets.stay_within(store.max_offset)
+    tables.offsets.stay_within(store.next_offset)  # what is not visible yet may have been consumed elsewhere
 
 
 def _restore_topic(tables: Tables, topic: str, queues: int) -> None:

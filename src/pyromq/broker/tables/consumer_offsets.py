@@ -107,14 +107,14 @@ class ConsumerOffsets:
             self._note(key, offsets)
             logger.info("offsets copied from=%s to=%s topic=%s by=%s", source, target, topic, who)
 
-    def stay_within(self, max_offset: Callable[[str, int], int]) -> None:
+    def stay_within(self, end_of: Callable[[str, int], int]) -> None:
         """Bring back offsets that lie behind their queue's end: messages that are to come must not be skipped.
 
         Called once, after recovery: only a cut of the log can have taken what a group had consumed.
         """
         for key, offsets in self._table.items():
             topic, group = _split(key)
-            ends = {queue_id: max_offset(topic, queue_id) for queue_id in offsets}
+            ends = {queue_id: end_of(topic, queue_id) for queue_id in offsets}
             ahead = {queue_id: end for queue_id, end in ends.items() if offsets[queue_id] > end}
             if ahead:
                 logger.warning("committed offsets brought back to the end group=%s topic=%s to=%s", group, topic, ahead)
