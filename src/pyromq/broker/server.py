@@ -98,6 +98,7 @@ class Broker:
             self._ha = await self._open_ha(stack)
             self.service = self._new_service(signals)
             self._follower = self._new_follower()
+            self._follower.agreed.subscribe(self._ports.allow_reads)
             stack.push_async_callback(self._ports.close)
             stack.push_async_callback(self._stop_answering)
             if self._first_role is Role.MASTER:
@@ -191,6 +192,8 @@ class Broker:
         foreign_start = self.last_run.foreign_start(end)
         if foreign_start is not None:
             self._epochs.break_off(foreign_start)
+        self._may_have_tail = self._epochs.is_led_here
+        """Whether this broker may have messages that no other has, and that a new master cuts off."""
         self.last_run.begin(self.store.waits_for_flush, end)
         if self._first_role is Role.MASTER:
             await self._take_back_tail()
@@ -269,6 +272,7 @@ class Broker:
         write = WriteSide(self.service.parts, self.store, self._cleaning, self._replicas())
         self._write = await write.__aenter__()
         self._ports.answer(write.handlers, self._reads)
+        self._ports.allow_reads()
         self.service.registration.broker_id = MASTER_ID
         self.service.registration.epoch = epoch.number
         self._ha.epoch_id = epoch.id
@@ -310,6 +314,8 @@ class Broker:
 
     def _be_slave(self) -> None:
         self._ports.refuse_writes(_refuse_as_slave)
+        if self._may_have_tail and not self.store.config.shows_confirmed_only:
+            self._ports.refuse_reads(_refuse_before_agreement)
         self.service.registration.broker_id = self.config.slave_id
         self.service.registration.epoch = 0
 
@@ -319,6 +325,7 @@ class Broker:
         if write is None:
             return
         await write.__aexit__(None, None, None)
+        self._may_have_tail = bool(self._slaves.addresses) and not self._ha.same_logs(self.store.max_physical_offset)
         self._stop_sending()
         self._ha.epoch_id = ""
         self._ha.let_go()
@@ -428,6 +435,10 @@ def import_readers() -> None:
 
 def _refuse_as_slave(request: RemotingCommand, connection: Connection) -> None:
     raise ServiceNotAvailable("this broker is a slave and takes no messages: ask its master")
+
+
+def _refuse_before_agreement(request: RemotingCommand, connection: Connection) -> None:
+    raise ServiceNotAvailable("this broker was master and has not met the new one yet: ask that one")
 
 
 def _refuse_while_stopping(request: RemotingCommand, connection: Connection) -> None:

@@ -12,10 +12,16 @@ import pytest
 from pyromq import Message, SendStatus
 from pyromq.blocking import Producer
 from pyromq.broker.server import Broker
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, request
+from pyromq.protocol.headers import Header
+from pyromq.protocol.headers.offsets import GetMaxOffsetRequestHeader
+from pyromq.remoting.client import RemotingClient
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore
 from pyromq.testing import LocalCluster, wait_until
 from pyromq.testing.cluster import LocalBroker
+from tests.broker.helpers import pull_header
 from tests.store.helpers import message
 
 
@@ -109,24 +115,66 @@ def test_a_slave_that_fell_behind_the_masters_first_file_begins_anew(
             assert store.min_offset("orders", queue) == master.min_offset("orders", queue)
 
 
-def test_an_old_master_with_a_tail_of_its_own_is_cut(pair: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Its tail is longer than what the new master has written since, and was never replicated."""
-    send(pair, b"one")
-    wait_until(lambda: same_logs(pair))
-    slave, master = pair.slaves[0], pair.brokers[0]
-    pair.stop_broker(slave)
-    send(pair, b"lost", b"lost too", b"and this")
-    pair.stop_broker(master)
-    pair.start_broker(slave)
-    pair.promote(slave)
-    wait_until(lambda: _is_registered_master(pair, slave))
-    send(pair, b"two")
-    master.is_slave = True
+@pytest.mark.parametrize(
+    ("lost", "new"),
+    [([b"lost", b"lost too", b"and lost"], [b"two"]), ([b"lost"], [b"two", b"three", b"four"])],
+    ids=["longer", "shorter"],
+)
+def test_an_old_master_with_a_tail_of_its_own_is_cut(
+    pair: LocalCluster, lost: list[bytes], new: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its tail was never replicated, and is longer or shorter than what the new master has written since."""
+    _, master = _return_with_tail(pair, lost, new)
     pair.start_broker(master)
     wait_until(lambda: same_logs(pair))
     assert "cut off what the master never had" in caplog.text
     assert b"lost" not in log_of(master)
     assert list((master.store_path / "quarantine").iterdir())
+
+
+def test_an_old_master_shows_nothing_before_it_has_met_the_new_one(tmp_path: Path) -> None:
+    with LocalCluster(slaves=1, data=tmp_path, settings={"defaultTopicQueueNums": 1}) as pair:
+        slave, master = _return_with_tail(pair, [b"lost"], [b"two", b"three"])
+        pair.stop_broker(slave)
+        pair.start_broker(master)
+        for code, header in (
+            (RequestCode.PULL_MESSAGE, pull_header(queue_offset=1)),
+            (RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader(topic="orders", queue_id=0)),
+        ):
+            assert _ask(pair, master, code, header).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        pair.start_broker(slave)
+        seen: list[RemotingCommand] = []
+
+        def is_served() -> bool:
+            seen.append(_ask(pair, master, RequestCode.PULL_MESSAGE, pull_header(queue_offset=1)))
+            return b"three" in seen[-1].body
+
+        wait_until(is_served)
+        assert not any(b"lost" in answer.body for answer in seen)
+
+
+def test_a_demoted_master_with_a_tail_shows_nothing_before_it_has_met_the_new_one(tmp_path: Path) -> None:
+    with LocalCluster(slaves=1, data=tmp_path, settings={"defaultTopicQueueNums": 1}) as pair:
+        send(pair, b"one")
+        wait_until(lambda: same_logs(pair))
+        master, slave = pair.brokers[0], pair.slaves[0]
+        pair.stop_broker(slave)
+        wait_until(lambda: not server(master)._ha.links)
+        send(pair, b"lost")
+        pair.demote(master)
+        pull = pull_header(queue_offset=1)
+        assert _ask(pair, master, RequestCode.PULL_MESSAGE, pull).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        pair.promote(master)
+        assert b"lost" in _ask(pair, master, RequestCode.PULL_MESSAGE, pull).body
+
+
+def test_a_demoted_master_whose_slave_has_everything_goes_on_serving(tmp_path: Path) -> None:
+    with LocalCluster(slaves=1, data=tmp_path, settings={"defaultTopicQueueNums": 1}) as pair:
+        send(pair, b"one")
+        master = pair.brokers[0]
+        wait_until(lambda: server(master)._ha.same_logs(server(master).store.max_physical_offset))
+        pair.demote(master)
+        assert b"one" in _ask(pair, master, RequestCode.PULL_MESSAGE, pull_header()).body
 
 
 def test_a_log_that_a_stranger_extended_is_no_copy_any_more(
@@ -199,3 +247,29 @@ def _expire(cluster: LocalCluster, start: int) -> None:
 
 def _is_registered_master(cluster: LocalCluster, broker: LocalBroker) -> bool:
     return server(broker).service.registration.broker_id == 0 and bool(server(broker).service.registered_at)
+
+
+def _return_with_tail(cluster: LocalCluster, lost: list[bytes], new: list[bytes]) -> tuple[LocalBroker, LocalBroker]:
+    """Let the slave become master without the last messages of its master, which is to be started as its slave."""
+    slave, master = cluster.slaves[0], cluster.brokers[0]
+    send(cluster, b"one")
+    wait_until(lambda: same_logs(cluster))
+    cluster.stop_broker(slave)
+    send(cluster, *lost)
+    cluster.stop_broker(master)
+    cluster.start_broker(slave)
+    cluster.promote(slave)
+    wait_until(lambda: _is_registered_master(cluster, slave))
+    send(cluster, *new)
+    master.is_slave = True
+    return slave, master
+
+
+def _ask(cluster: LocalCluster, broker: LocalBroker, code: int, header: Header) -> RemotingCommand:
+    """Ask one broker, whatever its role."""
+
+    async def call() -> RemotingCommand:
+        async with RemotingClient(cluster.clock) as remoting:
+            return await remoting.request(broker.address, request(code, header))
+
+    return cluster._portal.call(call())

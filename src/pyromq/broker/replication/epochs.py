@@ -58,6 +58,11 @@ class EpochFile:
         """The last epoch; None if the log is older than this file."""
         return self._content.epochs[-1] if self._content.epochs else None
 
+    @property
+    def is_led_here(self) -> bool:
+        """Whether the last epoch began here: then nobody else may have what was written in it."""
+        return self.current is not None and self.current.id == self._content.led
+
     def load(self) -> None:
         """Read the file; a store without one, or with a damaged one, is a new member of anything."""
         found = read_sealed(self._files, self._path, _Content)
@@ -93,10 +98,11 @@ class EpochFile:
         """
         logger.warning("another program has written the log from=%d: it is no copy of any other log any more", start)
         last = self._content.epochs[-1].number if self._content.epochs else 0
-        epochs = [*_before(self._content.epochs, start), Epoch(last + 1, secrets.token_hex(8), start)]
-        self._content = _Content(secrets.token_hex(8), epochs)
+        epoch = Epoch(last + 1, secrets.token_hex(8), start)
+        epochs = [*_before(self._content.epochs, start), epoch]
+        self._content = _Content(secrets.token_hex(8), epochs, epoch.id)
         try:
-            self._save(epochs)
+            self._save(epochs, led=epoch.id)
         except OSError as error:  # the next start finds it again
             logger.error("the end of the history could not be saved file=%s: %s", self._path, error)
 

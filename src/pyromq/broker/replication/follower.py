@@ -16,6 +16,7 @@ from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.introductions import Hello, decode_confirmed, decode_welcome, encode, proof
 from pyromq.broker.replication.master_calls import MasterCalls
 from pyromq.broker.replication.table_copy import TableCopy
+from pyromq.broker.signals import Signal
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectFailed, PyroMQError, RemoteProtocolError, ReplicationRefused
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -48,6 +49,8 @@ class Follower:
         self.master_end = 0
         """Where the master's log ended when it last said so."""
         self.is_connected = False
+        self.agreed: Signal[[]] = Signal()
+        """The log here is one history with the master's, from now on."""
         self.same_log_at = ""
         """Where the master answers requests whose log this one continues; empty while there is none, or Apache's."""
         self._parts = parts
@@ -124,6 +127,7 @@ class Follower:
             self.master_end = state.max_offset
             report = await self._agreement.with_ours(state, calls)
             master = KnownMaster(master.broker, self._parts.config.ha_master_address or state.ha_address)
+        self.agreed()
         await self._copy(master, state, report)
 
     async def _find_master(self) -> KnownMaster:

@@ -22,6 +22,7 @@ from pyromq.broker.requests import REQUESTS
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
+from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.requests import Cost
@@ -30,6 +31,16 @@ from pyromq.remoting.server import RemotingServer
 
 _PULLS = frozenset(REQUESTS.codes(lambda row: row.cost is Cost.PULL))
 _READS = frozenset(REQUESTS.codes(lambda row: row.reads))
+_SHOWS_MESSAGES = frozenset(
+    [
+        *REQUESTS.codes(lambda row: row.reads and row.cost is Cost.PULL),
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.QUERY_CONSUME_QUEUE,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+        RequestCode.GET_MAX_OFFSET,
+    ]
+)
 
 
 class Ports:
@@ -47,6 +58,7 @@ class Ports:
         self.disconnected: Signal[[Connection]] = Signal()
         """A connection has ended."""
         self._config = config
+        self._held_back: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._main = self._server(self.handlers, config.port, clock)
         self._fast = self._server(self._fast_handlers, config.fast_port, clock)
@@ -126,6 +138,17 @@ class Ports:
     def refuse_writes(self, refuse: Handler) -> None:
         """Have every request that writes refused."""
         self._set(dict.fromkeys(REQUESTS.codes(lambda row: row.writes), refuse))
+
+    def refuse_reads(self, refuse: Handler) -> None:
+        """Have every request refused that shows messages, or where they end, until `allow_reads`."""
+        if not self._held_back:
+            self._held_back = {code: self.handlers[code] for code in _SHOWS_MESSAGES if code in self.handlers}
+            self._set(dict.fromkeys(self._held_back, refuse))
+
+    def allow_reads(self) -> None:
+        """Have requests that show messages answered again."""
+        held_back, self._held_back = self._held_back, {}
+        self._set(held_back)
 
     def _set(self, handlers: Mapping[int, Handler]) -> None:
         self.handlers.update(handlers)
