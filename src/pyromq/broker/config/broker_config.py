@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from pyromq.broker.config.etcd_address import EtcdAddress, parse_endpoints
 from pyromq.broker.config.keys import BROKER_KEYS, BROKER_TABLE, FIXED_KEYS, STORE_KEYS
 from pyromq.errors import ConfigError, LocalProtocolError
 from pyromq.protocol.names import DEFAULT_REGION, TRACE_TOPIC, check_broker
@@ -62,6 +63,22 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """How long a master that may have lost messages waits at its start for a slave to ask (`pyromqWaitForSlave`)."""
     slave_timeout: float = 3.0
     """How long a send waits for a slave, before it hears FLUSH_SLAVE_TIMEOUT (`slaveTimeout`)."""
+    failover: str = ""
+    """Who is master is decided through this etcd: `etcd://host:port,…` (`failover`); by hand, unless given."""
+    failover_may_lose: bool = False
+    """Whether failover is allowed although sends do not wait for slaves (`failoverMayLose`)."""
+    failover_lease: float = 3.0
+    """After which time without a sign of life another broker is elected (`failoverLease`)."""
+    failover_user: str = ""
+    """The account at etcd (`failoverUser`)."""
+    failover_password: str = ""
+    """Its password (`failoverPassword`)."""
+    failover_ca_file: str = ""
+    """The certificates by which etcd is known (`failoverCaFile`); with it, or a certificate, TLS is spoken."""
+    failover_cert_file: str = ""
+    """The certificate shown to etcd (`failoverCertFile`)."""
+    failover_key_file: str = ""
+    """Its key (`failoverKeyFile`)."""
     namesrv: tuple[str, ...] = ()
     """The name servers to register at (`namesrvAddr`)."""
     permission: int = 6
@@ -154,6 +171,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"{key}: {error}") from None
         if self.is_slave and self.broker_id == 0:
             raise ConfigError("brokerId: a slave needs an id above 0 (brokerRole=SLAVE)")
+        self._check_failover()
         if 0 < self.port <= FAST_PORT_BELOW:
             raise ConfigError(f"listenPort: {self.port} leaves no room for the fast port, two below it")
         if self.ha_port > 65535:
@@ -161,10 +179,38 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
                 f"listenPort: {self.port} leaves no room for the port for slaves, one above: set haListenPort"
             )
 
+    def _check_failover(self) -> None:
+        if not self.failover:
+            return
+        parse_endpoints(self.failover)
+        if self.broker_id == 0:
+            raise ConfigError("brokerId: failover needs an id above 0 on every broker: its id while it is a slave")
+        if self.role == "SLAVE":
+            raise ConfigError(
+                "brokerRole: under failover it says what a broker is once it is elected: SYNC_MASTER on every broker"
+            )
+        if self.role != "SYNC_MASTER" and not self.failover_may_lose:
+            raise ConfigError(
+                f"brokerRole: {self.role} acknowledges what no slave has, so a failover loses messages:"
+                " set SYNC_MASTER, or failoverMayLose=true"
+            )
+
     @property
     def is_slave(self) -> bool:
-        """Whether it starts as a slave."""
-        return self.role == "SLAVE"
+        """Whether it starts as a slave; under failover every broker does, until it is elected."""
+        return self.role == "SLAVE" or bool(self.failover)
+
+    @property
+    def etcd(self) -> EtcdAddress:
+        """Where etcd is, and what it wants to see."""
+        return EtcdAddress(
+            endpoints=parse_endpoints(self.failover),
+            user=self.failover_user,
+            password=self.failover_password,
+            ca_file=self.failover_ca_file,
+            cert_file=self.failover_cert_file,
+            key_file=self.failover_key_file,
+        )
 
     @property
     def wait_for_slave(self) -> float:

@@ -81,6 +81,14 @@ BROKER_KEYS: dict[str, Key] = {
     "slaveTimeout": _period("slave_timeout", 1, 86_400_000),
     "pyromqWaitForSlave": _period("slave_patience", 0, _DAY_MS),
     "pyromqHaKeepBytes": Key("ha_keep_bytes", integer(0, 1 << 60)),
+    "failover": Key("failover", word),
+    "failoverMayLose": _flag("failover_may_lose"),
+    "failoverLease": _period("failover_lease", 2_000, 60_000),
+    "failoverUser": Key("failover_user", word),
+    "failoverPassword": Key("failover_password", word, _hide),
+    "failoverCaFile": Key("failover_ca_file", word),
+    "failoverCertFile": Key("failover_cert_file", word),
+    "failoverKeyFile": Key("failover_key_file", word),
     "brokerPermission": Key("permission", integer(0, 7)),
     "serverChannelMaxIdleTimeSeconds": Key("idle_timeout", integer(1, 86_400)),
     "registerNameServerPeriod": _period("registration_period", 1, _DAY_MS),
@@ -155,7 +163,6 @@ FIXED_KEYS: dict[str, FixedKey] = {
     "enableLmq": FixedKey("false", "light message queues are not supported"),
     "filterServerNums": FixedKey("0", "filter servers are not part of PyroMQ; SQL92 expressions filter"),
     "readOnlyCommitLogStorePaths": FixedKey("", "several commit log directories are not supported"),
-    "failover": FixedKey("", "failover comes later"),
     **TLS_KEYS,
 }
 
