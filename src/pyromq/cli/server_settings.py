@@ -72,6 +72,7 @@ def prepare_server() -> None:
 def start_logging(debug: bool = False) -> None:
     """Log to stderr, one line for each event."""
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[BoundedHandler()])
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log every question to etcd
 
 
 def stop_signals() -> asyncio.Event:

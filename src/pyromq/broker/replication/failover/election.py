@@ -5,7 +5,8 @@
                                                                                       there: the longest history
     before there ever was a leader                                                    the first that asks
 
-A broker outside the set may lack acknowledged messages: it never stands, unless an operator forces it.
+A set says which epoch its members have known. A store that does not know it is a copy of before, with the same id. A
+broker outside the set may lack acknowledged messages: it never stands, unless an operator forces it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def objection(me: MemberState, view: ClusterView) -> str:
         return ""
     if me.store not in view.members:
         return "it is not in the in-sync set and may lack acknowledged messages"
+    if max((epoch.number for epoch in me.epochs), default=0) < view.set_epoch:
+        return "its store is older than the in-sync set, such as a backup that was put back"
     if me.is_intact:
         return ""
     missing = [store for store in view.members if store != me.store and store not in view.states]

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyromq.broker.messages.durability import Copies
+from pyromq.store.write.visibility import EVERYTHING
 
 OUT_AFTER: Final = 2.0
 """Seconds without a confirmation of this epoch after which a member is proposed to leave."""
@@ -98,7 +99,11 @@ class InSyncSet:
     @property
     def common_end(self) -> int:
         """Up to where every other member has the log; without bound if there is none."""
-        return min((self._ends.get(member, 0) for member in self.others), default=1 << 62)
+        return min((self._ends.get(member, 0) for member in self.others), default=EVERYTHING)
+
+    def know_this_epoch(self, members: Iterable[str]) -> bool:
+        """Return True if all of these have confirmed something in this epoch: then it is on their disks."""
+        return all(member == self.me or member in self._ends for member in members)
 
     def stands_without_lease(self, now: float) -> bool:
         """Return True if every member, and there is one, has confirmed this epoch just now: nobody else is elected."""
