@@ -11,15 +11,22 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
 
+from msgspec.structs import replace
+
 from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.messages.durability import Replicas, loss_window
+from pyromq.broker.messages.durability import Copies, Replicas, loss_window
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.epochs import EpochFile
-from pyromq.broker.replication.follower import Follower
+from pyromq.broker.replication.failover.coordinator import Coordinator
+from pyromq.broker.replication.failover.fence import Fence
+from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
+from pyromq.broker.replication.failover.known_leader import KnownLeader
+from pyromq.broker.replication.failover.member import new_coordinator
+from pyromq.broker.replication.follower import Follower, heartbeat
 from pyromq.broker.replication.foreign_slaves import ForeignSlaves
 from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.last_run import LastRun
@@ -43,15 +50,18 @@ from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.errors import ServiceNotAvailable, StoreClosed, StoreError
 from pyromq.figures import BoundFigures, Figures
+from pyromq.protocol.bodies.replication import Epoch
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.limits import ConnectionRoom
-from pyromq.store.files import OsFiles
+from pyromq.store.files import OsFiles, store_error
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
+
+_COPYING_TIME: Final = 1.0
 
 
 class Role(Enum):
@@ -76,6 +86,8 @@ class Broker:
         self._files = files
         self._first_role = role or (Role.SLAVE if config.is_slave else Role.MASTER)
         self._write: WriteSide | None = None
+        self._fence = Fence()
+        self._coordinator: Coordinator | None = None
         self._stop_sending: Callable[[], object] = lambda: None
 
     # --- start and stop
@@ -84,7 +96,8 @@ class Broker:
         """Open the store, listen, register; raise ConfigError, StoreError or RemotingError where that fails."""
         async with AsyncExitStack() as stack:
             self.settings = self._load_settings()
-            self._ports = await stack.enter_async_context(Ports(self.config, self._clock))
+            guard = self._fence.guarded if self.config.failover else None
+            self._ports = await stack.enter_async_context(Ports(self.config, self._clock, guard))
             signals = StoreSignals()
             self.last_run = LastRun(self.config.store.root, self._files)
             self.last_run.load()
@@ -109,6 +122,9 @@ class Broker:
             stack.push_async_callback(self._follower.stop)
             if self.role is Role.SLAVE:
                 self._follower.start()
+            if self._coordinator is not None:
+                stack.push_async_callback(self._coordinator.stop)
+                self._coordinator.start()
             self._clean(stack)
             self._heal(stack)
             self._exit = stack.pop_all()
@@ -128,8 +144,9 @@ class Broker:
         return settings
 
     def _new_store(self, signals: StoreSignals) -> MessageStore:
+        config = self.config.store
         return MessageStore(
-            self.config.store,
+            replace(config, shows_confirmed_only=True) if self.config.failover else config,
             self._clock.now_ms,
             self._files,
             call_threadsafe=asyncio.get_running_loop().call_soon_threadsafe,
@@ -210,7 +227,7 @@ class Broker:
         rules = LinkRules(
             name=config.name,
             batch_size=config.ha_batch_size,
-            heartbeat=config.ha_heartbeat,
+            heartbeat=heartbeat(config),
             patience=config.ha_patience,
             secret=config.ha_secret,
         )
@@ -236,7 +253,30 @@ class Broker:
 
     def _new_follower(self) -> Follower:
         service = self.service
-        return Follower(service.parts, self.store, self._epochs, service.remoting, service.registration)
+        known = KnownLeader(self._epochs.store_id)
+        follower = Follower(
+            service.parts,
+            self.store,
+            self._epochs,
+            service.remoting,
+            service.registration,
+            known if self.config.failover else None,
+        )
+        if self.config.failover:
+            self._coordinator = new_coordinator(
+                self.config,
+                self._clock,
+                address=self.address,
+                ha_address=self._ports.ha_address(self._ha.port),
+                roles=self,
+                epochs=self._epochs,
+                store=self.store,
+                follower=follower,
+                server=self._ha,
+                known=known,
+                last_run=self.last_run,
+            )
+        return follower
 
     def _clean(self, stack: AsyncExitStack) -> None:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
@@ -263,13 +303,27 @@ class Broker:
 
     async def promote(self) -> None:
         """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master."""
-        if self._write is not None:
-            return
+        if self._write is None:
+            await self._follower.stop()
+            await self._write_in(self._epochs.begin(self.store.max_physical_offset), self._replicas())
+            if self.service.is_open:
+                await self.service.registration.register_everywhere()
+
+    async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:
+        """Become master because this broker was elected; raise StoreError if the epoch cannot be stored."""
         await self._follower.stop()
-        epoch = self._epochs.begin(self.store.max_physical_offset)
+        try:
+            begun = self._epochs.begin(self.store.max_physical_offset, epoch, must_save=True)
+        except OSError as error:
+            raise store_error("store the epoch in", str(self.config.store.root), error) from error
+        self._fence.replicas = replicas
+        replicas.open()
+        await self._write_in(begun, replicas if replicas.waits else None)
+
+    async def _write_in(self, epoch: Epoch, replicas: Replicas | None) -> None:
         self.last_run.settle()  # what was not taken back by now is given up: the epoch says so
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
-        write = WriteSide(self.service.parts, self.store, self._cleaning, self._replicas())
+        write = WriteSide(self.service.parts, self.store, self._cleaning, replicas)
         self._write = await write.__aenter__()
         self._ports.answer(write.handlers, self._reads)
         self._ports.allow_reads()
@@ -277,8 +331,6 @@ class Broker:
         self.service.registration.epoch = epoch.number
         self._ha.epoch_id = epoch.id
         self._serve_slaves()
-        if self.service.is_open:
-            await self.service.registration.register_everywhere()
 
     def _serve_slaves(self) -> None:
         """Send what is written at the end of each round, and keep files of the log that a slave still copies."""
@@ -306,6 +358,11 @@ class Broker:
     def _replicas(self) -> Replicas | None:
         return AnySlave(self._ha, self.config.ha_fall_behind) if self.config.role == "SYNC_MASTER" else None
 
+    async def follow(self) -> None:
+        """Become slave because another broker was, or may be, elected."""
+        await self.demote()
+        self._fence.replicas = None
+
     async def demote(self) -> None:
         """Become slave: take no more messages, let the answers leave that wait, and follow the master."""
         await self._end_writing(_refuse_as_slave)
@@ -325,10 +382,21 @@ class Broker:
         if write is None:
             return
         await write.__aexit__(None, None, None)
+        await self._let_slaves_have_all()
         self._may_have_tail = bool(self._slaves.addresses) and not self._ha.same_logs(self.store.max_physical_offset)
         self._stop_sending()
         self._ha.epoch_id = ""
         self._ha.let_go()
+
+    async def _let_slaves_have_all(self) -> None:
+        """Wait a moment for the in-sync set: whoever takes over has also what nobody waited for."""
+        replicas = self._fence.replicas
+        deadline = self._clock.monotonic() + _COPYING_TIME
+        while replicas is not None and not replicas.is_fenced and self._clock.monotonic() < deadline:
+            if replicas.copies(self.store.max_physical_offset) is not Copies.PENDING:
+                return
+            self._ha.pump()
+            await self._clock.sleep(_COPYING_TIME / 100)
 
     async def _stop_answering(self) -> None:
         """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""

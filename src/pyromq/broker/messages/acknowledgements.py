@@ -2,9 +2,10 @@
 
 A send joins the store's open group. At the end of the loop's round the group is written, and under SYNC_FLUSH flushed;
 then the answers leave. A flush that takes too long is answered with FLUSH_DISK_TIMEOUT: the message may become durable
-yet. A SYNC_MASTER also waits for a slave, or answers SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT. Whoever sends with
-WAIT=false is answered after the write. If that fails, every waiting send is told so, and none hears "stored". Parts of
-the broker that put messages themselves are told when the log here has them.
+yet. A SYNC_MASTER also waits for a slave, or answers SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT. One that cannot know
+whether it still is master answers neither, but SERVICE_NOT_AVAILABLE: a client then asks the next one. Whoever sends
+with WAIT=false is answered after the write. If that fails, every waiting send is told so, and none hears "stored".
+Parts of the broker that put messages themselves are told when the log here has them.
 
 Only the log counts here. Whether a table is saved is another question: who depends on it waits for it before the
 message is put (`TopicTable.when_saved`). An answer "not stored" about a message that is in the log would double it.
@@ -37,6 +38,7 @@ WhenStored = Callable[[bool], None]
 FRAME_PREFIX = 4
 logger = logging.getLogger(__name__)
 _TICKS = 10  # of a flush's time-out
+_FENCED = "another broker may be master by now, so what becomes of this message is not known: ask for the route again"
 
 
 class _Waiting(NamedTuple):
@@ -105,7 +107,7 @@ class Acknowledgements:
         try:
             self._store.commit()
         except StoreError as error:
-            _refuse(group + impatient, public_reason(error))
+            _refuse(group + impatient, f"not stored: {public_reason(error)}")
             _tell(told, False)
             return
         if not self._durability.waits:
@@ -138,25 +140,35 @@ class Acknowledgements:
             _tell(self._telling.popleft()[1], True)
         while self._waiting and self._waiting[0].end <= durable:
             copies = self._durability.copies(self._waiting[0].end)
-            if copies is Copies.PENDING and self._waiting[0].group:
+            if copies is Copies.PENDING and self._waiting[0].group and not self._durability.is_fenced:
                 break
             group = self._waiting.popleft().group
-            if copies is Copies.MISSING:
-                _release_with(ResponseCode.SLAVE_NOT_AVAILABLE, group)
-            else:
+            if copies is Copies.COMPLETE:
                 _release(group)
+            else:
+                self._release_with(ResponseCode.SLAVE_NOT_AVAILABLE, group)
         self._note_idle()
+
+    def _release_with(self, code: ResponseCode, group: WaitingAnswers) -> None:
+        """Let answers leave that say: stored here, fate elsewhere unknown."""
+        if self._durability.is_fenced:
+            _refuse(group, _FENCED)
+            return
+        for connection, _, answer in group:
+            command = decode(answer[FRAME_PREFIX:])
+            command.code = code
+            connection.send(command.encode())
 
     def _failed(self, error: StoreError) -> None:
         while self._waiting:
-            _refuse(self._waiting.popleft().group, public_reason(error))
+            _refuse(self._waiting.popleft().group, f"not stored: {public_reason(error)}")
         while self._telling:
             _tell(self._telling.popleft()[1], False)
         self._note_idle()
 
     def _time_out(self) -> bool:
         while self._waiting and (code := self._overdue(self._waiting[0])) is not None:
-            _release_with(code, self._waiting.popleft().group)
+            self._release_with(code, self._waiting.popleft().group)
         self._note_idle()
         return bool(self._waiting)
 
@@ -190,17 +202,9 @@ def _release(group: WaitingAnswers) -> None:
         connection.send(answer)
 
 
-def _release_with(code: ResponseCode, group: WaitingAnswers) -> None:
-    """Let answers leave that say: stored here, fate elsewhere unknown."""
-    for connection, _, answer in group:
-        command = decode(answer[FRAME_PREFIX:])
-        command.code = code
-        connection.send(command.encode())
-
-
 def _refuse(group: WaitingAnswers, reason: str) -> None:
     for connection, request, _ in group:
-        connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, f"not stored: {reason}").encode())
+        connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, reason).encode())
 
 
 def public_reason(error: StoreError) -> str:

@@ -34,6 +34,10 @@ class Replicas(Protocol):
     def changed(self) -> Signal[[]]:
         """A slave has confirmed more, has come or has gone."""
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another broker may be master by now: only what all slaves have confirmed may be promised."""
+
     def copies(self, end: int) -> Copies:
         """Return whether slaves have the log up to an end."""
 
@@ -63,6 +67,11 @@ class Durability:
     def durable_end(self) -> int:
         """Up to where the log is here as safely as was promised."""
         return self._store.durable_offset
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another broker may be master by now, so that what slaves have not confirmed may be lost."""
+        return self._replicas is not None and self._replicas.is_fenced
 
     def copies(self, end: int) -> Copies:
         """Return whether slaves have the log up to an end; they do where sends do not wait for them."""

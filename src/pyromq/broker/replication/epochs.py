@@ -69,11 +69,12 @@ class EpochFile:
         if found is not None:
             self._content = found
 
-    def begin(self, start: int, at_least: int = 0) -> Epoch:
+    def begin(self, start: int, at_least: int = 0, *, must_save: bool = False) -> Epoch:
         """Begin an epoch at the end of the log, with a number above all that were.
 
         Where it cannot be saved, as on a full disk, a store that led the last epoch, or knows of none, goes on without
         it: whoever followed it compares epochs again after the next start, and cuts what the file does not explain.
+        Under failover that is not enough (`must_save`): raises OSError.
         """
         kept = _before(self._content.epochs, start)
         last = self._content.epochs[-1].number if self._content.epochs else 0
@@ -81,7 +82,7 @@ class EpochFile:
         try:
             self._save([*kept, epoch], led=epoch.id)
         except OSError as error:
-            if self.current is not None and self.current.id != self._content.led:
+            if must_save or (self.current is not None and self.current.id != self._content.led):
                 raise
             logger.error("the new epoch could not be saved file=%s: %s", self._path, error)
         return epoch

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
+from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.public_address import join_address, split_address
 from pyromq.broker.parts import Parts
 from pyromq.broker.registration import KnownMaster, Registration
@@ -29,10 +30,26 @@ from pyromq.store.message_store import MessageStore
 logger = logging.getLogger(__name__)
 
 _PAUSE: Final = 1.0
+_SHORT_PAUSE: Final = 0.2
+"""Where etcd tells at once who leads."""
+_LIVELY: Final = 0.3
+"""Seconds between two signs of life under failover: a leader may have to do without its lease."""
 _LONG_PAUSE: Final = 5.0
 """After a refusal: only an operator, or another master, changes it."""
 _CONNECT_TIMEOUT: Final = 5.0
 _READ_SIZE: Final = 1 << 20
+
+
+class Leaders(Protocol):
+    """Who leads, where etcd decides that."""
+
+    @property
+    def master(self) -> KnownMaster:
+        """Where the leader is; empty if there is none."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of its epoch."""
 
 
 class Follower:
@@ -45,7 +62,9 @@ class Follower:
         epochs: EpochFile,
         remoting: RemotingClient,
         registration: Registration,
+        leaders: Leaders | None = None,
     ) -> None:
+        """`leaders` if etcd decides who is master; else the name servers know."""
         self.master_end = 0
         """Where the master's log ended when it last said so."""
         self.is_connected = False
@@ -53,6 +72,10 @@ class Follower:
         """The log here is one history with the master's, from now on."""
         self.same_log_at = ""
         """Where the master answers requests whose log this one continues; empty while there is none, or Apache's."""
+        self.has_caught_up = False
+        """Whether, since it was made, all that a master had was here once."""
+        self._goal: int | None = None
+        self._leaders = leaders
         self._parts = parts
         self._store = store
         self._epochs = epochs
@@ -65,7 +88,7 @@ class Follower:
         self._reported = -1
         self._problem = ""
         self._task: asyncio.Task[None] | None = None
-        self._ticker = Ticker(parts.clock, parts.config.ha_heartbeat, self._heartbeat)
+        self._ticker = Ticker(parts.clock, heartbeat(parts.config), self._heartbeat)
         self._unsubscribe: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -84,6 +107,12 @@ class Follower:
             with suppress(asyncio.CancelledError):
                 await task
 
+    async def follow_another(self) -> None:
+        """Let the master go, and look who it is now; nothing happens to one that follows nobody."""
+        if self._task is not None:
+            await self.stop()
+            self.start()
+
     @property
     def lag(self) -> int:
         """How many bytes of the master's log are missing here."""
@@ -97,7 +126,7 @@ class Follower:
 
     async def _run(self) -> None:
         while True:
-            pause = _PAUSE
+            pause = _PAUSE if self._leaders is None else _SHORT_PAUSE
             try:
                 await self._follow_once()
                 self._note_problem("")
@@ -124,6 +153,7 @@ class Follower:
         elif not state.is_master:
             raise ConnectFailed(f"the broker at {master.broker} is no master now")
         else:
+            self._check_epoch(state)
             self.master_end = state.max_offset
             report = await self._agreement.with_ours(state, calls)
             master = KnownMaster(master.broker, self._parts.config.ha_master_address or state.ha_address)
@@ -132,6 +162,10 @@ class Follower:
 
     async def _find_master(self) -> KnownMaster:
         """Ask the name servers anew: only the answer to a registration names the master."""
+        if self._leaders is not None:
+            if not self._leaders.master.broker:
+                raise ConnectFailed(f"nobody leads the brokers named {self._parts.name} now")
+            return self._leaders.master
         await self._registration.register_everywhere()
         broker, ha = self._registration.master
         ha = self._parts.config.ha_master_address or ha
@@ -142,6 +176,12 @@ class Follower:
             broker = join_address(host, port - 1)
         return KnownMaster(broker, ha)
 
+    def _check_epoch(self, state: ReplicationState) -> None:
+        """Make sure that it is the leader of whom etcd told: one of before would have this log cut to its own."""
+        wanted = self._leaders.epoch if self._leaders is not None else 0
+        if wanted and (not state.epochs or state.epochs[-1].number != wanted):
+            raise ConnectFailed(f"the master that was elected for epoch {wanted} has not begun it yet")
+
     # --- the stream
 
     async def _copy(self, master: KnownMaster, state: ReplicationState | None, report: int) -> None:
@@ -151,6 +191,7 @@ class Follower:
             if state is not None:
                 await self._introduce(state, transfers, writer)
             self._writer, self._reported, self._visible_end = writer, report, None
+            self._goal = state.max_offset if state is not None else None
             writer.write(encode_report(report))
             self._ticker.start()
             self.is_connected = True
@@ -223,10 +264,16 @@ class Follower:
         if self._writer is not None and (again or confirmed > self._reported):
             self._reported = max(confirmed, self._reported)
             self._writer.write(encode_report(self._reported))
+            self.has_caught_up = self.has_caught_up or (self._goal is not None and self._reported >= self._goal)
 
     def _heartbeat(self) -> bool:
         self._report(again=True)
         return True
+
+
+def heartbeat(config: BrokerConfig) -> float:
+    """Return the seconds between two signs of life of master and slave."""
+    return min(config.ha_heartbeat, _LIVELY) if config.failover else config.ha_heartbeat
 
 
 class _Transfers:

@@ -41,6 +41,10 @@ class HaServer:
         """A slave has confirmed more, has come or has gone."""
         self.followed: Signal[[SlaveLink]] = Signal()
         """A slave is accepted, and will be sent the log."""
+        self.reported_by: Signal[[SlaveLink]] = Signal()
+        """A slave has told how much of the log it has."""
+        self.left_by: Signal[[SlaveLink]] = Signal()
+        """A slave's connection has ended."""
         self.may_continue = may_continue
         self._visible_end: int | None = None
         self._is_telling = False
@@ -49,7 +53,7 @@ class HaServer:
         self._log = log
         self._rules = rules
         self._clock = clock
-        self._ticker = Ticker(clock, TICK, self._tick)
+        self._ticker = Ticker(clock, min(TICK, rules.heartbeat), self._tick)
         self._executor = ThreadPoolExecutor(1, "pyromq-replication")
         self._listener: asyncio.Server | None = None
 
@@ -117,10 +121,12 @@ class HaServer:
             link.tell(self._visible_end)
 
     def reported(self, link: SlaveLink) -> None:
+        self.reported_by(link)
         self.changed()
 
     def left(self, link: SlaveLink) -> None:
         self.links.discard(link)
+        self.left_by(link)
         self.changed()
 
     def _new_link(self) -> SlaveLink:

@@ -20,6 +20,11 @@ class AnySlave:
         """A slave has confirmed more, has come or has gone."""
         return self._server.changed
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another broker may be master by now; without failover only an operator knows."""
+        return False
+
     def copies(self, end: int) -> Copies:
         """Return whether a slave has the log up to an end."""
         furthest = max((link.acknowledged for link in self._server.links if link.position is not None), default=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -41,6 +41,9 @@ _SHOWS_MESSAGES = frozenset(
         RequestCode.GET_MAX_OFFSET,
     ]
 )
+_GUARDED = frozenset([*REQUESTS.codes(lambda row: row.writes), RequestCode.UPDATE_CONSUMER_OFFSET])
+
+Guard = Callable[[Handler], Handler]
 
 
 class Ports:
@@ -50,7 +53,8 @@ class Ports:
     connections from `listen` on.
     """
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, guard: Guard | None = None) -> None:
+        """`guard` makes a handler that may refuse of each handler that changes what consumers get."""
         self.handlers: dict[int, Handler] = {}
         """What answers, by code; what changes here counts from the next request on."""
         self.round = Round(asyncio.get_running_loop())
@@ -59,6 +63,7 @@ class Ports:
         """A connection has ended."""
         self._config = config
         self._held_back: dict[int, Handler] = {}
+        self._guard = guard
         self._fast_handlers: dict[int, Handler] = {}
         self._main = self._server(self.handlers, config.port, clock)
         self._fast = self._server(self._fast_handlers, config.fast_port, clock)
@@ -151,6 +156,9 @@ class Ports:
         self._set(held_back)
 
     def _set(self, handlers: Mapping[int, Handler]) -> None:
+        guard = self._guard
+        if guard is not None:
+            handlers = {code: guard(one) if code in _GUARDED else one for code, one in handlers.items()}
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
 

@@ -1,0 +1,26 @@
+"""Fence: requests that change something are refused by a master that cannot know whether it still is one."""
+
+from __future__ import annotations
+
+from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
+from pyromq.errors import ServiceNotAvailable
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.connection import Connection, Handler, HandlerResult
+
+
+class Fence:
+    """Stands before handlers; open while there are no replicas to ask."""
+
+    def __init__(self) -> None:
+        self.replicas: InSyncReplicas | None = None
+        """The slaves of this broker while it leads."""
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Return a handler that refuses while another broker may be master."""
+
+        def serve(request: RemotingCommand, connection: Connection) -> HandlerResult:
+            if self.replicas is not None and self.replicas.is_fenced:
+                raise ServiceNotAvailable("another broker may be master by now: ask for the route again")
+            return handler(request, connection)
+
+        return serve

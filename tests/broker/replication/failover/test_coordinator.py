@@ -1,0 +1,370 @@
+"""Coordinators over one etcd in memory: who leads, who follows, and who no longer may."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pyromq.broker.messages.durability import Copies
+from pyromq.broker.replication.epochs import EpochFile
+from pyromq.broker.replication.failover.coordinator import Coordinator, Identity
+from pyromq.broker.replication.failover.etcd_state import ClusterView, EtcdAway, Keys, read_view
+from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
+from pyromq.broker.replication.failover.in_sync_set import OUT_AFTER
+from pyromq.broker.replication.failover.known_leader import KnownLeader
+from pyromq.broker.replication.failover.lease import Lease
+from pyromq.broker.replication.introductions import Hello
+from pyromq.broker.replication.last_run import LastRun
+from pyromq.broker.signals import Signal
+from pyromq.store.write.visibility import EVERYTHING
+from pyromq.testing import TestClock
+from tests.broker.replication.failover.fake_etcd import FakeEtcd, FakeLeases
+
+KEYS = Keys.of("c", "broker-a")
+LEASE = 60
+
+
+class FakeStore:
+    """A log that only has an end."""
+
+    waits_for_flush = False
+
+    def __init__(self) -> None:
+        self.max_physical_offset = 0
+        self.confirmed = [0]
+
+    @property
+    def confirm_offset(self) -> int:
+        return min(self.confirmed[-1], self.max_physical_offset)
+
+    def confirm(self, end: int) -> None:
+        self.confirmed.append(end)
+
+
+class FakeServer:
+    """Slaves that report when the test says so."""
+
+    def __init__(self) -> None:
+        self.reported_by: Signal[[Any]] = Signal()
+        self.left_by: Signal[[Any]] = Signal()
+
+
+class FakeFollower:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.has_caught_up = False
+        self.moves = 0
+
+    async def follow_another(self) -> None:
+        self.moves += 1
+
+
+class FakeLink:
+    """A slave's report."""
+
+    def __init__(self, store: str, end: int) -> None:
+        self.hello = Hello("broker-a", 2, store, "", 0)
+        self.acknowledged = end
+
+
+class Node:
+    """A broker of which only the coordinator is real. It has the roles that it is told to have."""
+
+    def __init__(self, number: int, etcd: FakeEtcd, clock: TestClock, directory: Path) -> None:
+        root = directory / str(number)
+        root.mkdir()
+        self.clock = clock
+        self.leads: int | None = None
+        self.fails = False
+        self.store = FakeStore()
+        self.server = FakeServer()
+        self.follower = FakeFollower()
+        self.epochs = EpochFile(root)
+        self.lease = Lease(FakeLeases(etcd), LEASE, clock)
+        self.last_run = LastRun(root)
+        self.coordinator = Coordinator(
+            KEYS,
+            etcd,
+            self.lease,
+            clock,
+            identity=Identity(number, f"host{number}:10911", f"host{number}:10912"),
+            roles=self,
+            epochs=self.epochs,
+            store=cast(Any, self.store),
+            follower=cast(Any, self.follower),
+            server=cast(Any, self.server),
+            known=KnownLeader(self.epochs.store_id),
+            last_run=self.last_run,
+        )
+
+    async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:
+        if self.fails:
+            raise RuntimeError("it cannot")
+        self.epochs.begin(self.store.max_physical_offset, epoch)
+        self.leads = epoch
+        replicas.open()
+
+    async def follow(self) -> None:
+        self.leads = None
+
+    async def look(self) -> None:
+        with suppress(EtcdAway):
+            self.lease.renew()
+        await self.coordinator.look()
+
+    @property
+    def replicas(self) -> InSyncReplicas:
+        assert self.coordinator.replicas is not None
+        return self.coordinator.replicas
+
+    def reports(self, other: Node, end: int) -> None:
+        """A slave, `other`, reports to this one."""
+        self.server.reported_by(FakeLink(other.epochs.store_id, end))
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    return TestClock()
+
+
+@pytest.fixture
+def etcd(clock: TestClock) -> FakeEtcd:
+    return FakeEtcd(clock)
+
+
+@pytest.fixture
+def nodes(etcd: FakeEtcd, clock: TestClock, tmp_path: Path) -> list[Node]:
+    return [Node(number, etcd, clock, tmp_path) for number in (1, 2, 3)]
+
+
+async def view(etcd: FakeEtcd) -> ClusterView:
+    return read_view(KEYS, await etcd.read(KEYS.prefix))
+
+
+async def pair(nodes: list[Node], end: int = 1000) -> tuple[Node, Node]:
+    """Have the first lead and the second be in its set."""
+    one, two = nodes[:2]
+    await one.look()
+    one.store.max_physical_offset = two.store.max_physical_offset = end
+    await two.look()
+    two.epochs.adopt(one.epochs.epochs)
+    one.reports(two, end)
+    await one.look()
+    one.reports(two, end)
+    await one.look()
+    return one, two
+
+
+async def test_the_first_that_asks_leads_and_others_follow(nodes: list[Node], etcd: FakeEtcd) -> None:
+    for node in nodes:
+        await node.look()
+    assert [node.leads for node in nodes] == [1, None, None]
+    assert [node.follower.moves for node in nodes] == [0, 1, 1]
+    assert nodes[1].coordinator.known.master == ("host1:10911", "host1:10912")
+    assert nodes[1].coordinator.known.epoch == 1
+    assert (await view(etcd)).members == [nodes[0].epochs.store_id]
+
+
+async def test_a_leader_that_is_alone_has_nobody_to_wait_for(nodes: list[Node]) -> None:
+    await nodes[0].look()
+    assert nodes[0].replicas.copies(10) is Copies.MISSING
+    assert nodes[0].store.confirmed[-1] == EVERYTHING
+
+
+async def test_a_slave_that_has_all_joins_and_is_waited_for(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two = await pair(nodes)
+    assert (await view(etcd)).members == sorted([one.epochs.store_id, two.epochs.store_id])
+    assert one.replicas.copies(1000) is Copies.COMPLETE
+    assert one.replicas.copies(1001) is Copies.PENDING
+    assert one.store.confirmed[-1] == 1000
+    one.reports(two, 1500)
+    assert one.store.confirmed[-1] == 1500
+
+
+async def test_a_member_that_is_silent_leaves(nodes: list[Node], etcd: FakeEtcd, clock: TestClock) -> None:
+    one, _ = await pair(nodes)
+    clock.advance(seconds=OUT_AFTER + 0.1)
+    await one.look()
+    assert (await view(etcd)).members == [one.epochs.store_id]
+    assert one.replicas.copies(9999) is Copies.MISSING
+
+
+async def test_a_change_whose_answer_was_lost_counts_until_it_is_known(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one, two = await pair(nodes)
+    clock.advance(seconds=OUT_AFTER + 0.1)
+    etcd.loses_answers = True
+    await one.look()
+    assert (await view(etcd)).members == [one.epochs.store_id]
+    assert one.replicas.copies(9999) is Copies.PENDING
+    etcd.loses_answers = False
+    await one.look()
+    assert one.replicas.copies(9999) is Copies.MISSING
+    one.reports(two, 1000)
+    await one.look()
+    assert (await view(etcd)).members == sorted([one.epochs.store_id, two.epochs.store_id])
+
+
+async def test_a_member_is_elected_once_the_lease_has_ended(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one, two = await pair(nodes)
+    await nodes[2].look()
+    clock.advance(seconds=LEASE + 1)
+    await nodes[2].look()
+    assert nodes[2].leads is None
+    assert "in-sync set" in nodes[2].coordinator.problem
+    await two.look()
+    assert two.leads == 2
+    assert one.leads == 1  # it does not know yet
+    assert one.replicas.is_fenced
+    one.lease.renew()
+    assert one.replicas.is_fenced  # another lease says nothing of who leads
+    await one.look()
+    assert one.leads is None
+    await one.look()
+    assert one.coordinator.known.epoch == 2
+
+
+async def test_without_etcd_a_leader_goes_on_while_every_member_confirms(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one, two = await pair(nodes)
+    etcd.is_away = True
+    for _ in range(200):
+        clock.advance(seconds=0.5)
+        one.reports(two, 1000)
+        await one.look()
+    assert one.leads == 1
+    assert not one.replicas.is_fenced
+    clock.advance(seconds=2)
+    assert one.replicas.is_fenced
+    await one.look()
+    assert one.leads is None
+
+
+async def test_a_leader_that_etcd_has_forgotten_is_leader_again(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one, two = await pair(nodes)
+    etcd.is_away = True
+    clock.advance(seconds=LEASE + 1)
+    one.reports(two, 1000)
+    await one.look()
+    etcd.is_away = False
+    await one.look()
+    await one.look()
+    assert one.leads == 1
+    found = await view(etcd)
+    assert found.leader is not None
+    assert found.leader.epoch == 1
+    assert found.leader_lease == one.lease.id
+
+
+async def test_a_leader_that_is_alone_stops_when_its_lease_is_over(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one = nodes[0]
+    await one.look()
+    etcd.is_away = True
+    clock.advance(seconds=LEASE + 1)
+    assert one.replicas.is_fenced
+    await one.look()
+    assert one.leads is None
+    etcd.is_away = False
+    await one.look()
+    assert one.leads == 2
+
+
+async def test_an_election_whose_answer_was_lost_is_given_up_and_held_again(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one = nodes[0]
+    await one.look()
+    await one.coordinator.hand_over()
+    assert one.leads is None
+    etcd.loses_answers = True
+    await one.look()
+    assert one.leads is None
+    etcd.loses_answers = False
+    await one.look()
+    await one.look()
+    assert one.leads is not None
+    assert one.leads > 1
+    found = await view(etcd)
+    assert found.leader is not None
+    assert found.leader.epoch == found.epoch == one.leads
+
+
+async def test_one_that_cannot_begin_its_epoch_gives_the_leadership_back(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two = nodes[:2]
+    one.fails = True
+    await one.look()
+    await one.look()
+    assert (await view(etcd)).leader is None
+    one.fails = False
+    await one.look()
+    assert one.leads == 2
+    await two.look()
+    assert two.coordinator.known.epoch == 2
+
+
+async def test_a_leader_hands_over_to_a_member(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two = await pair(nodes)
+    await one.coordinator.hand_over()
+    assert one.leads is None
+    await one.look()
+    assert one.leads is None  # it lets the other stand first
+    await two.look()
+    assert two.leads == 2
+    assert (await view(etcd)).preferred == ""
+
+
+async def test_a_backup_that_was_put_back_is_not_elected(nodes: list[Node], etcd: FakeEtcd, clock: TestClock) -> None:
+    one, two = await pair(nodes)
+    two.epochs.adopt([])
+    await one.coordinator.hand_over()
+    clock.advance(seconds=2)
+    await two.look()
+    assert two.leads is None
+    assert "backup" in two.coordinator.problem
+
+
+async def test_an_operator_can_force_one_that_may_lack_messages(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one, _ = await pair(nodes)
+    third = nodes[2]
+    third.coordinator.force()
+    await third.look()
+    assert third.leads is None  # there is a leader
+    clock.advance(seconds=LEASE + 1)
+    await third.look()
+    await third.look()
+    assert third.leads is None  # it has met one since it was forced: whoever wants it still says so again
+    third.coordinator.force()
+    await third.look()
+    assert third.leads == 2
+    assert (await view(etcd)).members == [third.epochs.store_id]
+    await one.look()
+    assert one.leads is None
+
+
+async def test_after_a_power_cut_of_all_the_longest_history_leads(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    one, two = await pair(nodes)
+    for node in (one, two):
+        node.coordinator._is_intact = False
+    one.store.max_physical_offset = 800
+    await one.coordinator.hand_over()
+    await one.look()
+    clock.advance(seconds=2)
+    two.store.max_physical_offset = 900
+    await one.look()
+    assert one.leads is None
+    await two.look()
+    assert two.leads == 2

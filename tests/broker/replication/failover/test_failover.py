@@ -1,0 +1,134 @@
+"""Two brokers and an etcd, all real: one leads, the other takes over, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.config.broker_config import broker_config
+from pyromq.broker.server import Broker, Role
+from pyromq.clock import SystemClock
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import request
+from pyromq.protocol.headers.send import SendMessageRequestHeader
+from pyromq.remoting.client import RemotingClient
+from pyromq.testing import eventually
+from tests.etcd_server import EtcdCluster, etcd_unavailable
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[EtcdCluster]:
+    reason = etcd_unavailable()
+    if reason:
+        pytest.skip(reason)
+    with EtcdCluster() as cluster:
+        yield cluster
+
+
+class Brokers:
+    """Brokers of one name, each with its directory."""
+
+    def __init__(self, etcd: EtcdCluster, directory: Path, name: str) -> None:
+        self._settings = {"failover": etcd.url, "brokerRole": "SYNC_MASTER", "brokerName": name, "listenPort": "0"}
+        self._directory = directory
+        self._stacks: dict[Broker, AsyncExitStack] = {}
+        self.client = RemotingClient(SystemClock())
+
+    async def start(self, number: int) -> Broker:
+        root = self._directory / str(number)
+        config = broker_config({**self._settings, "brokerId": str(number), "storePathRootDir": str(root)})
+        broker = Broker(config, SystemClock())
+        stack = AsyncExitStack()
+        await stack.enter_async_context(broker)
+        self._stacks[broker] = stack
+        return broker
+
+    async def stop(self, broker: Broker) -> None:
+        await self._stacks.pop(broker).aclose()
+
+    async def close(self) -> None:
+        for broker in list(self._stacks):
+            await self.stop(broker)
+
+    async def send(self, broker: Broker, body: bytes) -> int:
+        """Return the code of the answer to a send."""
+        header = SendMessageRequestHeader(
+            producer_group="p",
+            topic="orders",
+            default_topic="TBW102",
+            default_topic_queue_nums=1,
+            queue_id=0,
+            sys_flag=0,
+            born_timestamp=0,
+            flag=0,
+        )
+        command = request(RequestCode.SEND_MESSAGE, header, body)
+        return (await self.client.request(broker.address, command, 10.0)).code
+
+    async def pair(self) -> tuple[Broker, Broker]:
+        """Return a master and the slave in its set."""
+        master = await self.start(1)
+        await eventually(lambda: master.role is Role.MASTER)
+        slave = await self.start(2)
+        await eventually(lambda: len(members(master)) == 2)
+        return master, slave
+
+
+def members(broker: Broker) -> frozenset[str]:
+    coordinator = broker._coordinator
+    assert coordinator is not None
+    return coordinator.replicas.set.written if coordinator.replicas is not None else frozenset()
+
+
+@pytest.fixture
+async def brokers(etcd: EtcdCluster, tmp_path: Path) -> AsyncIterator[Brokers]:
+    made = Brokers(etcd, tmp_path, f"broker-{tmp_path.name}"[:60].replace("_", "-"))
+    async with made.client:
+        yield made
+        await made.close()
+
+
+async def test_a_message_is_acknowledged_and_visible_once_the_set_has_it(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    assert await brokers.send(master, b"one") == ResponseCode.SUCCESS
+    assert slave.store.max_physical_offset == master.store.max_physical_offset
+    assert master.store.max_offset("orders", 0) == 1
+    await eventually(lambda: slave.store.max_offset("orders", 0) == 1)
+    assert await brokers.send(slave, b"two") == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+async def test_a_master_that_stops_hands_over(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    assert await brokers.send(master, b"one") == ResponseCode.SUCCESS
+    await brokers.stop(master)
+    await eventually(lambda: slave.role is Role.MASTER)
+    await eventually(lambda: slave.store.max_offset("orders", 0) == 1)
+    again = await brokers.start(1)
+    await eventually(lambda: len(members(slave)) == 2)
+    assert await brokers.send(slave, b"two") == ResponseCode.SUCCESS
+    assert again.store.max_physical_offset == slave.store.max_physical_offset
+
+
+async def test_a_slave_that_goes_leaves_the_set_and_the_master_goes_on_alone(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    await brokers.stop(slave)
+    answers = asyncio.gather(*(brokers.send(master, b"%d" % number) for number in range(3)))
+    assert set(await answers) <= {ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT}
+    await eventually(lambda: len(members(master)) == 1)
+    assert await brokers.send(master, b"last") == ResponseCode.SLAVE_NOT_AVAILABLE
+    await eventually(lambda: master.store.max_offset("orders", 0) == 4)
+
+
+async def test_a_slave_that_was_away_joins_again(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    await brokers.stop(slave)
+    await eventually(lambda: len(members(master)) == 1)
+    assert await brokers.send(master, b"one") == ResponseCode.SLAVE_NOT_AVAILABLE
+    again = await brokers.start(2)
+    await eventually(lambda: len(members(master)) == 2)
+    assert await brokers.send(master, b"two") == ResponseCode.SUCCESS
+    assert again.store.max_physical_offset == master.store.max_physical_offset
