@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from enum import Enum
 from importlib import import_module
 from types import TracebackType
@@ -20,7 +20,6 @@ from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.messages.durability import Copies, Replicas, loss_window
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
-from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.failover.coordinator import Coordinator
 from pyromq.broker.replication.failover.fence import Fence
 from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
@@ -29,12 +28,10 @@ from pyromq.broker.replication.failover.member import new_coordinator
 from pyromq.broker.replication.follower import Follower, heartbeat
 from pyromq.broker.replication.foreign_slaves import ForeignSlaves
 from pyromq.broker.replication.ha_server import HaServer
-from pyromq.broker.replication.last_run import LastRun
+from pyromq.broker.replication.history import History
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.replication.rescue.healing import Healing
-from pyromq.broker.replication.rescue.known_slaves import KnownSlaves
-from pyromq.broker.replication.rescue.lost_tail import LostTail
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.replication.table_feed import TableFeed
 from pyromq.broker.sides.ports import Ports
@@ -48,7 +45,7 @@ from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
-from pyromq.errors import ServiceNotAvailable, StoreClosed, StoreError
+from pyromq.errors import ServiceNotAvailable
 from pyromq.figures import BoundFigures, Figures
 from pyromq.protocol.bodies.replication import Epoch
 from pyromq.protocol.codes import MASTER_ID
@@ -99,11 +96,11 @@ class Broker:
             guard = self._fence.guarded if self.config.failover else None
             self._ports = await stack.enter_async_context(Ports(self.config, self._clock, guard))
             signals = StoreSignals()
-            self.last_run = LastRun(self.config.store.root, self._files)
-            self.last_run.load()
+            self.history = History(self.config, self._clock, self._files)
+            self.history.load()
             self.store = stack.enter_context(self._new_store(signals))
-            stack.callback(self._finish_run)
-            await self._load_history()
+            stack.callback(self.history.finish, self.store)
+            await self.history.settle(self.store, self.address, is_master=self._first_role is Role.MASTER)
             self._reads = DiskReads(self.store)
             logger.info(loss_window(self.config.store))
             self._tables = self._open_tables(stack)
@@ -155,14 +152,6 @@ class Broker:
             on_failure=signals.failed,
         )
 
-    def _finish_run(self) -> None:
-        """Record where the log ends; a store that has failed does not know."""
-        if not self.store.writable and isinstance(self.store.refusal(), StoreClosed):
-            return
-        with suppress(StoreError):
-            self.store.flush()
-            self.last_run.finish(self.store.max_physical_offset)
-
     def _open_tables(self, stack: AsyncExitStack) -> Tables:
         tables = Tables(self.config, self._clock.now_ms, self._files)
         tables.load()
@@ -189,7 +178,7 @@ class Broker:
                 ReplicationHandlers(
                     service.parts,
                     self.store,
-                    self._epochs,
+                    self.history.epochs,
                     self._ports.ha_address(self._ha.port),
                     lambda: self.role is Role.MASTER,
                 ),
@@ -198,29 +187,6 @@ class Broker:
             self._reads,
         )
         return service
-
-    async def _load_history(self) -> None:
-        """Find out whose messages the log holds; a master that may have lost some asks its slaves."""
-        root, end = self.config.store.root, self.store.max_physical_offset
-        self._epochs = EpochFile(root, self._files)
-        self._epochs.load()
-        self._slaves = KnownSlaves(root, self._files)
-        self._slaves.load()
-        foreign_start = self.last_run.foreign_start(end)
-        if foreign_start is not None:
-            self._epochs.break_off(foreign_start)
-        self._may_have_tail = self._epochs.is_led_here
-        """Whether this broker may have messages that no other has, and that a new master cuts off."""
-        self.last_run.begin(self.store.waits_for_flush, end)
-        if self._first_role is Role.MASTER:
-            await self._take_back_tail()
-
-    async def _take_back_tail(self) -> None:
-        is_intact = self.last_run.is_intact(self.store.waits_for_flush)
-        if is_intact and self.last_run.was_clean:
-            return
-        tail = LostTail(self.config, self._clock, self.store, self._epochs, self._slaves)
-        await tail.take_back(self.address, 0 if is_intact else self.config.wait_for_slave)
 
     async def _open_ha(self, stack: AsyncExitStack) -> HaServer:
         config = self.config
@@ -249,15 +215,15 @@ class Broker:
 
     def _remember_slave(self, link: SlaveLink) -> None:
         if link.hello is not None:
-            self._slaves.note(link.hello.broker_id, link.hello.address)
+            self.history.slaves.note(link.hello.broker_id, link.hello.address)
 
     def _new_follower(self) -> Follower:
         service = self.service
-        known = KnownLeader(self._epochs.store_id)
+        known = KnownLeader(self.history.epochs.store_id)
         follower = Follower(
             service.parts,
             self.store,
-            self._epochs,
+            self.history.epochs,
             service.remoting,
             service.registration,
             known if self.config.failover else None,
@@ -269,12 +235,12 @@ class Broker:
                 address=self.address,
                 ha_address=self._ports.ha_address(self._ha.port),
                 roles=self,
-                epochs=self._epochs,
+                epochs=self.history.epochs,
                 store=self.store,
                 follower=follower,
                 server=self._ha,
                 known=known,
-                last_run=self.last_run,
+                last_run=self.history.last_run,
             )
         return follower
 
@@ -305,7 +271,7 @@ class Broker:
         """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master."""
         if self._write is None:
             await self._follower.stop()
-            await self._write_in(self._epochs.begin(self.store.max_physical_offset), self._replicas())
+            await self._write_in(self.history.epochs.begin(self.store.max_physical_offset), self._replicas())
             if self.service.is_open:
                 await self.service.registration.register_everywhere()
 
@@ -313,7 +279,7 @@ class Broker:
         """Become master because this broker was elected; raise StoreError if the epoch cannot be stored."""
         await self._follower.stop()
         try:
-            begun = self._epochs.begin(self.store.max_physical_offset, epoch, must_save=True)
+            begun = self.history.epochs.begin(self.store.max_physical_offset, epoch, must_save=True)
         except OSError as error:
             raise store_error("store the epoch in", str(self.config.store.root), error) from error
         self._fence.replicas = replicas
@@ -321,7 +287,7 @@ class Broker:
         await self._write_in(begun, replicas if replicas.waits else None)
 
     async def _write_in(self, epoch: Epoch, replicas: Replicas | None) -> None:
-        self.last_run.settle()  # what was not taken back by now is given up: the epoch says so
+        self.history.last_run.settle()  # what was not taken back by now is given up: the epoch says so
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
         write = WriteSide(self.service.parts, self.store, self._cleaning, replicas)
         self._write = await write.__aenter__()
@@ -371,7 +337,7 @@ class Broker:
 
     def _be_slave(self) -> None:
         self._ports.refuse_writes(_refuse_as_slave)
-        if self._may_have_tail and not self.store.config.shows_confirmed_only:
+        if self.history.may_have_tail and not self.store.config.shows_confirmed_only:
             self._ports.refuse_reads(_refuse_before_agreement)
         self.service.registration.broker_id = self.config.slave_id
         self.service.registration.epoch = 0
@@ -383,7 +349,8 @@ class Broker:
             return
         await write.__aexit__(None, None, None)
         await self._let_slaves_have_all()
-        self._may_have_tail = bool(self._slaves.addresses) and not self._ha.same_logs(self.store.max_physical_offset)
+        is_copied = self._ha.same_logs(self.store.max_physical_offset)
+        self.history.may_have_tail = bool(self.history.slaves.addresses) and not is_copied
         self._stop_sending()
         self._ha.epoch_id = ""
         self._ha.let_go()

@@ -177,8 +177,8 @@ def test_a_checkpoint_of_another_broker_after_a_kill_shows_that_it_wrote(machine
 
 async def test_a_broker_records_its_run(start_broker: StartBroker, tmp_path: Path) -> None:
     broker = await start_broker()
-    assert not broker.last_run._now.lost
-    assert broker.last_run._now.end == -1
+    assert not broker.history.last_run._now.lost
+    assert broker.history.last_run._now.end == -1
     await broker.__aexit__(None, None, None)
     after = LastRun(tmp_path / "store")
     after.load()

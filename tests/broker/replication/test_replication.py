@@ -184,7 +184,7 @@ def test_a_log_that_a_stranger_extended_is_no_copy_any_more(
     send(pair, b"one")
     wait_until(lambda: same_logs(pair))
     slave, master = pair.slaves[0], pair.brokers[0]
-    store_id = server(slave)._epochs.store_id
+    store_id = server(slave).history.epochs.store_id
     pair.stop_broker(slave)
     with MessageStore(StoreConfig(root=slave.store_path), lambda: 1_700_000_000_000) as store:
         common = store.max_physical_offset
@@ -195,8 +195,8 @@ def test_a_log_that_a_stranger_extended_is_no_copy_any_more(
     wait_until(lambda: same_logs(pair))
     assert f"another program has written the log from={common}" in caplog.text
     assert b"stranger's" not in log_of(slave)
-    assert server(slave)._epochs.store_id != store_id
-    assert server(slave)._epochs.epochs == server(master)._epochs.epochs
+    assert server(slave).history.epochs.store_id != store_id
+    assert server(slave).history.epochs.epochs == server(master).history.epochs.epochs
 
 
 def test_a_slave_of_another_file_size_is_refused_with_both_numbers(

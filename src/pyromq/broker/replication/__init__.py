@@ -9,6 +9,7 @@
     follower        the slave: finds its master, cuts to the common history, appends what it is sent
     table_feed      the master's tables, for slaves that ask; table_copy takes them over
     foreign_slaves  whether the log of a slave that introduces itself not is the same as ours
+    history         what a store says of itself at the start: its epochs, its slaves, its last_run
     last_run        how the store was left, and whether its machine can have lost something since
     rescue/         what one side has lost, or finds damaged, it gets from the other's copy
     failover/       who is master, decided through etcd
