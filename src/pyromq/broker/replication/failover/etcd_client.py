@@ -14,12 +14,13 @@ import base64
 import json
 import ssl
 from collections.abc import Sequence
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
 
 from pyromq.broker.config.etcd_address import EtcdAddress
 from pyromq.broker.replication.failover.etcd_state import EtcdAway, Granted, KeyValue, Transaction
+
+if TYPE_CHECKING:
+    import httpx
 
 _RANGE: Final = "/v3/kv/range"
 _TXN: Final = "/v3/kv/txn"
@@ -27,6 +28,7 @@ _GRANT: Final = "/v3/lease/grant"
 _KEEP_ALIVE: Final = "/v3/lease/keepalive"
 _REVOKE: Final = "/v3/lease/revoke"
 _AUTHENTICATE: Final = "/v3/auth/authenticate"
+_OK: Final = 200
 _UNAUTHENTICATED: Final = 401
 
 
@@ -56,6 +58,9 @@ class EtcdClient:
 
     def __init__(self, address: EtcdAddress, timeout: float) -> None:
         """`timeout` is that of one endpoint, in seconds."""
+        import httpx  # it takes a fifth of a second: only where failover is asked for
+
+        self._failures = (httpx.HTTPError, ValueError)
         self._endpoints = _Endpoints(address)
         self._http = httpx.AsyncClient(verify=_tls(address), timeout=timeout, trust_env=False)
         self._token = ""
@@ -79,7 +84,7 @@ class EtcdClient:
         for number in self._endpoints.in_turn():
             try:
                 answer = await self._ask_one(number, path, body)
-            except (httpx.HTTPError, ValueError) as error:
+            except self._failures as error:
                 problems.append(_problem(self._endpoints, number, error))
             else:
                 self._endpoints.answered(number)
@@ -102,6 +107,9 @@ class LeaseClient:
     """Leases; raise EtcdAway."""
 
     def __init__(self, address: EtcdAddress, timeout: float) -> None:
+        import httpx
+
+        self._failures = (httpx.HTTPError, ValueError)
         self._endpoints = _Endpoints(address)
         self._http = httpx.Client(verify=_tls(address), timeout=timeout, trust_env=False)
         self._token = ""
@@ -128,7 +136,7 @@ class LeaseClient:
         for number in self._endpoints.in_turn():
             try:
                 answer = self._ask_one(number, path, body)
-            except (httpx.HTTPError, ValueError) as error:
+            except self._failures as error:
                 problems.append(_problem(self._endpoints, number, error))
             else:
                 self._endpoints.answered(number)
@@ -181,7 +189,7 @@ def _granted(answer: dict[str, Any]) -> Granted:
 
 def _answer(response: httpx.Response) -> dict[str, Any]:
     """Return the answer of the gateway; raise ValueError for anything but one."""
-    if response.status_code != httpx.codes.OK:
+    if response.status_code != _OK:
         raise ValueError(f"{response.status_code} {response.text[:200].strip()}")
     answer = json.loads(response.content)
     if not isinstance(answer, dict):

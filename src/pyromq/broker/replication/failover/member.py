@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.failover.coordinator import Coordinator, Identity, Roles
+from pyromq.broker.replication.failover.etcd_client import EtcdClient, LeaseClient
 from pyromq.broker.replication.failover.etcd_state import Keys
 from pyromq.broker.replication.failover.known_leader import KnownLeader
 from pyromq.broker.replication.failover.lease import Lease
@@ -33,8 +34,6 @@ def new_coordinator(
     last_run: LastRun,
 ) -> Coordinator:
     """Return what decides the role of a broker, through the etcd that its settings name."""
-    from pyromq.broker.replication.failover.etcd_client import EtcdClient, LeaseClient  # httpx: slow to import
-
     timeout = config.failover_lease / _REQUESTS_A_LEASE
     return Coordinator(
         Keys.of(config.cluster, config.name),
