@@ -11,6 +11,7 @@ import pytest
 from pyromq import Message, MessageQueue
 from pyromq.blocking import Producer
 from pyromq.broker.tables.topic_table import topic_config
+from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
@@ -104,6 +105,19 @@ def test_a_promoted_slave_goes_on_with_delays_offsets_and_topics(pair: LocalClus
     pair.clock.advance(seconds=40)
     wait_until(lambda: server(slave).http_info()["timed_messages_delivered"] == 1)
     assert server(slave).offsets.get("billing", "orders", 0) == 1
+
+
+def test_a_promoted_slave_takes_what_administrators_change(pair: LocalCluster) -> None:
+    slave = pair.slaves[0]
+    pair.stop_broker(pair.brokers[0])
+    pair.promote(slave)
+
+    async def create() -> None:
+        async with await BrokerApi.connect(pair.namesrv, clock=pair.clock) as api:
+            await api.create_topic(slave.address, "refunds", 3)
+
+    pair._portal.call(create())
+    assert server(slave).topics.get("refunds") is not None
 
 
 def _send_delayed(cluster: LocalCluster, body: bytes) -> None:

@@ -31,6 +31,7 @@ from pyromq.remoting.server import RemotingServer
 
 _PULLS = frozenset(REQUESTS.codes(lambda row: row.cost is Cost.PULL))
 _READS = frozenset(REQUESTS.codes(lambda row: row.reads))
+_WRITES = frozenset(REQUESTS.codes(lambda row: row.writes))
 _SHOWS_MESSAGES = frozenset(
     [
         *REQUESTS.codes(lambda row: row.reads and row.cost is Cost.PULL),
@@ -64,6 +65,7 @@ class Ports:
         self._config = config
         self._held_back: dict[int, Handler] = {}
         self._guard = guard
+        self._writing: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._main = self._server(self.handlers, config.port, clock)
         self._fast = self._server(self._fast_handlers, config.fast_port, clock)
@@ -132,17 +134,20 @@ class Ports:
         await self._fast.start()
 
     def answer(self, owners: Iterable[object], reads: DiskReads) -> None:
-        """Have requests answered by those methods of these objects that the table of requests names."""
-        self._set(
-            {
-                code: reads.served(handler) if code in _READS else handler
-                for code, handler in REQUESTS.handlers(*owners).items()
-            }
-        )
+        """Have requests answered by those methods of these objects that the table of requests names.
+
+        What `refuse_writes` refused is answered again: administration too, once a slave is promoted.
+        """
+        answering = {
+            code: reads.served(handler) if code in _READS else handler
+            for code, handler in REQUESTS.handlers(*owners).items()
+        }
+        self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
+        self._set({**self._writing, **answering})
 
     def refuse_writes(self, refuse: Handler) -> None:
         """Have every request that writes refused."""
-        self._set(dict.fromkeys(REQUESTS.codes(lambda row: row.writes), refuse))
+        self._set(dict.fromkeys(_WRITES, refuse))
 
     def refuse_reads(self, refuse: Handler) -> None:
         """Have every request refused that shows messages, or where they end, until `allow_reads`."""
