@@ -25,7 +25,8 @@ from typing import Any
 import uvloop
 
 from pyromq.broker.config.broker_config import broker_config
-from pyromq.broker.server import Broker, import_readers
+from pyromq.broker.server import Broker
+from pyromq.broker.sides.late_imports import import_readers
 from pyromq.clock import SystemClock
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import RemotingCommand

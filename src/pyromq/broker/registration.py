@@ -101,6 +101,8 @@ class Registration:
         self._broker_id = MASTER_ID
         self._epoch = 0
         self._claiming: set[str] = set()
+        self.slave_id = config.slave_id
+        """This broker's id while it is a slave: its own, or the one that its successor left to it."""
         self.master = KnownMaster("", "")
         """The master of this broker's name, as the name servers know it; empty if there is none, or this is it."""
         self._failing: set[str] = set()

@@ -18,6 +18,7 @@ from pyromq.broker.pulls.message_query import QueryHandler
 from pyromq.broker.pulls.offset_requests import OffsetHandlers
 from pyromq.broker.pulls.pull import PullHandler
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
+from pyromq.broker.replication.handover.handover_requests import HandoverHandlers
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.replication.table_feed import TableFeed
 from pyromq.broker.tools.broker_admin import BrokerHandlers, StatsHandlers
@@ -87,6 +88,9 @@ REQUESTS: Final = RequestTable([
     # replication: what our own brokers ask each other
     Row(Code.REPLICATION_STATE, None, ReplicationHandlers.state, Right.ADMIN),
     Row(Code.TABLE_CHANGES, replication.TableChangesRequestHeader, TableFeed.changes, Right.ADMIN, False, Cost.PULL),
+    Row(Code.PROMOTE_BROKER, replication.PromoteBrokerRequestHeader, HandoverHandlers.promote, Right.ADMIN, False,
+        Cost.HEAVY),
+    Row(Code.STEP_DOWN, replication.StepDownRequestHeader, HandoverHandlers.step_down, Right.ADMIN, False, Cost.HEAVY),
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write

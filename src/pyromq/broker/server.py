@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import Enum
-from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -28,9 +27,12 @@ from pyromq.broker.replication.failover.member import new_coordinator
 from pyromq.broker.replication.follower import Follower, heartbeat
 from pyromq.broker.replication.foreign_slaves import ForeignSlaves
 from pyromq.broker.replication.ha_server import HaServer
+from pyromq.broker.replication.handover.by_hand import ByHand
+from pyromq.broker.replication.handover.handover_requests import HandoverHandlers
+from pyromq.broker.replication.handover.other_brokers import OtherBrokers
 from pyromq.broker.replication.history import History
 from pyromq.broker.replication.replicas import AnySlave
-from pyromq.broker.replication.replication_requests import ReplicationHandlers
+from pyromq.broker.replication.replication_requests import ReplicationHandlers, ReplicationView
 from pyromq.broker.replication.rescue.healing import Healing
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.replication.table_feed import TableFeed
@@ -85,7 +87,7 @@ class Broker:
         self._write: WriteSide | None = None
         self._fence = Fence()
         self._coordinator: Coordinator | None = None
-        self._stop_sending: Callable[[], object] = lambda: None
+        self._stop_sending: Callable[[], None] = lambda: None
 
     # --- start and stop
 
@@ -109,6 +111,7 @@ class Broker:
             self.service = self._new_service(signals)
             self._follower = self._new_follower()
             self._follower.agreed.subscribe(self._ports.allow_reads)
+            self.replication, self.handover = self._new_handover()
             stack.push_async_callback(self._ports.close)
             stack.push_async_callback(self._stop_answering)
             if self._first_role is Role.MASTER:
@@ -175,13 +178,8 @@ class Broker:
         self._ports.answer(
             [
                 PullQueuesHandler(service.parts, self.store, service.reading.pulls),
-                ReplicationHandlers(
-                    service.parts,
-                    self.store,
-                    self.history.epochs,
-                    self._ports.ha_address(self._ha.port),
-                    lambda: self.role is Role.MASTER,
-                ),
+                ReplicationHandlers(self.store, lambda: self.replication),
+                HandoverHandlers(lambda: self.handover),
                 TableFeed(service.parts, self.store),
             ],
             self._reads,
@@ -244,6 +242,14 @@ class Broker:
             )
         return follower
 
+    def _new_handover(self) -> tuple[ReplicationView, ByHand]:
+        """Return what operators see of replication, and what answers one who wants another master."""
+        parts, epochs, registration = self.service.parts, self.history.epochs, self.service.registration
+        followed = parts, self.store, epochs, self._ha, self._follower
+        view = ReplicationView(self, *followed, registration, self._ports.ha_address(self._ha.port))
+        others = OtherBrokers(parts, epochs, self.service.remoting, registration)
+        return view, ByHand(self, *followed, others, view)
+
     def _clean(self, stack: AsyncExitStack) -> None:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
         self._cleaning.start()
@@ -267,11 +273,28 @@ class Broker:
         """Whether it is master, with a writing side, or slave, without one."""
         return Role.SLAVE if self._write is None else Role.MASTER
 
-    async def promote(self) -> None:
-        """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master."""
+    @property
+    def is_master(self) -> bool:
+        """Whether it takes messages."""
+        return self._write is not None
+
+    @property
+    def acting_role(self) -> str:
+        """What it is, or would be, as master: its brokerRole or, of a slave, that of the master it followed."""
+        return self.history.epochs.master_role or "ASYNC_MASTER" if self.config.is_slave else self.config.role
+
+    async def promote(self, at_least: int = 0, check: Callable[[], None] | None = None) -> None:
+        """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master.
+
+        The epoch's number is `at_least` this. When it has begun, durably, `check` may raise to leave it unused.
+        """
         if self._write is None:
             await self._follower.stop()
-            await self._write_in(self.history.epochs.begin(self.store.max_physical_offset), self._replicas())
+            epoch = self.history.epochs.begin(self.store.max_physical_offset, at_least)
+            if check is not None:
+                check()
+            self._leave_slaves()  # those of a master that goes back to work have to hear of the new epoch
+            await self._write_in(epoch, self._replicas())
             if self.service.is_open:
                 await self.service.registration.register_everywhere()
 
@@ -296,42 +319,33 @@ class Broker:
         self.service.registration.broker_id = MASTER_ID
         self.service.registration.epoch = epoch.number
         self._ha.epoch_id = epoch.id
-        self._serve_slaves()
+        arrived = self.service.parts.signals.arrived
+        self._stop_sending = self._ha.serve(self.store, self._ports.round, arrived, lambda: self.config.ha_keep_bytes)
 
-    def _serve_slaves(self) -> None:
-        """Send what is written at the end of each round, and keep files of the log that a slave still copies."""
-        ends = (
-            self._ports.round.at_end(self._ha.pump),
-            self.store.cleaner.ask_before_deleting(self._free_for_slaves),
-            *self._announce_visible(),
-        )
-        self._stop_sending = lambda: [end() for end in ends]
-
-    def _announce_visible(self) -> list[Callable[[], None]]:
-        """Have slaves show what is visible here, and no more, where only confirmed messages are shown."""
-        if not self.store.config.shows_confirmed_only:
-            return []
-
-        def announce(*_: object) -> None:
-            self._ha.announce(self.store.confirm_offset)
-
-        announce()
-        return [self.service.parts.signals.arrived.subscribe(announce)]
-
-    def _free_for_slaves(self, start: int) -> int:
-        return max(self._ha.keep_from(start), start - self.config.ha_keep_bytes)
+    def _leave_slaves(self) -> None:
+        """Send nothing any more, and end all connections."""
+        self._stop_sending()
+        self._stop_sending = lambda: None
+        self._ha.epoch_id = ""
+        self._ha.let_go()
 
     def _replicas(self) -> Replicas | None:
-        return AnySlave(self._ha, self.config.ha_fall_behind) if self.config.role == "SYNC_MASTER" else None
+        return AnySlave(self._ha, self.config.ha_fall_behind) if self.acting_role == "SYNC_MASTER" else None
 
     async def follow(self) -> None:
         """Become slave because another broker was, or may be, elected."""
         await self.demote()
         self._fence.replicas = None
 
-    async def demote(self) -> None:
-        """Become slave: take no more messages, let the answers leave that wait, and follow the master."""
-        await self._end_writing(_refuse_as_slave)
+    async def demote(self, broker_id: int = 0) -> None:
+        """Become slave: take no more messages, let the answers leave that wait, and follow the master.
+
+        A broker that has no id of its own as a slave takes the one given, which the new master has left.
+        """
+        registration = self.service.registration
+        registration.slave_id = self.config.broker_id or broker_id or registration.slave_id
+        await self.rest(_refuse_as_slave)
+        self._leave_slaves()
         self._be_slave()
         self._follower.start()
 
@@ -339,36 +353,35 @@ class Broker:
         self._ports.refuse_writes(_refuse_as_slave)
         if self.history.may_have_tail and not self.store.config.shows_confirmed_only:
             self._ports.refuse_reads(_refuse_before_agreement)
-        self.service.registration.broker_id = self.config.slave_id
+        self.service.registration.broker_id = self.service.registration.slave_id
         self.service.registration.epoch = 0
 
-    async def _end_writing(self, refuse: Handler) -> None:
+    async def rest(self, refuse: Handler) -> None:
+        """Take no more messages, let the answers leave that wait, and go on sending the log to slaves."""
         self._ports.refuse_writes(refuse)
         write, self._write = self._write, None
-        if write is None:
-            return
-        await write.__aexit__(None, None, None)
-        await self._let_slaves_have_all()
-        is_copied = self._ha.same_logs(self.store.max_physical_offset)
-        self.history.may_have_tail = bool(self.history.slaves.addresses) and not is_copied
-        self._stop_sending()
-        self._ha.epoch_id = ""
-        self._ha.let_go()
+        if write is not None:
+            await write.__aexit__(None, None, None)
+            await self._let_slaves_have_all()
+            is_copied = self._ha.same_logs(self.store.max_physical_offset)
+            self.history.may_have_tail = bool(self.history.slaves.addresses) and not is_copied
 
     async def _let_slaves_have_all(self) -> None:
         """Wait a moment for the in-sync set: whoever takes over has also what nobody waited for."""
+        self._ha.pump()
         replicas = self._fence.replicas
         deadline = self._clock.monotonic() + _COPYING_TIME
         while replicas is not None and not replicas.is_fenced and self._clock.monotonic() < deadline:
             if replicas.copies(self.store.max_physical_offset) is not Copies.PENDING:
                 return
-            self._ha.pump()
             await self._clock.sleep(_COPYING_TIME / 100)
 
     async def _stop_answering(self) -> None:
         """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""
         self.service.reading.pulls.waiting.close()
-        await self._end_writing(_refuse_while_stopping)
+        await self.rest(_refuse_while_stopping)
+        self.handover.close()
+        self._leave_slaves()
         await self._reads.close()
 
     # --- what it shows
@@ -447,25 +460,7 @@ class Broker:
 
     def _more_figures(self) -> list[BoundFigures[Any]]:
         side = [self._follower.figures()] if self._write is None else self._write.figures()
-        return [writing_figures(self.store), *side]
-
-
-_IMPORTED_LATE: Final = (
-    "numpy",
-    "pyromq.store.index.chain_scan",
-    "pyromq.store.index.index_writer",
-    "pyromq.store.read.merged_reader",
-    "pyromq.store.read.record_columns",
-)
-
-
-def import_readers() -> None:
-    """Import what the store imports on first use, because that takes a tenth of a second: no request shall wait for it.
-
-    For a process that serves a broker; a tool that opens a store for a moment does without.
-    """
-    for module in _IMPORTED_LATE:
-        import_module(module)
+        return [writing_figures(self.store), self.replication.figures(), *side]
 
 
 def _refuse_as_slave(request: RemotingCommand, connection: Connection) -> None:

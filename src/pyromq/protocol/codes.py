@@ -141,6 +141,8 @@ class RequestCode(IntEnum):
     REPLICATION_STATE = 30030  # broker to broker
     READ_LOG = 30031  # broker to broker
     TABLE_CHANGES = 30032  # broker to broker
+    PROMOTE_BROKER = 30033  # operator to slave
+    STEP_DOWN = 30034  # broker to broker
 
 
 class ResponseCode(IntEnum):

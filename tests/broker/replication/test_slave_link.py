@@ -182,8 +182,8 @@ async def test_files_that_a_slave_still_copies_are_kept_up_to_a_limit(
     slave.report(0)
     await slave.has(2 * size)
     slave.report(size)
-    await eventually(lambda: broker._free_for_slaves(4 * size) == size)
-    assert broker._free_for_slaves(5 * size) == 2 * size  # no more than that is kept
+    await eventually(lambda: broker._ha.keep_from(4 * size, 3 * size) == size)
+    assert broker._ha.keep_from(5 * size, 3 * size) == 2 * size  # no more than that is kept
     await slave.close()
-    await eventually(lambda: broker._free_for_slaves(5 * size) == 5 * size)
+    await eventually(lambda: broker._ha.keep_from(5 * size, 3 * size) == 5 * size)
     await peer.remoting.close()

@@ -38,6 +38,8 @@ FIELDS = {
     "PullMessageResponseHeader": "suggestWhichBrokerId:L nextBeginOffset:L minOffset:L maxOffset:L",
     "ReadLogRequestHeader": "offset:L length:I",
     "TableChangesRequestHeader": "brokerId:L session:S piece:I topics:L groups:L offsets:L suspendMs:I",
+    "PromoteBrokerRequestHeader": "force:B",
+    "StepDownRequestHeader": "step:S brokerId:I address:S store:S epoch:L patienceMs:I",
     "TablePartRequestHeader": "pyromqFrom:L?",
     "TablePartResponseHeader": "pyromqNext:L? pyromqEdition:S?",
     "PullQueuesRequestHeader": "consumerGroup:S topic:S ranges:S subscription:S? maxMsgNums:I maxBytes:L",

@@ -12,6 +12,7 @@
     history         what a store says of itself at the start: its epochs, its slaves, its last_run
     last_run        how the store was left, and whether its machine can have lost something since
     rescue/         what one side has lost, or finds damaged, it gets from the other's copy
+    handover/       another master, because an operator says so
     failover/       who is master, decided through etcd
 
 A slave connects, both settle on the common end of their logs, the slave reports its end, and the master sends from

@@ -53,7 +53,7 @@ class Agreement:
             )
         if not self.is_empty:
             await self._settle(state, calls)
-        self._epochs.adopt(state.epochs)
+        self._epochs.adopt(state.epochs, state.role)
         return 0 if self.is_empty else self._store.max_physical_offset
 
     async def _settle(self, state: ReplicationState, calls: MasterCalls) -> None:

@@ -32,6 +32,8 @@ class _Content(Struct):
     epochs: list[Epoch] = []
     led: str = ""
     """The id of the last epoch that began here."""
+    role: str = ""
+    """The role of the master whose history this is."""
 
 
 class EpochFile:
@@ -63,6 +65,16 @@ class EpochFile:
         """Whether the last epoch began here: then nobody else may have what was written in it."""
         return self.current is not None and self.current.id == self._content.led
 
+    @property
+    def number(self) -> int:
+        """The number of the last epoch; 0 without one."""
+        return self._content.epochs[-1].number if self._content.epochs else 0
+
+    @property
+    def master_role(self) -> str:
+        """The role of the master that this store followed last: what its successor is. Empty if that is not known."""
+        return self._content.role
+
     def load(self) -> None:
         """Read the file; a store without one, or with a damaged one, is a new member of anything."""
         found = read_sealed(self._files, self._path, _Content)
@@ -77,8 +89,7 @@ class EpochFile:
         Under failover that is not enough (`must_save`): raises OSError.
         """
         kept = _before(self._content.epochs, start)
-        last = self._content.epochs[-1].number if self._content.epochs else 0
-        epoch = Epoch(max(last + 1, at_least), secrets.token_hex(8), start)
+        epoch = Epoch(max(self.number + 1, at_least), secrets.token_hex(8), start)
         try:
             self._save([*kept, epoch], led=epoch.id)
         except OSError as error:
@@ -87,10 +98,11 @@ class EpochFile:
             logger.error("the new epoch could not be saved file=%s: %s", self._path, error)
         return epoch
 
-    def adopt(self, epochs: Sequence[Epoch]) -> None:
-        """Take over the history of a master, whose log this one now continues."""
-        if list(epochs) != self._content.epochs:
-            self._save(epochs)
+    def adopt(self, epochs: Sequence[Epoch], role: str = "") -> None:
+        """Take over the history of a master, whose log this one now continues, and its role."""
+        role = role or self._content.role
+        if list(epochs) != self._content.epochs or role != self._content.role:
+            self._save(epochs, role=role)
 
     def break_off(self, start: int) -> None:
         """End the history where a stranger went on with the log: this is a new member of anything from now on.
@@ -98,17 +110,17 @@ class EpochFile:
         What is behind that is an epoch of its own, which no other log shares.
         """
         logger.warning("another program has written the log from=%d: it is no copy of any other log any more", start)
-        last = self._content.epochs[-1].number if self._content.epochs else 0
-        epoch = Epoch(last + 1, secrets.token_hex(8), start)
+        epoch = Epoch(self.number + 1, secrets.token_hex(8), start)
         epochs = [*_before(self._content.epochs, start), epoch]
-        self._content = _Content(secrets.token_hex(8), epochs, epoch.id)
+        self._content = _Content(secrets.token_hex(8), epochs, epoch.id, self._content.role)
         try:
             self._save(epochs, led=epoch.id)
         except OSError as error:  # the next start finds it again
             logger.error("the end of the history could not be saved file=%s: %s", self._path, error)
 
-    def _save(self, epochs: Sequence[Epoch], led: str = "") -> None:
-        content = _Content(self._content.store, list(epochs), led)
+    def _save(self, epochs: Sequence[Epoch], led: str = "", role: str | None = None) -> None:
+        role = self._content.role if role is None else role
+        content = _Content(self._content.store, list(epochs), led, role)
         for directory in make_directories(self._files, self._root):
             self._files.sync_directory(directory)
         replace_sealed(self._files, self._path, content)

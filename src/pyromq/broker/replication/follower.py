@@ -67,6 +67,7 @@ class Follower:
         """`leaders` if etcd decides who is master; else the name servers know."""
         self.master_end = 0
         """Where the master's log ended when it last said so."""
+        self._master_start: int | None = None
         self.is_connected = False
         self.agreed: Signal[[]] = Signal()
         """The log here is one history with the master's, from now on."""
@@ -76,6 +77,13 @@ class Follower:
         """Whether, since it was made, all that a master had was here once."""
         self._goal: int | None = None
         self._leaders = leaders
+        self.master = KnownMaster("", "")
+        """The master that it follows, or last tried to follow."""
+        self.problem = ""
+        """Why it does not follow; empty if it does, or has not tried yet."""
+        self._heard: float | None = None
+        self._whole: float | None = None
+        self._least_epoch = 0
         self._parts = parts
         self._store = store
         self._epochs = epochs
@@ -86,7 +94,6 @@ class Follower:
         self._visible_end: int | None = None  # what this master said last
         self._writer: asyncio.StreamWriter | None = None
         self._reported = -1
-        self._problem = ""
         self._task: asyncio.Task[None] | None = None
         self._ticker = Ticker(parts.clock, heartbeat(parts.config), self._heartbeat)
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -113,10 +120,48 @@ class Follower:
             await self.stop()
             self.start()
 
+    async def leave_epochs_before(self, number: int) -> None:
+        """Confirm nothing of an epoch before this one any more, and follow no master that leads such a one.
+
+        It holds until the broker ends. A connection that is open ends; the next master is looked for at once.
+        """
+        self._least_epoch = max(self._least_epoch, number)
+        if self._task is not None and self._epochs.number < number:
+            await self.stop()
+            self.start()
+
+    async def copy_tables(self, master: str) -> None:
+        """Take over the tables of a master once; called when it does not follow. Raises PyroMQError."""
+        await self._tables.meet(master)
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """For how long nothing was heard of a master; None if nothing ever was."""
+        return None if self._heard is None else max(self._parts.clock.monotonic() - self._heard, 0.0)
+
+    @property
+    def confirmed(self) -> int:
+        """How much of the log may be reported: what is flushed, where this slave runs with SYNC_FLUSH."""
+        return self._store.durable_offset
+
+    def master_start(self, own: int) -> int:
+        """Return where the master's log began when it last said so, at most where this one begins."""
+        return own if self._master_start is None else min(self._master_start, own)
+
     @property
     def lag(self) -> int:
         """How many bytes of the master's log are missing here."""
         return max(self.master_end - self._store.max_physical_offset, 0)
+
+    @property
+    def lag_seconds(self) -> float:
+        """For how long this slave has not had all of the master's log that it knows of; counted on while it is alone.
+
+        It is the greatest age that a missing byte can have. The master's own figure is exact: it knows what it wrote.
+        """
+        if self.is_connected and not self.lag:
+            return 0.0
+        return 0.0 if self._whole is None else max(self._parts.clock.monotonic() - self._whole, 0.0)
 
     def figures(self) -> BoundFigures[Follower]:
         """Return the figures of a slave."""
@@ -140,21 +185,24 @@ class Follower:
             await self._parts.clock.sleep(pause)
 
     def _note_problem(self, problem: str, level: int = logging.WARNING) -> None:
-        if problem and problem != self._problem:  # one line, not one for every attempt
+        if problem and problem != self.problem:  # one line, not one for every attempt
             logger.log(level, "this slave does not follow: %s", problem)
-        self._problem = problem
+        self.problem = problem
 
     async def _follow_once(self) -> None:
-        master = await self._find_master()
+        master = self.master = await self._find_master()
         calls = MasterCalls(self._remoting, master.broker)
         state = await calls.state()
         if state is None:
             report = await self._agreement.with_apaches(calls)
         elif not state.is_master:
             raise ConnectFailed(f"the broker at {master.broker} is no master now")
+        elif state.epochs and state.epochs[-1].number < self._least_epoch:
+            raise ConnectFailed(f"the master at {master.broker} has a successor, and does not know it yet")
         else:
             self._check_epoch(state)
-            self.master_end = state.max_offset
+            self._heard = self._parts.clock.monotonic()
+            self.master_end, self._master_start = state.max_offset, state.min_offset
             report = await self._agreement.with_ours(state, calls)
             master = KnownMaster(master.broker, self._parts.config.ha_master_address or state.ha_address)
         self.agreed()
@@ -187,6 +235,7 @@ class Follower:
     async def _copy(self, master: KnownMaster, state: ReplicationState | None, report: int) -> None:
         reader, writer = await self._connect(master.ha)
         try:
+            self._store.cut(self._store.max_physical_offset)  # the first bytes of a record that broke off come again
             transfers = _Transfers(reader, self._parts.clock, self._parts.config.ha_patience)
             if state is not None:
                 await self._introduce(state, transfers, writer)
@@ -194,7 +243,7 @@ class Follower:
             self._goal = state.max_offset if state is not None else None
             writer.write(encode_report(report))
             self._ticker.start()
-            self.is_connected = True
+            self.is_connected, self.problem = True, ""
             self.same_log_at = "" if state is None else master.broker
             logger.info("this slave follows master=%s from=%d", master.ha, report)
             copying = asyncio.get_running_loop().create_task(
@@ -226,7 +275,7 @@ class Follower:
         config = self._parts.config
         hello = Hello(
             config.name,
-            config.slave_id,
+            self._registration.slave_id,
             self._epochs.store_id,
             state.epochs[-1].id if state.epochs else "",
             self._store.copied_log.file_size,
@@ -241,6 +290,7 @@ class Follower:
             raise ReplicationRefused(f"the master refuses this slave: {welcome.refusal}")
 
     def _append(self, transfers: list[Transfer]) -> None:
+        self._heard = self._parts.clock.monotonic()
         for physical_offset, body in transfers:
             if physical_offset == NOTE:
                 self._visible_end = decode_confirmed(body)
@@ -250,17 +300,14 @@ class Follower:
             self.master_end = max(self.master_end, physical_offset + len(body))
         if self._visible_end is not None:
             self._store.confirm(min(self._visible_end, self._store.max_physical_offset))
+        if self._store.max_physical_offset >= self.master_end:
+            self._whole = self._heard
         self._report()
 
     # --- reports
 
-    @property
-    def _confirmed(self) -> int:
-        """How much of the log may be reported: what is flushed, where this slave runs with SYNC_FLUSH."""
-        return self._store.durable_offset
-
     def _report(self, *, again: bool = False) -> None:
-        confirmed = self._confirmed
+        confirmed = self.confirmed
         if self._writer is not None and (again or confirmed > self._reported):
             self._reported = max(confirmed, self._reported)
             self._writer.write(encode_report(self._reported))
@@ -309,5 +356,11 @@ _FIGURES: Final[tuple[Figure[Follower], ...]] = (
     Figure("replication_connected", "Whether this slave follows its master.", Kind.GAUGE, lambda one: one.is_connected),
     Figure(
         "replication_lag_bytes", "Bytes of the master's log that are missing here.", Kind.GAUGE, lambda one: one.lag
+    ),
+    Figure(
+        "replication_lag_seconds",
+        "For how long not all of the master's log was here that this slave knows of, also while it follows nobody.",
+        Kind.GAUGE,
+        lambda one: one.lag_seconds,
     ),
 )

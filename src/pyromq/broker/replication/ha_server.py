@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -11,12 +12,18 @@ from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
 from pyromq.errors import CannotListen
+from pyromq.remoting.round import Round
 from pyromq.remoting.ticker import Ticker
+from pyromq.store.message_store import MessageStore
 from pyromq.store.read.copied_log import CopiedLog
+from pyromq.store.results import Arrival
 
 TICK: Final = 1.0
 _MOST_LINKS: Final = 64
 """More connections than any set of slaves needs: what comes then is cut off."""
+
+_MARKS: Final = 3_600
+"""Of the log's end, one for each tick at which it had moved: they tell how old missing bytes are."""
 
 MayContinue = Callable[[SlaveLink, int], Awaitable[str]]
 
@@ -56,6 +63,7 @@ class HaServer:
         self._ticker = Ticker(clock, min(TICK, rules.heartbeat), self._tick)
         self._executor = ThreadPoolExecutor(1, "pyromq-replication")
         self._listener: asyncio.Server | None = None
+        self._marks: deque[tuple[int, float]] = deque([(log.end, clock.monotonic())], _MARKS)
 
     async def open(self) -> None:
         """Take the port and accept connections; raise CannotListen if it cannot be had."""
@@ -98,14 +106,47 @@ class HaServer:
             for link in tuple(self.links):
                 link.tell(self._visible_end)
 
-    def keep_from(self, start: int) -> int:
-        """Return up to where, at most `start`, every slave that is connected has the log."""
-        return min((link.acknowledged for link in self.links if link.position is not None), default=start)
+    def serve(
+        self, store: MessageStore, round: Round, arrived: Signal[[Sequence[Arrival]]], keep_bytes: Callable[[], int]
+    ) -> Callable[[], None]:
+        """Send what is written at the end of each round; return what ends that.
+
+        Files of the log stay while a slave still copies them, up to `keep_bytes`. Slaves show what is visible here, and
+        no more, where only confirmed messages are shown.
+        """
+        ends = [
+            round.at_end(self.pump),
+            store.cleaner.ask_before_deleting(lambda start: self.keep_from(start, keep_bytes())),
+        ]
+        if store.config.shows_confirmed_only:
+            self.announce(store.confirm_offset)
+            ends.append(arrived.subscribe(lambda *_: self.announce(store.confirm_offset)))
+
+        def stop() -> None:
+            for end in ends:
+                end()
+
+        return stop
+
+    def keep_from(self, start: int, most: int) -> int:
+        """Return up to where, at most `start`, every slave that is connected has the log; `most` bytes before that."""
+        copied = min((link.acknowledged for link in self.links if link.position is not None), default=start)
+        return max(copied, start - most)
 
     def same_logs(self, end: int) -> list[str]:
         """Return where slaves of ours answer requests that have the log up to an end."""
         links = (link for link in self.links if link.position is not None and link.acknowledged >= end)
         return [link.hello.address for link in links if link.hello is not None and link.hello.address]
+
+    def behind_seconds(self, link: SlaveLink) -> float:
+        """Return the age of the oldest byte that a slave lacks, to the second; 0 if it lacks none.
+
+        It is counted from the last tick at which the slave's log would have been whole; after an hour, from later ones.
+        """
+        if link.acknowledged >= self._log.end:
+            return 0.0
+        whole = (at for end, at in reversed(self._marks) if end <= link.acknowledged)
+        return max(self._clock.monotonic() - next(whole, self._marks[0][1]), 0.0)
 
     # --- told by links
 
@@ -133,6 +174,9 @@ class HaServer:
         return SlaveLink(self._log, self._rules, self, self._executor, self._clock.monotonic)
 
     def _tick(self) -> bool:
+        if self._log.end == self._marks[-1][0]:
+            self._marks.pop()
+        self._marks.append((self._log.end, self._clock.monotonic()))
         for link in tuple(self.links):
             link.tick()
         return bool(self.links)

@@ -54,7 +54,7 @@ class TableCopy:
                 if not is_ours:
                     await self._copy_apaches(master)
                 elif not session:
-                    session, marks = await self._meet(master)
+                    session, marks = await self.meet(master)
                 else:
                     session, marks = await self._copy_changes(master, session, marks)
                     continue
@@ -65,7 +65,8 @@ class TableCopy:
 
     # --- a master of ours
 
-    async def _meet(self, master: str) -> tuple[str, TableMarks]:
+    async def meet(self, master: str) -> tuple[str, TableMarks]:
+        """Take over all rows of a master, and tell it what was committed here meanwhile; raises PyroMQError."""
         pieces = [await self._ask_piece(master, 0)]
         while pieces[-1].has_more:
             pieces.append(await self._ask_piece(master, len(pieces)))

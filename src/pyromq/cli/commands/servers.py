@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.config.keys import BROKER_TABLE
-from pyromq.broker.server import Broker, import_readers
+from pyromq.broker.server import Broker
+from pyromq.broker.sides.late_imports import import_readers
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.family import Family
 from pyromq.cli.server_settings import (

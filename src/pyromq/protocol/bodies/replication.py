@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 from msgspec import Struct
 
 from pyromq.errors import RemoteProtocolError
 from pyromq.protocol.bodies.clients import SubscriptionGroupConfig
 from pyromq.protocol.bodies.routes import DataVersion, TopicConfig
+
+T = TypeVar("T")
 
 
 class Epoch(Struct, frozen=True, array_like=True):
@@ -16,6 +20,45 @@ class Epoch(Struct, frozen=True, array_like=True):
     number: int
     id: str
     start: int
+
+
+class SlaveState(Struct, frozen=True, kw_only=True):
+    """A slave, as its master sees it."""
+
+    broker_id: int
+    """-1 if it did not say, as Apache's."""
+    address: str
+    """Where its connection comes from."""
+    acknowledged: int
+    """Up to where it has the log."""
+    has_caught_up: bool
+    """Whether it has had the whole log once."""
+    behind_seconds: float = 0.0
+    """The age of the oldest byte that it lacks; 0 if it lacks none."""
+
+
+class FollowerState(Struct, frozen=True, kw_only=True):
+    """How a slave follows its master."""
+
+    master: str
+    """The address of the master that it follows, or last tried to; empty if it knows of none."""
+    is_connected: bool
+    problem: str = ""
+    """Why it does not follow; empty if it does, or nothing is known yet."""
+    master_end: int = 0
+    """Where the master's log ended when it last said so."""
+    silent_seconds: float = 0.0
+    """For how long nothing was heard of the master."""
+
+
+class LastFailover(Struct, frozen=True, kw_only=True):
+    """A change of masters."""
+
+    at_ms: int
+    took_ms: int
+    epoch: int
+    how: str
+    """`handover`, `forced` or `elected`."""
 
 
 class ReplicationState(Struct, frozen=True, kw_only=True):
@@ -33,6 +76,18 @@ class ReplicationState(Struct, frozen=True, kw_only=True):
     file_size: int
     ha_address: str
     """Where slaves connect to it."""
+    role: str = ""
+    """ASYNC_MASTER, SYNC_MASTER or SLAVE: what it is now. Empty from a broker that does not say."""
+    version: str = ""
+    """The release of PyroMQ that it runs."""
+    slaves: list[SlaveState] = []
+    """Of a master: the slaves that are connected to it."""
+    in_sync: list[str] = []
+    """Of a master: which slaves an acknowledgement can rely on, as ids; the members of the set under failover."""
+    follows: FollowerState | None = None
+    """Of a slave: how it follows its master."""
+    last_failover: LastFailover | None = None
+    """When this broker last became master while it ran; None if it has not."""
 
 
 class TableMarks(Struct, frozen=True):
@@ -86,3 +141,57 @@ def decode_state(data: bytes) -> ReplicationState:
         return msgspec.json.decode(data, type=ReplicationState)
     except msgspec.MsgspecError as error:
         raise RemoteProtocolError(f"not the state of a log: {error}") from None
+
+
+class SteppedDown(Struct, frozen=True, kw_only=True):
+    """The answer to STEP_DOWN."""
+
+    is_master: bool
+    """Whether the broker that answers still leads, and goes on."""
+    epoch: int
+    """The number of the last epoch that it knows."""
+    end: int
+    """Where its log ends."""
+
+
+class Promotion(Struct, frozen=True, kw_only=True):
+    """What PROMOTE_BROKER has done."""
+
+    epoch: int
+    start: int
+    """The offset of the log at which the epoch begins."""
+    role: str
+    """ASYNC_MASTER or SYNC_MASTER."""
+    took_ms: int
+    is_forced: bool
+    """Whether the old master did not hand over."""
+    old_master: str
+    """Its address; empty if none was known."""
+    old_master_told: bool
+    """Whether it knows that it is no master any more."""
+    behind_bytes: int = 0
+    """How much of the old master's log, as last heard of, is missing; 0 after a handover."""
+    untold: list[str] = []
+    """Other slaves that could not be told to leave the old master, by address."""
+
+
+def encode_answer(answer: SteppedDown | Promotion) -> bytes:
+    """Write an answer about a change of masters."""
+    return msgspec.json.encode(answer)
+
+
+def decode_stepped_down(data: bytes) -> SteppedDown:
+    """Read the answer to STEP_DOWN; raises RemoteProtocolError."""
+    return _decode(data, SteppedDown)
+
+
+def decode_promotion(data: bytes) -> Promotion:
+    """Read the answer to PROMOTE_BROKER; raises RemoteProtocolError."""
+    return _decode(data, Promotion)
+
+
+def _decode(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"not a {kind.__name__}: {error}") from None

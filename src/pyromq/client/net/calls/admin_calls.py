@@ -13,6 +13,7 @@ from pyromq.protocol.bodies import (
     ConsumerRunningInfo,
     ConsumeStats,
     GroupList,
+    KVTable,
     ResetOffsetBody,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -23,6 +24,7 @@ from pyromq.protocol.bodies import (
     decode,
     encode,
 )
+from pyromq.protocol.bodies.replication import Promotion, ReplicationState, decode_promotion, decode_state
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers import Header
@@ -38,6 +40,7 @@ from pyromq.protocol.headers.admin import (
     TablePartResponseHeader,
 )
 from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
+from pyromq.protocol.headers.replication import PromoteBrokerRequestHeader
 from pyromq.protocol.headers.transactions import (
     ListTransactionsRequestHeader,
     ListTransactionsResponseHeader,
@@ -52,6 +55,9 @@ STATS_TIMEOUT = 15.0
 """Seconds for a broker to read the times of many queues."""
 ANSWER_TIMEOUT = 5.0
 """Seconds for a consumer to report its state; its broker would wait for 10 s."""
+
+PROMOTION_TIMEOUT = 20.0
+"""Seconds for a slave to become master: it may wait for its old master, and for other slaves."""
 
 
 class HalfMessagePage(NamedTuple):
@@ -205,3 +211,26 @@ class AdminCalls(BrokerCalls):
         answer = await self._ask(address, RequestCode.GET_BROKER_CONFIG, timeout=CALL_TIMEOUT)
         lines = answer.body.decode(errors="replace").splitlines()
         return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+
+    # --- masters and slaves ------------------------------------------------------------------------------------------
+
+    async def replication_state(self, address: str) -> ReplicationState | None:
+        """Return how a broker's log stands; None if the broker is not one of ours."""
+        try:
+            answer = await self._ask(address, RequestCode.REPLICATION_STATE, timeout=CALL_TIMEOUT)
+        except BrokerError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return None
+            raise
+        return decode_state(answer.body)
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        """Return what a broker says about itself, by RocketMQ's names."""
+        answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, timeout=CALL_TIMEOUT)
+        return dict(decode(KVTable, answer.body).table)
+
+    async def promote_broker(self, address: str, *, force: bool = False) -> Promotion:
+        """Make a slave master in place of its present one; raises BrokerError with the reason why it is not."""
+        header = PromoteBrokerRequestHeader(force=force)
+        answer = await self._ask(address, RequestCode.PROMOTE_BROKER, header, timeout=PROMOTION_TIMEOUT)
+        return decode_promotion(answer.body)
