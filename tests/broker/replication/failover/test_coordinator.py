@@ -338,17 +338,23 @@ async def test_an_operator_can_force_one_that_may_lack_messages(
 ) -> None:
     one, _ = await pair(nodes)
     third = nodes[2]
-    third.coordinator.force()
-    await third.look()
-    assert third.leads is None  # there is a leader
     clock.advance(seconds=LEASE + 1)
     await third.look()
-    await third.look()
-    assert third.leads is None  # it has met one since it was forced: whoever wants it still says so again
+    assert third.leads is None
     third.coordinator.force()
     await third.look()
     assert third.leads == 2
     assert (await view(etcd)).members == [third.epochs.store_id]
+    await one.look()
+    assert one.leads is None
+
+
+async def test_an_operator_can_depose_a_leader_that_does_not_answer(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two = await pair(nodes)
+    two.coordinator.force()
+    await two.look()
+    assert two.leads == 2
+    assert one.leads == 1  # it does not know yet
     await one.look()
     assert one.leads is None
 

@@ -67,6 +67,16 @@ def test_while_etcd_is_away_it_runs_out(clock: TestClock, etcd: FakeEtcd) -> Non
     assert not lease.is_valid
 
 
+def test_a_broker_that_stands_still_loses_it(clock: TestClock, etcd: FakeEtcd) -> None:
+    lease = Lease(FakeLeases(etcd), 1, clock)
+    clock.advance(seconds=11)
+    lease.start()
+    assert not etcd.granted
+    lease.note_life()
+    wait_until(lambda: lease.is_valid)
+    lease.stop()
+
+
 def test_a_thread_keeps_it_and_gives_it_back(clock: TestClock, etcd: FakeEtcd) -> None:
     lease = Lease(FakeLeases(etcd), 60, clock)
     lease.start()

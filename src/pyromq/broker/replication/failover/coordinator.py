@@ -133,6 +133,7 @@ class Coordinator:
         self._wanted: frozenset[str] | None = None
         self._is_away = False
         self._is_forced = False
+        self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     # --- life
@@ -155,6 +156,10 @@ class Coordinator:
 
     async def hand_over(self, successor: str = "") -> None:
         """Lead no more: answer what waits, then let a member of the set be elected, at best the one that is named."""
+        async with self._turn:
+            await self._hand_over(successor)
+
+    async def _hand_over(self, successor: str) -> None:
         replicas, leader = self.replicas, self.known.leader
         if replicas is None or leader is None:
             return
@@ -167,7 +172,7 @@ class Coordinator:
             logger.warning("could not resign, the lease has to run out: %s", error)
 
     def force(self) -> None:
-        """Lead as soon as nobody else does, whatever this broker lacks: an operator takes the loss."""
+        """Have this broker elected, whoever leads and whatever it lacks: an operator takes the loss."""
         self._is_forced = True
 
     async def _run(self) -> None:
@@ -177,15 +182,17 @@ class Coordinator:
 
     async def look(self) -> None:
         """Ask etcd once, and act on what it says."""
-        try:
-            await self._act()
-        except EtcdAway as error:
-            self._note_away(str(error))
-        except PyroMQError as error:
-            logger.error("this broker could not become what it should be: %s", error)
-        except Exception:
-            logger.exception("looking at the leader failed")
-        await self._step_down_if_fenced()
+        self._lease.note_life()
+        async with self._turn:
+            try:
+                await self._act()
+            except EtcdAway as error:
+                self._note_away(str(error))
+            except PyroMQError as error:
+                logger.error("this broker could not become what it should be: %s", error)
+            except Exception:
+                logger.exception("looking at the leader failed")
+            await self._step_down_if_fenced()
 
     async def _act(self) -> None:
         view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
@@ -303,13 +310,12 @@ class Coordinator:
         if leader is not None and leader.store == me:  # of an earlier run, or of an election whose answer was lost
             await self._etcd.commit(resign(self._keys, leader))
             return
-        if leader is not None:
+        if leader is not None and not self._is_forced:
             self._leaderless_since = None
             if leader != self.known.leader:
                 logger.info("master is broker %d at %s epoch=%d", leader.broker_id, leader.address, leader.epoch)
                 self.known.leader = leader
                 self.problem = ""
-                self._is_forced = False
                 await self._follower.follow_another()
             return
         await self._stand(view, me)

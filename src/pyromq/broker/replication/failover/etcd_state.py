@@ -83,6 +83,7 @@ class ClusterView(NamedTuple):
     """The store of whom the last leader wanted as its successor."""
     leader_lease: int = 0
     """The lease that the leader's key is on."""
+    leader_revision: int = 0
     set_epoch: int = 0
     """An epoch that every member of the set has known."""
 
@@ -146,15 +147,19 @@ class Transaction(NamedTuple):
 def elect(
     keys: Keys, view: ClusterView, leader: Leader, lease: int, *, known_epoch: int = 0, is_forced: bool = False
 ) -> Transaction:
-    """Make a broker the leader of a new epoch, if nothing has changed since the view was read.
+    """Make a broker the leader of a new epoch, if nothing has changed since the view was read, which had no leader.
 
-    One that an operator forces is alone in the set: whatever others have, it does not count any more. `known_epoch` is
-    the last one that its disk has: it may die before it stores the new one.
+    One that an operator forces may depose a leader, and is alone in the set: whatever others have, it does not count
+    any more. `known_epoch` is the last one that its disk has: it may die before it stores the new one.
     """
     puts = [Put(keys.leader, encode(leader), lease), Put(keys.epoch, str(leader.epoch).encode())]
     if view.members is None or is_forced:
         puts.append(Put(keys.in_sync, encode(WrittenSet(epoch=known_epoch, members=[leader.store]))))
-    revisions = {keys.leader: 0, keys.epoch: view.epoch_revision, keys.in_sync: view.set_revision}
+    revisions = {
+        keys.leader: view.leader_revision if is_forced else 0,
+        keys.epoch: view.epoch_revision,
+        keys.in_sync: view.set_revision,
+    }
     return Transaction(revisions, puts=tuple(puts), deletes=(keys.preferred,))
 
 
@@ -204,6 +209,7 @@ def read_view(keys: Keys, found: list[KeyValue]) -> ClusterView:
         {state.store: state for state in states if state is not None},
         preferred.value.decode() if preferred is not None else "",
         leader.lease if leader is not None else 0,
+        leader.mod_revision if leader is not None else 0,
         written.epoch if written is not None else 0,
     )
 

@@ -1,6 +1,7 @@
 """Lease: for how long this broker may believe that it is what etcd says.
 
-A thread renews it every third of its time, whatever the event loop does. It counts from before the request was sent, by
+A thread renews it every third of its time, also while the event loop is busy; one that has stood still for long loses
+it. It counts from before the request was sent, by
 a clock that nobody sets: etcd cannot have ended it earlier. Where etcd has forgotten a lease, another is asked for, and
 the keys that were on the old one have to be written again.
 """
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _RENEWALS: Final = 3
 """How often a lease is renewed in its time."""
+_STALLED_AFTER: Final = 10.0
+"""Seconds without a sign of life of the event loop: a broker that does nothing any more shall not stay master."""
 _NEVER: Final = float("-inf")
 
 
@@ -43,6 +46,7 @@ class Lease:
         self._seconds = seconds
         self._clock = clock
         self._until = _NEVER
+        self._alive_at = clock.monotonic()
         self._problem = ""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -55,6 +59,10 @@ class Lease:
     def holds(self, lease: int) -> bool:
         """Return True if this is still the lease of that id, and etcd cannot have ended it yet."""
         return self.is_valid and self.id == lease  # in this order: a new lease gets its id first, then its time
+
+    def note_life(self) -> None:
+        """Tell that the event loop runs."""
+        self._alive_at = self._clock.monotonic()
 
     def start(self) -> None:
         """Ask for a lease, and keep it from then on."""
@@ -77,8 +85,11 @@ class Lease:
     def _keep(self) -> None:
         while True:
             try:
-                self.renew()
-                self._note_problem("")
+                if self._clock.monotonic() - self._alive_at < _STALLED_AFTER:
+                    self.renew()
+                    self._note_problem("")
+                else:
+                    self._note_problem(f"this broker has stood still for {_STALLED_AFTER:g} s")
             except EtcdAway as error:
                 self._note_problem(str(error))
             except Exception:  # a lease that is not renewed deposes a master
