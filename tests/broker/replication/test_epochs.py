@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.broker.replication.epochs import EPOCHS_NAME, EpochFile, common_end
+from pyromq.broker.replication.rescue.lost_tail import is_continued
 from pyromq.protocol.bodies.replication import Epoch
 from tests.broker.replication.full_disk import FullDisk
 
@@ -128,6 +129,28 @@ class _Log:
         self.bytes = self.bytes[: end or 0]
         self.epochs = list(other.epochs)
         self.bytes += other.bytes[len(self.bytes) :][:count]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["send", "copy", "power cut", "kill"]), st.integers(0, 9)), max_size=40))
+def test_what_a_slave_has_is_never_cut_because_its_master_lost_it(steps: list[tuple[str, int]]) -> None:
+    master, slave = _Log(), _Log()
+    master.lead(0, "first")
+    for number, (step, count) in enumerate(steps):
+        if step == "send":
+            master.bytes += [f"s{number}-{one}" for one in range(count)]
+        elif step == "copy":
+            slave.follow(master, count)
+        else:
+            if step == "power cut":
+                del master.bytes[max(len(master.bytes) - count, 0) :]
+            if is_continued(master.epochs, len(master.bytes), slave.epochs, len(slave.bytes)):
+                master.bytes += slave.bytes[len(master.bytes) :]
+                master.epochs = list(slave.epochs)
+            master.lead(0, f"e{number}")
+        confirmed = list(slave.bytes)
+        assert master.bytes[: len(confirmed)] == confirmed
+        slave.follow(master, 0)
+        assert slave.bytes == confirmed
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 9)), max_size=30))

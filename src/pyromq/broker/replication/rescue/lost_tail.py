@@ -3,12 +3,14 @@
 A machine that goes down takes what was not flushed. Under SYNC_MASTER with ASYNC_FLUSH such messages were acknowledged:
 a slave has them. If the master began its epoch where its own log ends now, the slave would have to cut them. So the
 master takes that tail from the slave whose history goes furthest. A slave that cannot be reached is waited for
-(`pyromqWaitForSlave`); then the master starts without it, because there may be only one machine left.
+(`pyromqWaitForSlave`); then the master starts without it, because there may be only one machine left. One of Apache's
+knows no epochs: if it has our last record, it is asked for those behind, one by one.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
 from pyromq.broker.config.broker_config import BrokerConfig
@@ -17,8 +19,10 @@ from pyromq.broker.replication.master_calls import MasterCalls
 from pyromq.broker.replication.rescue.known_slaves import KnownSlaves, registered_slaves
 from pyromq.clock import Clock
 from pyromq.errors import CorruptRecord, PyroMQError, StoreError
-from pyromq.protocol.bodies.replication import ReplicationState
+from pyromq.protocol.bodies.replication import Epoch, ReplicationState
+from pyromq.protocol.messages.record import blank_record
 from pyromq.remoting.client import RemotingClient
+from pyromq.store.commit_log import BLANK_SIZE
 from pyromq.store.message_store import MessageStore
 
 logger = logging.getLogger(__name__)
@@ -76,7 +80,7 @@ class LostTail:
     async def _ask(self, remoting: RemotingClient, own_address: str) -> str:
         """Ask all slaves, take what the best one has, and return which cannot be reached; empty if none."""
         known = self._slaves.addresses | await registered_slaves(self._config, remoting)
-        answers, missing = [], []
+        answers, foreign, missing = [], [], []
         for broker_id, address in sorted(known.items()):
             if address == own_address:
                 continue
@@ -85,24 +89,28 @@ class LostTail:
             except PyroMQError as error:
                 missing.append(f"slave {broker_id} at {address} ({error})")
                 continue
-            if state is not None and self._is_of_use(state, address):
+            if state is None:
+                foreign.append(address)
+            elif self._is_of_use(state, address):
                 answers.append(_Answer(address, state))
         if answers:
             best = max(answers, key=lambda one: (one.state.epochs[-1].number, one.state.max_offset))
-            missing += await self._take(best, MasterCalls(remoting, best.address))
+            missing += await self._take(self._pieces(best.state, MasterCalls(remoting, best.address)), best.address)
+        for address in foreign:
+            missing += await self._take(self._records(MasterCalls(remoting, address), address), address)
         return ", ".join(missing)
 
     def _is_of_use(self, state: ReplicationState, address: str) -> bool:
         """Return True if a broker's log continues the one here; say so if it has gone another way."""
         end = self._store.max_physical_offset
-        if state.name != self._config.name or state.max_offset <= end or state.min_offset > end or not state.epochs:
+        if state.name != self._config.name or not state.min_offset <= end < state.max_offset:
             return False
         if state.is_master:
             self._tell(f"the broker at {address} is master of {state.name} too: stop one of both")
             return False
         if state.file_size != self._store.copied_log.file_size:
             return False
-        if common_end(self._epochs.epochs, end, state.epochs, state.max_offset) == end:
+        if is_continued(self._epochs.epochs, end, state.epochs, state.max_offset):
             return True
         self._tell(f"the log at {address} is longer, but does not continue the one here: it followed another master")
         return False
@@ -112,24 +120,50 @@ class LostTail:
             self._told.add(problem)
             logger.error("%s", problem)
 
-    async def _take(self, best: _Answer, calls: MasterCalls) -> list[str]:
+    async def _take(self, pieces: AsyncIterator[bytes], address: str) -> list[str]:
+        """Append what a slave gives; return that it could not be reached to the end, if so."""
         store, start = self._store, self._store.max_physical_offset
-        self._adopt(best.state)
         try:
-            while store.received_offset < best.state.max_offset:
-                data = await calls.read_log(store.received_offset, _BLOCK)
-                if not data:
-                    break
-                store.append_raw(store.received_offset, data)
+            async for piece in pieces:
+                store.append_raw(store.received_offset, piece)
         except CorruptRecord as error:
-            logger.error("the copy of the slave at %s is damaged: %s", best.address, error)
+            logger.error("the copy of the slave at %s is damaged: %s", address, error)
         except StoreError:
             raise
         except PyroMQError as error:
-            return [f"the slave at {best.address} ({error})"]
+            return [f"the slave at {address} ({error})"]
         finally:
-            self._note_taken(start, best.address)
+            self._note_taken(start, address)
         return []
+
+    async def _pieces(self, state: ReplicationState, calls: MasterCalls) -> AsyncIterator[bytes]:
+        """Yield what a slave of ours has behind the end here."""
+        self._adopt(state)
+        while self._store.received_offset < state.max_offset:
+            piece = await calls.read_log(self._store.received_offset, _BLOCK)
+            if not piece:
+                return
+            yield piece
+
+    async def _records(self, calls: MasterCalls, address: str) -> AsyncIterator[bytes]:
+        """Yield the records that a slave of Apache's has behind the last one here, which it must have too."""
+        last, file_size = self._store.copied_log.last_record(), self._store.copied_log.file_size
+        if last is None:
+            return
+        if await calls.record(last.physical_offset) != last.data:
+            self._tell(
+                f"the log at {address} does not continue the one here:"
+                f" its record at {last.physical_offset} is another one"
+            )
+            return
+        while True:
+            position = self._store.max_physical_offset
+            record, room = await calls.record(position), file_size - position % file_size
+            if not record and len(await calls.record(position + room)) + BLANK_SIZE > room:
+                record = blank_record(room).ljust(room, b"\0")  # the next one did not fit into this file
+            if not record:
+                return
+            yield record
 
     def _adopt(self, state: ReplicationState) -> None:
         """Take over the epochs first: a crash then leaves a copy that is not whole, and the next start goes on."""
@@ -149,3 +183,8 @@ class LostTail:
         logger.warning(
             "took back what was lost here from the slave at %s from=%d bytes=%d", address, start, end - start
         )
+
+
+def is_continued(mine: Sequence[Epoch], my_end: int, theirs: Sequence[Epoch], their_end: int) -> bool:
+    """Return True if another log holds all of this one, and more."""
+    return their_end > my_end == common_end(mine, my_end, theirs, their_end)
