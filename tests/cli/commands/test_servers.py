@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.replication.last_run import LAST_RUN_NAME
+from pyromq.broker.replication.rescue.known_slaves import SLAVES_NAME
+from pyromq.store.files import OsFiles
+from pyromq.store.small_files.sealed_file import replace_sealed
 from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, pyromq_here, start_up, stop
 
 
@@ -125,6 +129,47 @@ def test_brokers_and_slaves_start_in_one_process(tmp_path: Path) -> None:
         assert sent.returncode == 0, sent.stderr
     finally:
         assert stop(running) == 0
+
+
+def go_down(root: Path) -> None:
+    """Leave a directory as a master's whose machine went down, and which had a slave."""
+    root.mkdir(parents=True)
+    replace_sealed(OsFiles(), str(root / LAST_RUN_NAME), {"boot": "an earlier one", "lost": True})
+    replace_sealed(OsFiles(), str(root / SLAVES_NAME), {"1": "127.0.0.1:1"})
+
+
+def test_a_master_that_waits_for_its_slave_lets_it_start_in_the_same_process(tmp_path: Path) -> None:
+    go_down(tmp_path / "store")
+    running = start_up(tmp_path, "--slaves", "1", "--set", "brokerRole=SYNC_MASTER")
+    assert stop(running) == 0
+    log = (tmp_path / "stderr.log").read_text()
+    assert "waits up to 60 s more for slave 1" in log
+    assert "starts without" not in log
+
+
+def test_a_broker_that_waits_for_its_slave_can_be_stopped(tmp_path: Path) -> None:
+    go_down(tmp_path / "store")
+    arguments = [
+        "broker",
+        "--data",
+        str(tmp_path),
+        "--port",
+        "0",
+        "-n",
+        "127.0.0.1:1",
+        "--set",
+        "brokerRole=SYNC_MASTER",
+    ]
+    command = [sys.executable, "-m", "pyromq.cli.main", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "waits up to" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        process.terminate()
+        out, log = process.communicate(timeout=30)
+    assert process.returncode == 0, log
+    assert "ready" not in out
+    assert "Traceback" not in log
 
 
 @pytest.mark.parametrize("key", ["storePathRootDir", "storePathCommitLog", "haListenPort"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,6 +58,7 @@ HttpPort = Annotated[int | None, port_option("Serve /healthz and /varz on this p
 
 DEFAULT_PORT = 10911
 DEFAULT_NAMESRV_PORT = 9876
+_TURN = 2.0  # after so many seconds the next broker starts, whether the one before it is ready or waits for it
 PORTS_APART = 10  # brokers of one `up`: each also takes its port - 2 (fast) and + 1 (replication)
 
 
@@ -93,11 +95,9 @@ def up(
             )
             with port_from("--namesrv-port"):
                 await stack.enter_async_context(name_server)
-            started = []
-            for config in configs:
-                server = Broker(replace(config, namesrv=(name_server.address,)), clock)
-                with port_from(BROKER_PORT):
-                    started.append(await stack.enter_async_context(server))
+            servers = [Broker(replace(config, namesrv=(name_server.address,)), clock) for config in configs]
+            with port_from(BROKER_PORT):
+                started = await _start_brokers(servers, stack, stopped)
             app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
             url = await stack.enter_async_context(serve(app, listener))
             addresses = ",".join(broker.address for broker in started)
@@ -181,7 +181,7 @@ def broker(
         async with AsyncExitStack() as stack:
             listener = None if http_port is None else _http_listener(host, http_port, "--http-port", stack)
             with port_from(BROKER_PORT):
-                server = await stack.enter_async_context(Broker(made, SystemClock()))
+                (server,) = await _start_brokers([Broker(made, SystemClock())], stack, stopped)
             extra = ""
             if listener is not None:
                 app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
@@ -194,6 +194,37 @@ def broker(
             logger.info("stopping")
 
     run(start())
+
+
+async def _start_brokers(servers: Sequence[Broker], stack: AsyncExitStack, stopped: asyncio.Event) -> list[Broker]:
+    """Start brokers in their order; one that waits for its slave does not hold up those behind it.
+
+    A signal ends the start. The first error of one ends that of all.
+    """
+    loop = asyncio.get_running_loop()
+    signal = loop.create_task(stopped.wait())
+    starts: list[asyncio.Task[Broker]] = []
+    try:
+        for server in servers:
+            starts.append(loop.create_task(stack.enter_async_context(server)))
+            await asyncio.wait([starts[-1], signal], timeout=_TURN, return_when=asyncio.FIRST_COMPLETED)
+        while unfinished := _check(starts):
+            await asyncio.wait([*unfinished, signal], return_when=asyncio.FIRST_COMPLETED)
+            if signal.done() and _check(starts):
+                raise typer.Exit
+    finally:
+        for task in (signal, *starts):
+            task.cancel()
+        await asyncio.gather(signal, *starts, return_exceptions=True)
+    return [start.result() for start in starts]
+
+
+def _check(starts: list[asyncio.Task[Broker]]) -> list[asyncio.Task[Broker]]:
+    """Return the starts that go on; raise the error of the first that failed."""
+    for start in starts:
+        if start.done():
+            start.result()
+    return [start for start in starts if not start.done()]
 
 
 def _http_listener(host: str, port: int, option: str, stack: AsyncExitStack) -> socket.socket:
