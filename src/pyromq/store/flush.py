@@ -22,6 +22,7 @@ from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.segments import DirtyFiles
 from pyromq.store.small_files.checkpoint import Checkpoint, CheckpointFiles, Position
+from pyromq.store.small_files.confirmed_end import ConfirmedEnd
 from pyromq.store.small_files.queue_ends import EndsByTopic, QueueEnds, ends_of
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Flusher:
         index: MessageIndex,
         queues: ConsumeQueues,
         queue_ends: QueueEnds,
+        confirmed_end: ConfirmedEnd | None,
         *,
         queue_directory: str,
         interval_ms: int,
@@ -67,6 +69,7 @@ class Flusher:
         self._index = index
         self._queues = queues
         self._queue_ends = queue_ends
+        self._confirmed_end = confirmed_end  # if only confirmed messages are shown: up to where queues hold the log
         self._interval = interval_ms / 1000
         self._checkpoint_interval = checkpoint_interval_ms / 1000
         self._queue_directory = queue_directory
@@ -113,6 +116,7 @@ class Flusher:
         position = Position(written.end, dispatched.end)
         self.begin(written, dispatched, position)
         self._queue_ends.write(queue_ends)
+        self._note_confirmed(dispatched)
         index_ms = min(self._index.flushed_timestamp_ms, dispatched.timestamp_ms)
         self._checkpoints.write(Checkpoint(written.timestamp_ms, dispatched.timestamp_ms, index_ms), position)
 
@@ -196,6 +200,7 @@ class Flusher:
         times = self._times(dispatched.timestamp_ms)
         with self._unless_full():
             self._queue_ends.write(ends)
+            self._note_confirmed(dispatched)
             if position != self._position:
                 self._checkpoints.write(times, position)
                 self._position = position
@@ -213,11 +218,16 @@ class Flusher:
     def note_position(self) -> None:
         """Say how much of the log is durable by now, between two checkpoints."""
         with self._noting, self._unless_full():
+            self._note_confirmed(self._dispatched)
             if self._position is None or self._position.flushed == self.flushed_offset:
                 return
             position = Position(self.flushed_offset, self._position.dispatched)
             self._checkpoints.write_position(position)
             self._position = position
+
+    def _note_confirmed(self, dispatched: LogEnd) -> None:
+        if self._confirmed_end is not None:
+            self._confirmed_end.write(dispatched.end)
 
     @contextmanager
     def _unless_full(self) -> Iterator[None]:

@@ -88,7 +88,6 @@ class MessageStore:
         self._call_threadsafe = call_threadsafe
         self.waits_for_flush = config.waits_for_flush
         """Whether a message is durable, and may be acknowledged, only when it is flushed (SYNC_FLUSH)."""
-        self._visibility = Visibility(self._show, confirmed_only=config.shows_confirmed_only)
         self._exit = ExitStack()
         self.is_open = False
         """Whether messages can be read."""
@@ -102,7 +101,11 @@ class MessageStore:
         self._queues = self._directory.queues
         self._index = self._directory.index
         self._appender = self._directory.appender(now_ms)
-        self.cleaner = self._directory.cleaner(now_ms, durable_end=lambda: self.flusher.flushed_offset)
+        unseen = self._directory.unseen_by(self._appender)
+        self._visibility = Visibility(self._show, unseen, confirmed_only=config.shows_confirmed_only)
+        self.cleaner = self._directory.cleaner(
+            now_ms, self._visibility, lambda: min(self.flushed_offset, self.confirm_offset)
+        )
         """Removes what has expired or was deleted."""
         self._reading = Reading(self)
         self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)
@@ -131,12 +134,11 @@ class MessageStore:
 
     def _open(self, stack: ExitStack) -> None:
         stop, found = self._directory.open(stack)
-        self._appender.begin(found.last_timestamp_ms)
-        end = LogEnd(found.end, found.last_timestamp_ms)
-        self.flusher.begin(end, end, stop.position)
-        self._visibility.begin(found.end, found.end, found.last_timestamp_ms)
+        self._appender.begin(found.visible.timestamp_ms)
+        self.flusher.begin(found.end, found.visible, stop.position)
+        self._visibility.begin(found.end.end, *found.visible)
         self.flusher.checkpoint()  # what recovery did is not to be done again
-        self.found_topics = found.topics
+        self.found_topics = self._visibility.topics_and(found.topics)
         stack.callback(self.flusher.close)
         self.flusher.start()
         stack.callback(self.flusher.stop)
@@ -160,6 +162,7 @@ class MessageStore:
         try:
             self.flusher.flush()
             self._durable(self.flusher.flushed_offset)
+            self._directory.end_queues()
             self.flusher.checkpoint()
             self._directory.mark_clean()
         except OSError as error:
@@ -311,7 +314,7 @@ class MessageStore:
             with self._reading:
                 cut = LogCut(self._directory.parts, physical_offset, visible)
             self._cut(cut)
-        self._visibility.confirm(min(self._visibility.confirmed_end, physical_offset))  # never beyond a cut
+        self._visibility.stay_within(physical_offset)
 
     def begin_anew(self) -> None:
         """Drop the whole log, all queues and the index: the next bytes of append_raw() may begin with any file.
@@ -325,13 +328,11 @@ class MessageStore:
     def _cut(self, cut: LogCut) -> None:
         try:
             cut.run(self.flusher, self._appender, self._visibility)
-            unseen = self._directory.unseen_groups(self._appender, cut.visible.end)
         except OSError as error:
             raise self._fail("cut", error) from error
         except StoreError as error:
             self._stop(error)
             raise
-        self._visibility.add_unseen(unseen)
 
     # --- told by the flusher, in its thread
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.store.check.repair import Repair
+from pyromq.store.check.verify import StoreCheck
 from pyromq.store.message_store import Arrival, MessageStore
 from pyromq.store.read.reader import StoreReader
+from pyromq.store.small_files.confirmed_end import CONFIRMED_NAME
 from pyromq.store.write.visibility import EVERYTHING
-from tests.store.helpers import FakeTime, QuickFiles, bodies, message, small_config
+from tests.store.helpers import FakeTime, QuickFiles, bodies, left_by_a_kill, message, small_config, small_store
 from tests.store.recovery.copies import copied_log, fill
+from tests.store.recovery.test_log_cut import problems
 from tests.store.recovery.test_raw_log import ORDERS
 
 
@@ -158,3 +163,116 @@ def test_an_ordinary_store_needs_no_confirmation(tmp_path: Path) -> None:
         store.confirm(0)
         end = put_all(store, b"a")[0]
         assert (store.confirm_offset, store.durable_offset, bodies(store)) == (end, end, [b"a"])
+
+
+def test_what_waits_for_its_confirmation_waits_after_a_restart_too(tmp_path: Path) -> None:
+    with confirming_store(tmp_path) as store:
+        ends = put_all(store, b"a", b"b", b"c")
+        store.confirm(ends[1])
+    assert problems(tmp_path) == []
+    assert seen_in_files(tmp_path) == [b"a", b"b"]
+    with confirming_store(tmp_path) as store:
+        assert (store.confirm_offset, store.durable_offset, bodies(store)) == (ends[1], ends[2], [b"a", b"b"])
+        assert (store.next_offset("orders", 0), store.found_topics) == (3, {"orders": 1})
+        store.confirm(put_all(store, b"d")[0])
+        assert bodies(store) == seen_in_files(tmp_path) == [b"a", b"b", b"c", b"d"]
+
+
+def test_what_was_seen_is_seen_after_a_kill_although_no_checkpoint_says_so(tmp_path: Path) -> None:
+    store = confirming_store(tmp_path / "first")
+    store.open()
+    ends = put_all(store, b"a", b"b", b"c")
+    store.confirm(ends[1])
+    with confirming_store(left_by_a_kill(store, tmp_path / "killed")) as store:
+        assert (store.confirm_offset, bodies(store)) == (ends[1], [b"a", b"b"])
+        store.confirm(ends[2])
+        assert bodies(store) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("damage", [bytes, lambda data: b""])
+def test_a_damaged_note_of_what_is_confirmed_shows_nothing_more(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    with confirming_store(tmp_path) as store:
+        store.confirm(put_all(store, b"a", b"b")[0])
+    path = tmp_path / CONFIRMED_NAME
+    path.write_bytes(damage(path.read_bytes()[:-3]))
+    with confirming_store(tmp_path) as store:
+        assert bodies(store) == [b"a"]
+
+
+def test_all_that_an_ordinary_store_has_counts_as_confirmed(tmp_path: Path) -> None:
+    with small_store(tmp_path) as store:
+        put_all(store, b"a", b"b")
+    with confirming_store(tmp_path) as store:
+        assert bodies(store) == [b"a", b"b"]
+        put_all(store, b"c")
+    with small_store(tmp_path) as store:
+        assert bodies(store) == [b"a", b"b", b"c"]
+        assert not (tmp_path / CONFIRMED_NAME).exists()
+    assert problems(tmp_path) == []
+    with confirming_store(tmp_path) as store:
+        assert bodies(store) == [b"a", b"b", b"c"]
+
+
+def test_after_a_clean_stop_no_file_of_a_queue_is_empty(tmp_path: Path) -> None:
+    with confirming_store(tmp_path) as store:
+        put_all(store, b"a")
+        assert list((tmp_path / "consumequeue").rglob("0*0"))
+    assert not [path for path in (tmp_path / "consumequeue").rglob("*") if path.is_file()]
+    assert [str(one) for one in StoreCheck(tmp_path).run() if "confirmed" in str(one)] == [
+        "note: .: 1 messages at the log's end are not confirmed, and not visible"
+    ]
+
+
+def test_a_repair_shows_nothing_that_is_not_confirmed(tmp_path: Path) -> None:
+    with confirming_store(tmp_path) as store:
+        ends = put_all(store, b"a", b"b", b"c")
+        store.confirm(ends[1])
+    entry = next((tmp_path / "consumequeue").rglob("0*0"))
+    entry.write_bytes(bytes(20) + entry.read_bytes()[20:])
+    check = StoreCheck(tmp_path)
+    findings = list(check.run())
+    repair = Repair(check, findings, small_config(tmp_path), FakeTime())
+    assert repair.steps
+    repair.run()
+    assert problems(tmp_path) == []
+    assert seen_in_files(tmp_path) == [b"a", b"b"]
+    with confirming_store(tmp_path) as store:
+        assert bodies(store) == [b"a", b"b"]
+        store.confirm(EVERYTHING)
+        assert bodies(store) == [b"a", b"b", b"c"]
+
+
+def test_a_topic_that_is_made_again_waits_as_others_do(tmp_path: Path) -> None:
+    with small_store(tmp_path / "source") as source, confirming_store(tmp_path / "copy") as copy:
+        put_all(source, b"a", b"b")
+        source.cleaner.delete_topic("orders")
+        deleted_at = source.max_physical_offset
+        ends = put_all(source, b"c", b"d", b"e")
+        raw = copied_log(source)
+        for start in range(0, len(raw), 100):  # before the slave hears of the deletion
+            copy.append_raw(start, raw[start : start + 100])
+        assert (bodies(copy), copy.next_offset("orders", 0)) == ([], 3)
+        copy.confirm(ends[0])
+        assert (bodies(copy), copy.next_offset("orders", 0)) == ([b"c"], 3)
+        copy.cleaner.delete_topic_before("orders", deleted_at)
+        assert (bodies(copy), copy.next_offset("orders", 0)) == ([b"c"], 3)
+        copy.confirm(ends[2])
+        assert bodies(copy) == bodies(source) == [b"c", b"d", b"e"]
+        with StoreReader(tmp_path / "copy") as reader:
+            assert bodies(reader) == [b"c", b"d", b"e"]
+
+
+def test_a_cut_of_a_copy_keeps_what_waits_of_a_topic_that_was_made_again(tmp_path: Path) -> None:
+    with small_store(tmp_path / "source") as source, confirming_store(tmp_path / "copy") as copy:
+        put_all(source, b"a", b"b")
+        source.cleaner.delete_topic("orders")
+        ends = put_all(source, b"c", b"d", b"e")
+        raw = copied_log(source)
+        copy.append_raw(0, raw)
+        copy.cut(ends[1])
+        assert (bodies(copy), copy.next_offset("orders", 0)) == ([], 2)
+        copy.append_raw(ends[1], raw[ends[1] :])
+        copy.confirm(EVERYTHING)
+        assert bodies(copy) == [b"c", b"d", b"e"]

@@ -68,17 +68,22 @@ class QueueCheck:
         *,
         has_extensions: bool,
         is_deleted: Callable[[str, int], bool],
+        visible_end: int,
     ) -> None:
+        """Prepare to compare; records from `visible_end` on are not confirmed, and need no entry."""
         self._queues = queues
         self._log = log
         self._root = root
         self._has_extensions = has_extensions
         self._is_deleted = is_deleted
+        self._visible_end = visible_end
         self._expected: dict[QueueKey, _Expected] = {}
         self._names: dict[bytes, str] = {}
         self._gathered = 0
         self.missing: list[tuple[QueueKey, range]] = []
         """Records that have no entry."""
+        self.unconfirmed = 0
+        """How many have none because they are not confirmed."""
         self.contradicted: list[range] = []
         """Records that say they belong elsewhere than a queue has them."""
         self.has_other_delays = False
@@ -125,7 +130,9 @@ class QueueCheck:
     def _differences(self, key: QueueKey, start: int, entries: bytes, found: bytes) -> Iterator[Finding]:
         pairs = zip(_unpack(entries), _unpack(found.ljust(len(entries), b"\0")), strict=True)
         for offset, (expected, entry) in enumerate(pairs, start):
-            if not entry.is_written:
+            if not entry.is_written and expected.physical_offset >= self._visible_end:
+                self.unconfirmed += 1
+            elif not entry.is_written:
                 self._note_missing(key, offset)
             elif entry != expected and not self._is_allowed(key, entry, expected):
                 yield self._wrong(

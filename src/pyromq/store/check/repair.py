@@ -34,6 +34,7 @@ from pyromq.store.read.file_view import find_segments
 from pyromq.store.recovery.directory import ABORT_NAME
 from pyromq.store.recovery.quarantine import SetAside
 from pyromq.store.small_files.checkpoint import CHECKPOINT_NAME, Checkpoint, CheckpointFiles, Position
+from pyromq.store.small_files.confirmed_end import CONFIRMED_NAME
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.lock import DirectoryLock
 from pyromq.store.small_files.queue_ends import QUEUES_NAME
@@ -230,8 +231,9 @@ class Repair:
         geometry: Geometry | None = self._check.index_geometry
         if geometry is not None:
             config = replace(config, max_hash_slots=geometry.slots, max_index_entries=geometry.entries)
-        has_index = self._check.has_index
-        with MessageStore(replace(config, message_index=has_index), self._now_ms, self._files):
+        has_index, is_confirmed = self._check.has_index, self._files.exists(self._path(CONFIRMED_NAME))
+        config = replace(config, message_index=has_index, shows_confirmed_only=is_confirmed)
+        with MessageStore(config, self._now_ms, self._files):
             pass
 
     def _blank_what_is_left(self) -> None:

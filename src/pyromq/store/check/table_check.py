@@ -14,6 +14,7 @@ from pyromq.store.files import OsFiles, read_file
 from pyromq.store.index.index_checkpoint import INDEX_CHECKPOINT_NAME, IndexCheckpointFile
 from pyromq.store.retention.deletions import DELETIONS_NAME
 from pyromq.store.small_files.checkpoint import CHECKPOINT_NAME, POSITION_NAME, Checkpoint, CheckpointFiles
+from pyromq.store.small_files.confirmed_end import CONFIRMED_NAME, ConfirmedLog
 from pyromq.store.small_files.fences import FENCES_NAME, FencedRange
 from pyromq.store.small_files.json_file import unsealed
 from pyromq.store.small_files.queue_ends import QUEUES_NAME, EndsByTopic
@@ -104,6 +105,7 @@ class SmallFileCheck:
             (POSITION_NAME, self._has_sound_position),
             (FENCES_NAME, lambda: self._sealed(FENCES_NAME, list[FencedRange])),
             (QUEUES_NAME, lambda: self._sealed(QUEUES_NAME, EndsByTopic)),
+            (CONFIRMED_NAME, lambda: self._sealed(CONFIRMED_NAME, ConfirmedLog)),
             (DELETIONS_NAME, lambda: self._sealed(DELETIONS_NAME, dict[str, int])),
             (INDEX_CHECKPOINT_NAME, lambda: IndexCheckpointFile(Path(self._root), self._files).read() is not None),
         ):

@@ -27,10 +27,12 @@ from pyromq.store.recovery.directory import ABORT_NAME
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.segments import DescriptorPool
 from pyromq.store.small_files.checkpoint import CheckpointFiles
+from pyromq.store.small_files.confirmed_end import ConfirmedEnd
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.lock import is_held
 from pyromq.store.small_files.table_file import read_table
 from pyromq.store.small_files.table_formats import TOPICS
+from pyromq.store.write.visibility import EVERYTHING
 
 _MAX_OPEN_FILES: Final = 256
 
@@ -98,6 +100,7 @@ class StoreCheck:
             self.root,
             has_extensions=self._files.exists(f"{self.root}/consumequeue_ext"),
             is_deleted=deletions.covers,
+            visible_end=self._visible_end(),
         )
         index = IndexCheck(
             self.root, self._files, segments.start, log.damage, lambda offset: _keys_at(segments, offset)
@@ -117,6 +120,8 @@ class StoreCheck:
         yield from segments.findings(self.root)
         yield from queue_check.finish(segments.start, log.end, log.damage)
         yield from self._missing(queue_check, queues)
+        if queue_check.unconfirmed:
+            yield self._note(f"{queue_check.unconfirmed} messages at the log's end are not confirmed, and not visible")
         self.contradicted = queue_check.contradicted
         self.has_other_delays = queue_check.has_other_delays
         self.has_index, self.index_geometry = index.has_files, index.geometry
@@ -145,6 +150,11 @@ class StoreCheck:
                 if record is not None and record[1:3] == (entry.size, queue.queue_id):
                     end = max(end, entry.physical_offset + entry.size)
         return KnownEnd(min(end, segments.stop), named if self.is_settled else {})
+
+    def _visible_end(self) -> int:
+        confirmed_end = ConfirmedEnd(Path(self.root), self._files).read()
+        position = CheckpointFiles(Path(self.root), self._files).read()[1]
+        return EVERYTHING if confirmed_end is None or position is None else max(confirmed_end, position.dispatched)
 
     def _progress(self, segments: SegmentView) -> Callable[[int], None]:
         start, total = segments.start, segments.stop - segments.start

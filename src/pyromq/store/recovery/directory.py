@@ -30,10 +30,12 @@ from pyromq.store.retention.cleaner import Cleaner
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
 from pyromq.store.small_files.checkpoint import CheckpointFiles
+from pyromq.store.small_files.confirmed_end import ConfirmedEnd
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.lock import DirectoryLock
 from pyromq.store.small_files.queue_ends import QueueEnds
 from pyromq.store.write.appender import Appender
+from pyromq.store.write.visibility import Visibility
 
 ABORT_NAME: Final = "abort"
 
@@ -53,6 +55,7 @@ class StoreDirectory:
         self.deletions = Deletions(config.root, files)
         self.fences = Fences(config.root, files)
         self.queue_ends = QueueEnds(config.root, files)
+        self.confirmed_end = ConfirmedEnd(config.root, files)
         self._quarantine = Quarantine(config.root, files)
         log_directory = str(config.commit_log_path.absolute())
         segments = SegmentedFile(log_directory, config.commit_log_file_size, files, self.pool, self.dirty_log)
@@ -86,7 +89,7 @@ class StoreDirectory:
         self._take_over_file_sizes()
         self.deletions.load()
         clean = not self._files.exists(self._abort)
-        stop = LastStop(clean, *self.checkpoints.read(), self.queue_ends.read())
+        stop = LastStop(clean, *self.checkpoints.read(), self.queue_ends.read(), self._confirmed())
         self._mark_open()
         self.log.segments.load(mend=True)
         self.queues.load()
@@ -108,9 +111,20 @@ class StoreDirectory:
             delay_levels_ms=self._config.delay_levels_ms,
         )
 
-    def unseen_groups(self, appender: Appender, start: int) -> list[WriteGroup]:
-        """Return what the log has from a place on, as groups that wait to be seen; raises StoreError or OSError."""
-        return unseen_groups(self.parts, appender, self._config.delay_levels_ms, start)
+    def unseen_by(self, appender: Appender) -> Callable[[int], list[WriteGroup]]:
+        """Return what finds the groups of the log, from a place on, that are in no queue yet."""
+
+        def find(start: int) -> list[WriteGroup]:
+            self.end_queues()
+            return unseen_groups(self.parts, appender, self._config.delay_levels_ms, start)
+
+        return find
+
+    def end_queues(self) -> None:
+        """Remove the room that queues have for messages that are not visible: other brokers take it for entries."""
+        for queue in self.queues:
+            if queue.next_offset > queue.max_offset:
+                queue.cut(queue.max_offset)
 
     def flusher(self, on_flushed: Callable[[int], None], on_failed: Callable[[OSError], None]) -> Flusher:
         """Return what flushes these files; it calls back in its own threads."""
@@ -122,6 +136,7 @@ class StoreDirectory:
             self.index,
             self.queues,
             self.queue_ends,
+            self.confirmed_end if self._config.shows_confirmed_only else None,
             queue_directory=self.queues.root,
             interval_ms=self._config.flush_interval_ms,
             checkpoint_interval_ms=self._config.checkpoint_interval_ms,
@@ -129,7 +144,7 @@ class StoreDirectory:
             on_failed=on_failed,
         )
 
-    def cleaner(self, now_ms: Callable[[], int], durable_end: Callable[[], int]) -> Cleaner:
+    def cleaner(self, now_ms: Callable[[], int], visibility: Visibility, durable_end: Callable[[], int]) -> Cleaner:
         """Return what removes files of these that have expired."""
         return Cleaner(
             self._config,
@@ -137,10 +152,17 @@ class StoreDirectory:
             self.queues,
             self.deletions,
             self._files,
+            visibility,
             now_ms=now_ms,
             durable_end=durable_end,
             expire_index=self.index.expire,
         )
+
+    def _confirmed(self) -> int | None:
+        if self._config.shows_confirmed_only:
+            return self.confirmed_end.read()
+        self.confirmed_end.forget()  # before anything of what waits is shown
+        return None
 
     def _take_over_file_sizes(self) -> None:
         log, queues = self.log.segments, self.queues

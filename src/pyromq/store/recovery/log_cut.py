@@ -21,10 +21,7 @@ from pyromq.store.write.visibility import Visibility
 
 
 class LogCut:
-    """One cut of an open store whose records are all flushed; planned when it is made.
-
-    What is not visible yet has to find its way into the queues once more afterwards.
-    """
+    """One cut of an open store whose records are all flushed; planned when it is made."""
 
     def __init__(self, parts: StoreParts, end: int, visible: LogEnd) -> None:
         """Plan to let the log end at an offset; raise OffsetOutOfRange or StoreError if no record ends there.
@@ -51,13 +48,13 @@ class LogCut:
         return ends
 
     def run(self, flusher: Flusher, appender: Appender, visibility: Visibility) -> None:
-        """Cut, with nothing that waits any more; raises OSError, after which nothing may be written any more."""
+        """Cut; raises StoreError or OSError, after which nothing may be written any more."""
         with flusher.held():
             flusher.go_back(LogEnd(self.end, self.last_timestamp_ms), self.visible, self._queue_ends())
             self._cut()
         flusher.checkpoint()
         appender.begin(self.visible.timestamp_ms)
-        visibility.go_back(self.end, self.visible.timestamp_ms)
+        visibility.go_back(self.end, *self.visible)
 
     def _cut(self) -> None:
         end_log(self._parts, self.end, visible_end=self.visible.end, sync_from=self.end, is_in_use=True)

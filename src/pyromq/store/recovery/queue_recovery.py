@@ -57,6 +57,10 @@ class QueueRecovery:
         for topic, queue_id in self.lost:
             logger.warning("a queue has lost entries and is made anew topic=%s queue=%d", topic, queue_id)
 
+    def furthest_end(self, known_end: int) -> int:
+        """Return the end of the furthest record that an entry names, if one names any behind a known end."""
+        return max((self._named_end(queue, known_end) for queue in self._queues), default=known_end)
+
     def settle(self, replay: Replay, start: int) -> None:
         """Let each queue end where the log says, which was walked from `start` on."""
         for queue in self._queues:
@@ -85,6 +89,19 @@ class QueueRecovery:
     def _has_lost(self, topic: str, queue_id: int, end: int) -> bool:
         queue = self._queues.find(topic, queue_id)
         return (topic, queue_id) not in self.lost and (queue is None or self._look_at(queue).end < end)
+
+    def _named_end(self, queue: ConsumeQueue, known_end: int) -> int:
+        """Return the end of the last record that a queue names and that is there; at least the known end."""
+        first, look = queue.segments.start // ENTRY_SIZE, self._look_at(queue)
+        end, entry = look.end, look.last
+        while end > first and entry.physical_offset + entry.size > known_end:
+            if named_record(self._log, queue, end - 1, entry) is not None:
+                return entry.physical_offset + entry.size
+            if entry.is_written and not entry.is_message:
+                break  # nothing but fillers stands before it
+            end -= 1
+            entry = queue.entry(end - 1)
+        return known_end
 
     # --- ending
 

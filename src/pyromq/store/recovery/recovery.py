@@ -4,6 +4,7 @@
     find lost queues    which queues had more entries than are there
     find durable end    what is bad before it is damage, what is bad behind it is a tail
     find start          before it everything is known to be flushed and dispatched
+    find visible end    what lies behind it waits for its confirmation, where only confirmed messages are shown
     walk                check every record from there; fence damage, end at the tail
     end the log         keep what stands behind the end in quarantine, then cut it off
     settle queues       let each end where the log says
@@ -22,9 +23,10 @@ from typing import NamedTuple
 from pyromq.protocol.messages.record import read_head
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
+from pyromq.store.flush import LogEnd
 from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
-from pyromq.store.read.log_walk import LogWalk
+from pyromq.store.read.log_walk import LogWalk, WalkedRecord
 from pyromq.store.read.record_match import named_record
 from pyromq.store.recovery.log_replay import Replay
 from pyromq.store.recovery.quarantine import Quarantine
@@ -33,6 +35,7 @@ from pyromq.store.retention.deletions import Deletions
 from pyromq.store.small_files.checkpoint import Checkpoint, Position
 from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.queue_ends import EndsByTopic
+from pyromq.store.write.visibility import EVERYTHING
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +47,8 @@ class LastStop(NamedTuple):
     checkpoint: Checkpoint
     position: Position | None
     queue_ends: EndsByTopic
+    confirmed_end: int | None = None
+    """Up to where messages were visible; None if all of them are."""
 
 
 class StoreParts(NamedTuple):
@@ -61,8 +66,9 @@ class Recovered(NamedTuple):
     """What recovery found."""
 
     start: int
-    end: int
-    last_timestamp_ms: int
+    end: LogEnd
+    visible: LogEnd
+    """Up to where queues and index hold the log."""
     topics: dict[str, int]
     """Topics met in the log after the checkpoint, each with the number of queues it needs at least."""
 
@@ -77,7 +83,8 @@ class Recovery:
         self._stop = stop
         self._delay_levels_ms = delay_levels_ms
         self._queue_passes = QueueRecovery(self._log, self._queues, self._deletions, stop.position, stop.queue_ends)
-        self._durable_end = self._start = self._end = 0
+        self._durable_end = self._start = self._end = self._last_timestamp_ms = 0
+        self._visible_end = EVERYTHING
 
     def run(self) -> Recovered:
         """Make all passes; raises StoreError or OSError if one cannot be made."""
@@ -86,8 +93,9 @@ class Recovery:
         self._queue_passes.find_lost()
         self._find_durable_end()
         self._find_start()
+        self._find_visible_end()
         replay = self._walk()
-        cut = end_log(self._parts, self._end, visible_end=self._end, sync_from=self._start)
+        cut = end_log(self._parts, self._end, visible_end=self._visible_end, sync_from=self._start)
         self._queue_passes.settle(replay, self._start)
         logger.info(
             "recovered the store seconds=%.3f clean=%s from=%d end=%d records=%d cut=%d fenced=%d rebuilt queues=%d",
@@ -102,8 +110,10 @@ class Recovery:
             topics = replay.topics_since(position.dispatched, -1)
         else:
             topics = replay.topics_since(0, checkpoint.trusted_timestamp_ms)
-        last_timestamp_ms = replay.last_timestamp_ms or checkpoint.log_timestamp_ms
-        return Recovered(self._start, self._log.end, last_timestamp_ms, topics)
+        end = visible = LogEnd(self._log.end, self._last_timestamp_ms or checkpoint.log_timestamp_ms)
+        if self._visible_end < self._log.end:
+            visible = LogEnd(self._visible_end, replay.last_timestamp_ms or checkpoint.queues_timestamp_ms)
+        return Recovered(self._start, end, visible, topics)
 
     # --- tail or damage
 
@@ -142,6 +152,13 @@ class Recovery:
         first = LogWalk(self._segments, file_start).check_here()
         return first is not None and 0 < first[5] <= self._stop.checkpoint.trusted_timestamp_ms
 
+    def _find_visible_end(self) -> None:
+        """Find up to where messages were visible: as was noted, or as the queues say, which are never behind that."""
+        position, confirmed_end = self._stop.position, self._stop.confirmed_end
+        if position is not None and confirmed_end is not None:
+            noted = max(confirmed_end, position.dispatched)
+            self._visible_end = max(noted, self._queue_passes.furthest_end(noted))
+
     # --- the log
 
     def _walk(self) -> Replay:
@@ -162,7 +179,7 @@ class Recovery:
         """Walk up to the durable end, around damage."""
         while self._segments.start <= walk.position < min(self._durable_end, self._segments.stop):
             for record in walk.records(self._durable_end):
-                replay.add(record)
+                self._meet(record, replay)
             if walk.position < self._durable_end:
                 damaged = walk.position
                 walk.find_next(self._durable_end)
@@ -176,11 +193,16 @@ class Recovery:
                 if record[5] < oldest_ms:
                     walk.position = record[0]
                     return
-                replay.add(record)
+                self._meet(record, replay)
             end_of_fence = self._fences.end_at(walk.position)
             if end_of_fence is None or end_of_fence > self._segments.stop:
                 return
             walk.position = end_of_fence
+
+    def _meet(self, record: WalkedRecord, replay: Replay) -> None:
+        self._last_timestamp_ms = record[5]
+        if record[0] < self._visible_end:
+            replay.add(record)
 
     def _fence(self, start: int, end: int) -> None:
         self._fences.add(start, end, self._segments.path(self._segments.file_start(start)))

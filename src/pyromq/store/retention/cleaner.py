@@ -24,6 +24,7 @@ from pyromq.store.retention.deletions import Deletions
 from pyromq.store.retention.remover import Remover
 from pyromq.store.retention.retention import DiskLevel, Retention
 from pyromq.store.segments import NotInMemory
+from pyromq.store.write.visibility import Visibility
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Cleaner:
         queues: ConsumeQueues,
         deletions: Deletions,
         files: OsFiles,
+        visibility: Visibility,
         *,
         now_ms: Callable[[], int],
         durable_end: Callable[[], int],
@@ -60,6 +62,7 @@ class Cleaner:
         self._log = log
         self._queues = queues
         self._deletions = deletions
+        self._visibility = visibility
         self._durable_end = durable_end
         self._expire_index = expire_index
         self._remover = Remover(files)
@@ -169,13 +172,17 @@ class Cleaner:
         self._deletions.add(topic, log_end)
         self._deletions.save()
         self._remove_leftovers()
+        hidden_from = self._visibility.hidden_from
         for physical_offset, size, queue_id, _, sys_flag, stored_ms, name, properties in walk_log(self._log, log_end):
+            if hidden_from is not None and physical_offset >= hidden_from:
+                break
             if name == topic.encode() and is_queued(sys_flag):
                 queue = self._queues.get(topic, queue_id)
                 queue.make_room(1)
                 queue.next_offset += 1
                 code = stored_tags_code(topic, properties, stored_ms, self._config.delay_levels_ms)
                 queue.append([ENTRY.pack(physical_offset, size, code)])
+        self._visibility.look_again()
 
     def deleted_at(self, topic: str) -> int:
         """Return where the log ended when a topic was deleted; 0 if that is not known, or was never."""

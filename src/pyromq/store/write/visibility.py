@@ -23,42 +23,66 @@ EVERYTHING: Final = 1 << 62
 class Visibility:
     """The groups that wait, in the order of the log, and how far that is durable and confirmed."""
 
-    def __init__(self, show: Callable[[WriteGroup], None], *, confirmed_only: bool) -> None:
-        """`show` lets consumers see a group."""
+    def __init__(
+        self,
+        show: Callable[[WriteGroup], None],
+        find_unseen: Callable[[int], Iterable[WriteGroup]],
+        *,
+        confirmed_only: bool,
+    ) -> None:
+        """`show` lets consumers see a group; `find_unseen` returns what the log has from a place on, as groups."""
         self.durable_end = 0
         """Up to where the log is as safe here as was promised, whether it is confirmed or not."""
         self.confirmed_end = EVERYTHING
-        self._confirmed_only = confirmed_only
-        self._show = show
-        self._waiting: deque[WriteGroup] = deque()
         self.shown_timestamp_ms = 0
         """When the last visible message was stored."""
+        self._confirmed_only = confirmed_only
+        self._show = show
+        self._find_unseen = find_unseen
+        self._waiting: deque[WriteGroup] = deque()
 
     @property
     def hidden_from(self) -> int | None:
         """Where the first group begins that waits; None if all is visible."""
         return self._waiting[0].start if self._waiting else None
 
-    def begin(self, durable_end: int, confirmed_end: int, timestamp_ms: int) -> None:
-        """Begin where recovery ended; the last visible message was stored at `timestamp_ms`."""
+    def begin(self, durable_end: int, visible_end: int, timestamp_ms: int) -> None:
+        """Begin with a log that was opened; the last visible message was stored at `timestamp_ms`."""
+        if self._confirmed_only:
+            self.confirmed_end = visible_end
+        self._begin(durable_end, visible_end, timestamp_ms)
+
+    def go_back(self, end: int, visible_end: int, timestamp_ms: int) -> None:
+        """Follow a log that was cut, and is durable: nothing behind its end is confirmed any more."""
+        self.stay_within(end)
+        self._begin(end, visible_end, timestamp_ms)
+
+    def stay_within(self, end: int) -> None:
+        """Forget what was confirmed behind the end of the log."""
+        if self._confirmed_only:
+            self.confirmed_end = min(end, self.confirmed_end)
+
+    def _begin(self, durable_end: int, visible_end: int, timestamp_ms: int) -> None:
         self.durable_end = durable_end
         self.shown_timestamp_ms = timestamp_ms
-        if self._confirmed_only:
-            self.confirmed_end = confirmed_end
+        self._waiting = deque(self._find_unseen(visible_end))
+        self._settle()
 
-    def go_back(self, end: int, timestamp_ms: int) -> None:
-        """Forget what waited, and what was confirmed behind an end: the log is cut there, and durable."""
-        self._waiting.clear()
-        self.begin(end, min(end, self.confirmed_end), timestamp_ms)
+    def look_again(self) -> None:
+        """Find the groups that wait once more in the log: their queues are others now. Raises StoreError or OSError."""
+        if self._waiting:
+            self._waiting = deque(self._find_unseen(self._waiting[0].start))
 
     def add(self, group: WriteGroup) -> None:
         """Take a group that was written just now."""
         self._waiting.append(group)
 
-    def add_unseen(self, groups: Iterable[WriteGroup]) -> None:
-        """Take what the log had when it was opened, or cut, and show what is confirmed of it."""
-        self._waiting.extend(groups)
-        self._settle()
+    def topics_and(self, topics: dict[str, int]) -> dict[str, int]:
+        """Return topics with those that wait, each with the number of queues it needs at least."""
+        topics = dict(topics)
+        for arrival in (one for group in self._waiting for one in group.arrivals):
+            topics[arrival.topic] = max(topics.get(arrival.topic, 0), arrival.queue_id + 1)
+        return topics
 
     def durable(self, end: int) -> None:
         """Note up to where the log is durable, and show what waited only for that."""
