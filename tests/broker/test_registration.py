@@ -331,6 +331,48 @@ async def test_a_name_server_that_comes_later_hears_of_the_broker_within_seconds
         await eventually(lambda: broker.problem() == "")
 
 
+async def test_name_servers_that_come_back_empty_know_the_broker_within_seconds(
+    start_broker: StartBroker, clock: TestClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with AsyncExitStack() as servers:
+        started = [
+            await servers.enter_async_context(NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None))
+            for _ in range(2)
+        ]
+        ports = [server.port for server in started]
+        broker = await start_broker(namesrvAddr=";".join(server.address for server in started))
+        broker.topics.update(topic_config("orders", 4))
+        await clock.advance_async(seconds=1)
+        caplog.set_level(logging.INFO)
+        caplog.clear()
+    await clock.advance_async(minutes=10)
+    told = [record.message for record in caplog.records if record.name == "pyromq.broker.registration"]
+    assert len(told) == 2, told  # one line for each, not one for every attempt
+    async with AsyncExitStack() as servers:
+        for port in ports:
+            server = NameServer(host="127.0.0.1", port=port, clock=clock, data_dir=None)
+            watcher = Watcher(await servers.enter_async_context(server), clock)
+            servers.push_async_callback(watcher.remoting.close)
+            await clock.advance_async(seconds=6)
+            assert await watcher.route("orders") is not None
+        servers.push_async_callback(broker.__aexit__, None, None, None)
+    assert sum(record.message.startswith("registered") for record in caplog.records) == 2
+
+
+async def test_a_name_server_that_was_restarted_is_told_long_before_the_next_period(
+    start_broker: StartBroker, clock: TestClock
+) -> None:
+    async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None) as server:
+        port = server.port
+        broker = await start_broker(namesrvAddr=server.address)
+    async with NameServer(host="127.0.0.1", port=port, clock=clock, data_dir=None) as server:
+        await clock.advance_async(seconds=6)
+        watcher = Watcher(server, clock)
+        assert await watcher.brokers() == {"broker-a"}
+        await watcher.remoting.close()
+        await broker.__aexit__(None, None, None)
+
+
 async def test_the_name_servers_order_table_marks_topics(
     start_broker: StartBroker, name_server: NameServer, watcher: Watcher, clock: TestClock
 ) -> None:

@@ -172,6 +172,12 @@ class Registration:
         for server in self._servers.values():
             server.note(topics)
 
+    def disconnected(self, connection: Connection) -> None:
+        """Register again soon if this was a name server's connection: it may come back with empty tables."""
+        if connection.address in self.registered:
+            self.registered.discard(connection.address)
+            self._clock.call_later(RETRY_PERIOD, self._servers[connection.address].changed.set)
+
     async def register_everywhere(self) -> None:
         """Register at all name servers now."""
         await asyncio.gather(*map(self._register, self._servers))

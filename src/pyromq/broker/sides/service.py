@@ -86,6 +86,7 @@ class Service:
             stack.callback(self.parts.settings.changed.subscribe(self.registration.configure))
             await self.registration.start()
             stack.push_async_callback(self.registration.stop)
+            self.remoting.on_disconnect = self.registration.disconnected
             await stack.enter_async_context(self.reading)
             self._exit = stack.pop_all()
         self.is_open = True
