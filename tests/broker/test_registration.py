@@ -287,7 +287,7 @@ async def test_registrations_are_repeated_so_that_the_name_server_keeps_the_brok
     start_broker: StartBroker, name_server: NameServer, watcher: Watcher, clock: TestClock
 ) -> None:
     await start_broker(namesrvAddr=name_server.address)
-    await clock.advance_async(minutes=10)
+    await clock.advance_async(minutes=10, step=5)
     assert await watcher.brokers() == {"broker-a"}
 
 
@@ -345,7 +345,7 @@ async def test_name_servers_that_come_back_empty_know_the_broker_within_seconds(
         await clock.advance_async(seconds=1)
         caplog.set_level(logging.INFO)
         caplog.clear()
-    await clock.advance_async(minutes=10)
+    await clock.advance_async(minutes=10, step=5)
     told = [record.message for record in caplog.records if record.name == "pyromq.broker.registration"]
     assert len(told) == 2, told  # one line for each, not one for every attempt
     async with AsyncExitStack() as servers:

@@ -37,6 +37,15 @@ from pyromq.store.results import GetResult
 OffsetMoved = Signal[[PullMessageRequestHeader, GetResult]]
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What a broker is at the moment, for answers that are different on a slave."""
+
+    is_slave: Callable[[], bool] = lambda: False
+    has_master: Callable[[], bool] = lambda: False
+    """Whether a slave is connected to its master."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """What every broker has, whatever its role."""
@@ -62,6 +71,7 @@ class Parts:
     register: Callable[[], Awaitable[None]]
     """Registers at all name servers now."""
     files: OsFiles | None = None
+    standing: Standing = Standing()
 
     @property
     def config(self) -> BrokerConfig:

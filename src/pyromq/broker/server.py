@@ -17,6 +17,7 @@ from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.messages.durability import Copies, Replicas, loss_window
+from pyromq.broker.parts import Standing
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.failover.coordinator import Coordinator
@@ -174,6 +175,7 @@ class Broker:
             ha_port=self._ha.port,
             more_figures=self._more_figures,
             files=self._files,
+            standing=Standing(lambda: self.role is Role.SLAVE, self._has_master),
         )
         self._ports.answer(
             [
@@ -249,6 +251,10 @@ class Broker:
         view = ReplicationView(self, *followed, registration, self._ports.ha_address(self._ha.port))
         others = OtherBrokers(parts, epochs, self.service.remoting, registration)
         return view, ByHand(self, *followed, others, view)
+
+    def _has_master(self) -> bool:
+        """Return True if a slave's master may be at work; where masters are elected, one always may."""
+        return self._follower.is_connected or bool(self.config.failover)
 
     def _clean(self, stack: AsyncExitStack) -> None:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))

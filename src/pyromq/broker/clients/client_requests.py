@@ -16,7 +16,7 @@ from pyromq.broker.clients.client_registry import (
 )
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.parts import Parts
-from pyromq.errors import BrokerError
+from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
     CheckClientRequestBody,
     ConsumerData,
@@ -52,6 +52,7 @@ class ClientHandlers:
 
     def __init__(self, parts: Parts, version: str) -> None:
         self._clock = parts.clock
+        self._standing = parts.standing
         self._version = version
         self._clients = parts.clients
         self._groups = parts.groups
@@ -130,7 +131,9 @@ class ClientHandlers:
         return response(request, body=encode(GetConsumerListByGroupResponseBody(consumer_id_list=ids)))
 
     def lock(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
-        """Give a client the queues that no other client holds."""
+        """Give a client the queues that no other client holds; a slave does so only while its master is away."""
+        if self._standing.is_slave() and self._standing.has_master():
+            raise ServiceNotAvailable("this broker is a slave and follows its master: ask that for locks")
         body = yield from decoding(LockBatchRequestBody, request.body)
         granted: list[MessageQueue] = []
         for queues in _batches(body.mq_set):

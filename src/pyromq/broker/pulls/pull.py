@@ -7,6 +7,8 @@ from collections.abc import Collection
 from functools import partial
 from time import perf_counter
 
+from msgspec.structs import replace
+
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.long_polling import HeldPull, LongPolling
@@ -52,6 +54,7 @@ class PullHandler:
     def __init__(self, parts: Parts) -> None:
         self.waiting = LongPolling(parts.clock, parts.config.max_held_pulls, self.resume)
         self._clock = parts.clock
+        self._standing = parts.standing
         self._store = parts.store
         self._reads = parts.reads
         self._topics = parts.topics
@@ -156,8 +159,19 @@ class PullHandler:
         if result.status is _FOUND:
             read_ms = (perf_counter() - started) * 1000
             self._stats.count_get(header.topic, header.consumer_group, result.count, result.size, read_ms)
-        else:
-            self._stats.count_miss()
+            return result
+        self._stats.count_miss()
+        return self._as_slave(header, result) if self._standing.is_slave() else result
+
+    def _as_slave(self, header: PullMessageRequestHeader, result: GetResult) -> GetResult:
+        """Return what a slave answers: it may lag, or keep less than its master, so it moves nobody to another offset.
+
+        RocketMQ's slaves do not either. One whose master is away has all that there is of the past.
+        """
+        if result.status in (GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.NO_MESSAGE_IN_QUEUE):
+            return replace(result, status=GetStatus.OFFSET_OVERFLOW_ONE, next_offset=header.queue_offset)
+        if result.status is GetStatus.OFFSET_TOO_SMALL and self._standing.has_master():
+            return replace(result, status=GetStatus.MESSAGE_WAS_REMOVING, next_offset=header.queue_offset)
         return result
 
     def _hold(

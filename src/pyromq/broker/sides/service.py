@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.live_settings import LiveSettings
-from pyromq.broker.parts import OffsetMoved, Parts
+from pyromq.broker.parts import OffsetMoved, Parts, Standing
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.registration import Registration
 from pyromq.broker.sides.ports import Ports
@@ -44,6 +44,7 @@ class Service:
         ha_port: int,
         more_figures: Callable[[], list[BoundFigures[Any]]] = list,
         files: OsFiles | None = None,
+        standing: Standing | None = None,
     ) -> None:
         self.is_open = False
         """Whether it accepts connections and is registered."""
@@ -74,6 +75,7 @@ class Service:
             figures=self.figures,
             register=self.registration.register_everywhere,
             files=files,
+            standing=standing or Standing(),
         )
         self.reading = ReadSide(self.parts, ports)
         ports.answer(self.reading.handlers, reads)
