@@ -211,6 +211,10 @@ class NoRoute(ClientError):
     retriable = True
 
 
+class NoMaster(NoRoute):
+    """A broker has no master now: it can be read from a slave, and written when a master is back or promoted."""
+
+
 class InvalidMessage(ClientError):
     """The message violates a rule that is checked before sending."""
 

@@ -27,10 +27,14 @@ class AssignedQueue(ABC):
         """The last commit that this client knows of; None if there is none, or after a jump."""
         self.committed_is_sure = True
         """False if only a slave could be asked for the committed offset: the master may have a higher one."""
+        self.committed_at = ""
+        """The address of the broker that was last asked or told about the committed offset."""
         self.jumps = 0
         """How often the queue was moved to another offset; whoever awaits an answer compares it before and after."""
         self.broker_id = 0
         """Which broker of the group the next pull should go to, as the last answer suggested."""
+        self.pulls_from_master = True
+        """Whether the last pull went to the master: it may have gone to a slave because the master is away."""
         self.newest_ms = 0
         """When the newest message that was pulled was stored, in milliseconds."""
         self.size = 0

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pyromq.client.background import FailureLog, is_being_cancelled
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
+from pyromq.protocol.messages.message import MessageQueue
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ class Commits:
 
     def __init__(self, offsets: OffsetStore) -> None:
         self._offsets = offsets
-        self._confirm = offsets.load_from_master if isinstance(offsets, BrokerOffsets) else offsets.load
         self._advance = offsets.commit_forward if isinstance(offsets, BrokerOffsets) else offsets.commit
         self._lock = asyncio.Lock()
         self._log = FailureLog(logger, "committing offsets")
@@ -77,14 +77,26 @@ class Commits:
 
     async def _commit(self, held: AssignedQueue, offset: int) -> None:
         jumps = held.jumps
-        if not held.committed_is_sure:
-            known = await self._confirm(held.queue)
-            if held.jumps == jumps == 0:
+        if self._is_kept_elsewhere(held) or not held.committed_is_sure:
+            known, held.committed_is_sure = await self._confirm(held.queue)
+            if held.jumps == jumps and not held.may_move_back:
                 held.committed_offset = known
-            held.committed_is_sure = True
         known = held.committed_offset
         if known is not None and offset <= known:
             return
         await (self._offsets.commit if held.may_move_back else self._advance)(held.queue, offset)
         if held.jumps == jumps:
             held.committed_offset = offset
+
+    def _is_kept_elsewhere(self, held: AssignedQueue) -> bool:
+        """Return True if another broker keeps the offset now: what was committed last may not have reached it."""
+        if not isinstance(self._offsets, BrokerOffsets):
+            return False
+        before, held.committed_at = held.committed_at, self._offsets.keeper_address(held.queue)
+        return bool(before) and before != held.committed_at
+
+    async def _confirm(self, queue: MessageQueue) -> tuple[int | None, bool]:
+        """Return the committed offset, and whether that is sure: a slave, which commits forward, may lag."""
+        if isinstance(self._offsets, BrokerOffsets):
+            return await self._offsets.load_with_source(queue)
+        return await self._offsets.load(queue), True

@@ -94,12 +94,13 @@ class Fetcher:
         """
         queue = held.queue
         reader = await self._routes.find_reader(queue, held.broker_id)
+        held.pulls_from_master = reader.broker_id == MASTER_ID
         wanted = self._subscriptions.get(queue.topic)
         if wanted is None:
             raise ClientError(f"{queue.topic} is no longer subscribed")
         if self._support is not None and not wanted.by_tags:
             await self._support.ensure(reader.address, wanted)
-        consumed = self._offset_to_commit(held) if reader.broker_id == MASTER_ID else None
+        consumed = self._offset_to_commit(held) if held.pulls_from_master else None
         header = self._request(held, offset, wanted, consumed or 0)
         started = perf_counter()
         answer = await self._api.pull(reader.address, header, timeout=PULL_TIMEOUT)

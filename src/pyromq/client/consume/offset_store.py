@@ -17,6 +17,7 @@ from pyromq.client.net.routes import Routes
 from pyromq.errors import ClientError, ProtocolError
 from pyromq.protocol.bodies import ResetOffsetBody, decode
 from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageQueue
 
 
@@ -39,26 +40,31 @@ class BrokerOffsets:
         self._group = group
 
     async def load(self, queue: MessageQueue) -> int | None:
-        """Ask the master, or a slave if there is no master."""
-        reader = await self._routes.find_reader(queue)
-        return await self._api.query_offset(reader.address, self._group, queue.topic, queue.queue_id)
+        """Ask the master, or a slave if the master is away."""
+        return (await self.load_with_source(queue))[0]
 
-    async def load_from_master(self, queue: MessageQueue) -> int | None:
-        """Ask the master; slaves copy its offsets only now and then."""
-        address = await self._routes.find_master(queue)
-        return await self._api.query_offset(address, self._group, queue.topic, queue.queue_id)
+    async def load_with_source(self, queue: MessageQueue) -> tuple[int | None, bool]:
+        """Return the committed offset, and whether the master says so: a slave may have an older one."""
+        keeper = await self._routes.find_keeper(queue)
+        offset = await self._api.query_offset(keeper.address, self._group, queue.topic, queue.queue_id)
+        return offset, keeper.broker_id == MASTER_ID
+
+    def keeper_address(self, queue: MessageQueue) -> str:
+        """Return where a commit would go now; empty if that is not known."""
+        keeper = self._routes.reader(queue.broker_name)
+        return "" if keeper is None else keeper.address
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Send the offset to the master and wait for its answer."""
+        """Send the offset to the master, or to a slave if the master is away, and wait for the answer."""
         await self._commit(queue, offset, forward=False)
 
     async def commit_forward(self, queue: MessageQueue, offset: int) -> None:
-        """Commit an offset unless the master has a higher one, of a member that had the queue at the same time."""
+        """Commit an offset unless the broker has a higher one, of a member that had the queue at the same time."""
         await self._commit(queue, offset, forward=True)
 
     async def _commit(self, queue: MessageQueue, offset: int, *, forward: bool) -> None:
-        address = await self._routes.find_master(queue)
-        await self._api.commit_offset(address, self._group, queue.topic, queue.queue_id, offset, forward=forward)
+        keeper = await self._routes.find_keeper(queue)
+        await self._api.commit_offset(keeper.address, self._group, queue.topic, queue.queue_id, offset, forward=forward)
 
 
 logger = logging.getLogger(__name__)

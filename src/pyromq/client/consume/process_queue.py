@@ -30,6 +30,8 @@ class ProcessQueue(AssignedQueue):
         """Whether this client may consume it; cleared while a lock is needed and missing."""
         self.lock_expires = 0.0
         """By the clock's monotonic time; 0 if this client does not have the lock."""
+        self.locked_at = ""
+        """The address of the broker that was last asked for the lock."""
         self.consumed_at = 0.0
         self.resting = False
         """Nothing is handed out for some time after a failure in an orderly queue."""

@@ -1,5 +1,8 @@
 """Queue locks: the broker that has a queue records which member of a group may consume it.
 
+The master does, or a slave while the master is away. A lock at one counts nothing at the other, so whoever changes from
+one to the other asks again.
+
 Orderly consumers need the lock: without it they neither pull nor consume, and it counts as lost 30 s after the last
 renewal. Other consumers use it as a signal. The owner of a queue commits before it unlocks, and the next owner waits a
 little for the lock: so it starts where the last owner stopped, and no message is repeated. Java's clients do not use
@@ -54,10 +57,10 @@ class QueueLocks:
         return True
 
     async def _try(self, held: ProcessQueue) -> bool:
-        address = await self._routes.find_master(held.queue)
+        address = (await self._routes.find_keeper(held.queue)).address
         asked_at = self._clock.monotonic()
         granted = held.queue in await self._api.lock(address, self._group, self._client_id, [held.queue])
-        self._note(held, granted, asked_at)
+        self._note(held, granted, asked_at, address)
         return granted
 
     async def renew(self, queues: Iterable[ProcessQueue]) -> bool:
@@ -74,16 +77,17 @@ class QueueLocks:
         wanted = [held.queue for held in queues]
         asked_at = self._clock.monotonic()
         try:
-            address = await self._routes.find_master(wanted[0])
+            address = (await self._routes.find_keeper(wanted[0])).address
             granted = set(await self._api.lock(address, self._group, self._client_id, wanted))
         except PyroMQError as error:
             self._log.failed(error)
             return False
         for held in queues:
-            self._note(held, held.queue in granted, asked_at)
+            self._note(held, held.queue in granted, asked_at, address)
         return True
 
-    def _note(self, held: ProcessQueue, granted: bool, asked_at: float) -> None:
+    def _note(self, held: ProcessQueue, granted: bool, asked_at: float, address: str) -> None:
+        held.locked_at = address
         held.lock_expires = asked_at + LOCK_LIFETIME if granted else 0.0
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
@@ -93,7 +97,7 @@ class QueueLocks:
             by_broker.setdefault(queue.broker_name, []).append(queue)
         for unlocked in by_broker.values():
             try:
-                address = await self._routes.find_master(unlocked[0])
+                address = (await self._routes.find_keeper(unlocked[0])).address
                 await self._api.unlock(address, self._group, self._client_id, unlocked)
             except PyroMQError as error:
                 logger.info("queue locks not released, they expire on their own: %s", error)

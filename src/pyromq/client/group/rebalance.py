@@ -13,6 +13,7 @@ from pyromq.client.net.heartbeats import Heartbeats
 from pyromq.client.net.routes import Routes, read_queues
 from pyromq.errors import AccessDenied, BrokerError, NoRoute, PyroMQError, RemotingError
 from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import RETRY_PREFIX
 
@@ -129,14 +130,11 @@ class Rebalance:
         return sorted(members, key=utf16)
 
     async def _ask_members(self, route: TopicRouteData) -> list[str]:
-        """Ask any broker that has the topic; if it cannot be reached, ask the next one."""
+        """Ask any broker that has the topic; if it cannot be reached, ask the next one. Slaves know members too."""
         failure: PyroMQError = NoRoute("none of its brokers is known")
-        for broker in _random.sample(route.broker_datas, len(route.broker_datas)):
-            reader = self._routes.reader(broker.broker_name)
-            if reader is None:
-                continue
+        for address in self._informants(route):
             try:
-                return await self._api.consumer_list(reader.address, self._group)
+                return await self._api.consumer_list(address, self._group)
             except AccessDenied:
                 raise
             except BrokerError:
@@ -144,3 +142,10 @@ class Rebalance:
             except RemotingError as error:
                 failure = error
         raise failure
+
+    def _informants(self, route: TopicRouteData) -> list[str]:
+        """Return the brokers of a topic in any order, masters first, and last those that were not reached just now."""
+        names = [broker.broker_name for broker in _random.sample(route.broker_datas, len(route.broker_datas))]
+        known = [reader for name in names for reader in self._routes.readers(name)]
+        known.sort(key=lambda one: (one.address in self._api.unreachable, one.broker_id != MASTER_ID))
+        return [reader.address for reader in known]

@@ -17,7 +17,7 @@ from pyromq.client.net.heartbeats import Heartbeats
 from pyromq.client.net.name_servers import DISCOVERY_INTERVAL, NameServers
 from pyromq.client.net.routes import Routes
 from pyromq.client.reply.requester import PendingReplies
-from pyromq.clock import Clock, wait_for
+from pyromq.clock import Clock, TimerHandle, wait_for
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData, ProducerData
 from pyromq.remoting.client import RemotingClient
@@ -26,6 +26,7 @@ from pyromq.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 _DIAGNOSIS_TIMEOUT = 2.0
+_REFRESH_PAUSE = 1.0
 
 
 class ClientInstance:
@@ -57,10 +58,12 @@ class ClientInstance:
         self._diagnoses: dict[str, asyncio.Future[str]] = {}
         self._started = False
         self._refreshed_at = -math.inf
+        self._next_refresh: TimerHandle | None = None
         self._refreshing = Periodic("refreshing routes", clock, config.route_interval, self._refresh_routes)
         self._discovering = Periodic("finding name servers", clock, DISCOVERY_INTERVAL, self.name_servers.discover)
         self._beating = Periodic("heartbeat", clock, interval, self.heartbeats.beat_due)
         self.routes.on_change.append(lambda topic: self._beating.wake())  # there may be a new broker
+        self.routes.on_moved.append(self.refresh_soon)  # other topics are on that broker too
 
     def start(self) -> None:
         """Start the background work, unless another user has done so."""
@@ -73,6 +76,7 @@ class ClientInstance:
 
     async def close(self) -> None:
         """Stop all background work and close all connections."""
+        self._stop_waiting()
         await run_all(self._discovering.stop, self._refreshing.stop, self._beating.stop, self._remoting.close)
 
     # --- groups: to be joined and left through an InstanceHandle -----------------------------------------------------
@@ -128,13 +132,22 @@ class ClientInstance:
 
     def refresh_soon(self) -> None:
         """Refresh all routes in the background, at most once a second: a broker failed and may have moved."""
-        if self.clock.monotonic() - self._refreshed_at >= 1.0:
+        wait = self._refreshed_at + _REFRESH_PAUSE - self.clock.monotonic()
+        if wait <= 0:
             self._refreshing.wake()
+        elif self._next_refresh is None:
+            self._next_refresh = self.clock.call_later(wait, self._refreshing.wake)
 
     async def _refresh_routes(self) -> bool:
+        self._stop_waiting()
         self._refreshed_at = self.clock.monotonic()
         await self.routes.refresh_all()
         return True
+
+    def _stop_waiting(self) -> None:
+        if self._next_refresh is not None:
+            self._next_refresh.cancel()
+            self._next_refresh = None
 
     async def explain(self, topic: str) -> str:
         """Return a diagnosis of the way to a topic, within 2 s; simultaneous calls for one topic share it."""

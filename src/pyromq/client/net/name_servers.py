@@ -43,6 +43,7 @@ class NameServers:
         self._chosen = _random.randrange(max(len(self.addresses), 1))  # so that clients spread over the servers
         self._answering: bool | None = None
         self._asking: set[asyncio.Task[RemotingCommand]] = set()
+        self._overtaken: set[asyncio.Task[RemotingCommand]] = set()  # another server has answered meanwhile
         self._silent: set[str] = set()
 
     @classmethod
@@ -80,6 +81,7 @@ class NameServers:
                         failures[address] = _A_BROKER
                         continue
                     self._answered(address, failures)
+                    self._overtaken.update(asked)
                     return ended.result()
                 if not isinstance(error, RemotingError):
                     raise error
@@ -116,8 +118,9 @@ class NameServers:
         error = None if task.cancelled() else task.exception()
         if error is None:
             self._silent.discard(address)
-        elif self._answering and not self._remoting.closed:
+        elif task in self._overtaken and not self._remoting.closed:
             self._report(address, reason_without(error, address))
+        self._overtaken.discard(task)
 
     def _report(self, address: str, reason: str) -> None:
         """Log once that this name server does not answer, although another one does."""

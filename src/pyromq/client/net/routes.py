@@ -7,9 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from pyromq.client.background import FailureLog
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.publish_info import TopicPublishInfo, write_queues
-from pyromq.errors import NoRoute, PyroMQError
+from pyromq.client.net.route_watch import RouteWatch
+from pyromq.errors import NoMaster, NoNameServer, NoRoute, PyroMQError
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_READ
 from pyromq.protocol.messages.message import MessageQueue
@@ -45,6 +47,10 @@ class Routes:
     def __init__(self, api: BrokerApi, explain: Callable[[str], Awaitable[str]], topic_queues: int = 4) -> None:
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic when its route is new or has changed."""
+        self.on_moved: list[Callable[[], None]] = []
+        """Called when a known broker has another master, or none."""
+        self.watch = RouteWatch(self.refresh, api.remoting.clock)
+        """Asks for the route of a broker that fails."""
         self._api = api
         self._explain = explain
         self._topic_queues = topic_queues
@@ -52,6 +58,7 @@ class Routes:
         self._brokers: dict[str, dict[int, str]] = {}
         self._publish: dict[str, TopicPublishInfo] = {}
         self._lookups: dict[str, asyncio.Task[TopicPublishInfo]] = {}
+        self._log = FailureLog(logger, "refreshing routes")
 
     # --- known routes ------------------------------------------------------------------------------------------------
 
@@ -68,13 +75,25 @@ class Routes:
         addresses = self._brokers.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
 
+    def has_slaves(self, broker_name: str) -> bool:
+        """Return True if a broker has a slave, which may be promoted."""
+        return any(broker_id != MASTER_ID for broker_id in self._brokers.get(broker_name, ()))
+
     def reader(self, broker_name: str, broker_id: int = MASTER_ID) -> ReadableBroker | None:
-        """Return where to read: at the given broker id, at the next id if that is a slave, or at any other."""
+        """Return where to read: at the given broker id, at the next id if that is a slave, or at any other.
+
+        Whoever could not be reached a moment ago comes last.
+        """
+        readers = self.readers(broker_name, broker_id)
+        return next(
+            (one for one in readers if one.address not in self._api.unreachable), readers[0] if readers else None
+        )
+
+    def readers(self, broker_name: str, broker_id: int = MASTER_ID) -> list[ReadableBroker]:
+        """Return the brokers of one name, in the order in which they should be read from."""
         addresses = self._brokers.get(broker_name, {})
-        for wanted in (broker_id, broker_id + 1 if broker_id else broker_id, *sorted(addresses)):
-            if wanted in addresses:
-                return ReadableBroker(addresses[wanted], wanted)
-        return None
+        wanted = dict.fromkeys((broker_id, broker_id + 1 if broker_id else broker_id, *sorted(addresses)))
+        return [ReadableBroker(addresses[key], key) for key in wanted if key in addresses]
 
     def addresses(self, *, slaves: bool) -> list[str]:
         """Return the addresses of all known masters, and of their slaves if `slaves`."""
@@ -94,13 +113,16 @@ class Routes:
             raise NoRoute(f"{error}: {await self._explain(topic)}") from None
 
     async def find_master(self, queue: MessageQueue) -> str:
-        """Return the address of the master of a queue's broker; raises NoRoute if it has none."""
+        """Return the address of the master of a queue's broker; raises NoMaster if it has none, NoRoute."""
         address = self.master(queue.broker_name)
         if address is None:
-            await self.refresh(queue.topic)
+            if queue.broker_name in self._brokers:
+                await self.watch.look(queue.topic, queue.broker_name)
+            else:
+                await self.refresh(queue.topic)
             address = self.master(queue.broker_name)
         if address is None:
-            raise NoRoute(f"broker {queue.broker_name!r} has no master now")
+            raise NoMaster(f"broker {queue.broker_name!r} has no master now")
         return address
 
     async def find_reader(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> ReadableBroker:
@@ -112,6 +134,12 @@ class Routes:
         if reader is None:
             raise NoRoute(f"broker {queue.broker_name!r} is gone")
         return reader
+
+    async def find_keeper(self, queue: MessageQueue) -> ReadableBroker:
+        """Return who keeps a group's offsets and locks for a queue: the master, or a slave while the master is away."""
+        if self.master(queue.broker_name) is None and self.watch.is_calm(queue.broker_name):
+            await self.watch.look(queue.topic, queue.broker_name)
+        return await self.find_reader(queue)
 
     async def find_queues(self, topic: str) -> TopicPublishInfo:
         """Return the topic's queues for a producer; for a topic that does not exist yet, the queues that it will get.
@@ -138,9 +166,20 @@ class Routes:
         except NoRoute as error:
             queues = await self._template_queues(topic, error)
         if not queues:
-            raise NoRoute(f"the topic {topic!r} has no writable queue: {await self._explain(topic)}")
+            raise self._no_master(topic) or NoRoute(
+                f"the topic {topic!r} has no writable queue: {await self._explain(topic)}"
+            )
         info = self._publish[topic] = TopicPublishInfo(queues)
         return info
+
+    def _no_master(self, topic: str) -> NoMaster | None:
+        """Return the error that says so if no broker of a topic has a master."""
+        route = self._routes.get(topic)
+        names = [broker.broker_name for broker in route.broker_datas] if route else []
+        if not names or any(self.master(name) for name in names):
+            return None
+        which = f"broker {names[0]} has" if len(names) == 1 else f"brokers {', '.join(names)} have"
+        return NoMaster(f"the topic {topic!r} cannot be written: {which} no master now, only slaves")
 
     async def _template_queues(self, topic: str, reason: NoRoute) -> list[MessageQueue]:
         # A broker creates a topic like its template, with at most as many queues as the producer asks for.
@@ -153,8 +192,7 @@ class Routes:
     async def refresh(self, topic: str) -> TopicRouteData:
         """Fetch the route from a name server; if there is none, raise NoRoute and keep the known one."""
         route = _in_order(await self._api.route(topic))
-        for broker in route.broker_datas:
-            self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+        self._note_brokers(route)
         if self._routes.get(topic) != route:
             self._routes[topic] = route
             self._replace_queues(topic, route)
@@ -162,6 +200,16 @@ class Routes:
             for callback in self.on_change:
                 callback(topic)
         return self._routes[topic]
+
+    def _note_brokers(self, route: TopicRouteData) -> None:
+        moved = False
+        for broker in route.broker_datas:
+            before = self._brokers.get(broker.broker_name, broker.broker_addrs)
+            moved |= before.get(MASTER_ID) != broker.broker_addrs.get(MASTER_ID)
+            self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+        if moved:
+            for callback in self.on_moved:
+                callback()
 
     def _replace_queues(self, topic: str, route: TopicRouteData) -> None:
         if topic in self._publish:
@@ -179,7 +227,9 @@ class Routes:
             except NoRoute:
                 continue
             except PyroMQError as error:
-                logger.warning("routes could not be refreshed: %s", error)
+                if not isinstance(error, NoNameServer):  # which has been logged
+                    self._log.failed(error)
                 return
+        self._log.worked()
         named = {broker.broker_name for route in self._routes.values() for broker in route.broker_datas}
         self._brokers = {name: addresses for name, addresses in self._brokers.items() if name in named}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import copy_context
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -203,12 +204,15 @@ class PushSession:
         self.instance.start()
         await self.support.ensure_everywhere(self.subscriptions.values())
         await self.membership.join(self)
+        self.instance.routes.on_change.append(self._route_changed)
         for task in self._tasks:
             task.start()
 
     async def close(self, *, failed: bool = False) -> None:
         """Wait for the listener, commit, and leave the group; only then do others take the queues over."""
         self.closing.set()
+        with suppress(ValueError):  # it never joined
+            self.instance.routes.on_change.remove(self._route_changed)
         self.workers.stop()
         await run_all(
             self.membership.stop,
@@ -280,9 +284,19 @@ class PushSession:
 
     def connection_lost(self, address: str) -> None:
         """Lock the queues of a broker again as soon as it is back: if it was restarted, it has forgotten our locks."""
-        lost = [held for held in self.assignment if self.instance.routes.master(held.queue.broker_name) == address]
-        if lost:
-            self._ownership.doubt(lost)
+        self._lock_again([held for held in self.assignment if held.locked_at == address])
+
+    def _route_changed(self, topic: str) -> None:
+        """Lock queues again whose master has changed, is away, or is back."""
+        self._lock_again([held for held in self.assignment if self._is_locked_elsewhere(held)])
+
+    def _is_locked_elsewhere(self, held: ProcessQueue) -> bool:
+        keeper = self.instance.routes.reader(held.queue.broker_name)
+        return bool(held.locked_at) and keeper is not None and keeper.address != held.locked_at
+
+    def _lock_again(self, queues: list[ProcessQueue]) -> None:
+        if queues:
+            self._ownership.doubt(queues)
             self._renewing.wake()
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:

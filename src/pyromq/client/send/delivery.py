@@ -13,6 +13,7 @@ from pyromq.client.net.calls.answers import SendAnswer
 from pyromq.client.net.calls.broker_api import read_region, read_sent
 from pyromq.client.net.calls.timer_calls import WaitingMessage
 from pyromq.client.net.publish_info import Select, TopicPublishInfo, queue_by_choice, queue_for_key
+from pyromq.client.net.route_watch import LONGEST_PAUSE
 from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.send.fault_tolerance import LatencyFaultTolerance
 from pyromq.client.send.prepare import PreparedMessage
@@ -22,15 +23,19 @@ from pyromq.errors import (
     AccessDenied,
     BrokerError,
     ClientError,
+    ConnectFailed,
     InvalidMessage,
+    NoMaster,
     NoNameServer,
     NoRoute,
     PyroMQError,
     RemotingError,
     RequestTimeout,
+    ServiceNotAvailable,
 )
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
+from pyromq.protocol.headers.transactions import EndTransactionRequestHeader
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED
 from pyromq.protocol.names import TBW102, with_namespace, without_namespace
@@ -135,32 +140,87 @@ class Delivery:
         `first` is an attempt that was already made, and `began` the monotonic time at which it was.
         """
         deadline = timeout + (self._clock.monotonic() if began is None else began)
-        info = self._routes.publish_info(prepared.topic) or await self._look_up(prepared, timeout)
+        info = self._routes.publish_info(prepared.topic) or await self._look_up(prepared, timeout, deadline)
         tried: list[str] = []
         stored: SendResult | None = None
-        while True:
-            queue, outcome = first or await self._attempt(self._next(info, tried), prepared, timeout, deadline)
+        following: MessageQueue | None = self._next(info, tried) if first is None else first[0]
+        while following is not None:
+            queue, outcome = first or await self._attempt(following, prepared, timeout, deadline)
             first = None
             tried.append(queue.broker_name)
             if isinstance(outcome, SendResult):
                 if self.is_final(outcome):
                     return outcome
                 stored = outcome
-                if self._is_last(tried, deadline):
-                    return stored
-            elif not _may_work_elsewhere(outcome) or self._is_last(tried, deadline):
-                if stored is not None:
-                    return stored
-                raise await self._explained(outcome, prepared, tried) from outcome.__cause__
+                following = None if self._is_last(tried, deadline) else self._next(info, tried)
             else:
-                self.instance.refresh_soon()
+                following = await self._after_failure(outcome, queue, info, tried, deadline)
+        if stored is not None:
+            return stored
+        assert isinstance(outcome, PyroMQError)
+        raise await self._explained(outcome, prepared, tried) from outcome.__cause__
 
-    async def _look_up(self, prepared: PreparedMessage, timeout: float) -> TopicPublishInfo:
+    async def _look_up(self, prepared: PreparedMessage, timeout: float, deadline: float) -> TopicPublishInfo:
+        finding = self._await_queues(prepared.topic, deadline)
         try:
-            return await wait_for(self._clock, self._routes.find_queues(prepared.topic), timeout)
+            return await wait_for(self._clock, finding, deadline - self._clock.monotonic())
         except TimeoutError:
             text = f"no name server told within {timeout:g} s where {prepared.topic!r} is; the message was not sent"
             raise await self._explained(RequestTimeout(text), prepared, []) from None
+
+    async def _await_queues(self, topic: str, deadline: float) -> TopicPublishInfo:
+        """Return the topic's queues; if its brokers have only slaves, wait until one of them is promoted."""
+        while True:
+            try:
+                return await self._routes.find_queues(topic)
+            except NoMaster as error:
+                route = self._routes.known(topic)
+                if route is None or deadline - self._clock.monotonic() < LONGEST_PAUSE:
+                    raise with_note(error, "the message was not sent") from None
+                await self._routes.watch.look(topic, route.broker_datas[0].broker_name)
+
+    # --- after a failure ---------------------------------------------------------------------------------------------
+
+    async def _after_failure(
+        self, error: PyroMQError, queue: MessageQueue, info: TopicPublishInfo, tried: Sequence[str], deadline: float
+    ) -> MessageQueue | None:
+        """Return the queue to try next: of another broker at once, else of this one's new master; None to give up."""
+        name = queue.broker_name
+        self._api.unreachable.failed(self._routes.master(name), error)
+        if not _may_work_elsewhere(error) or self._clock.monotonic() >= deadline:
+            return None
+        self.instance.refresh_soon()
+        is_last = len(tried) > self.rules.retries
+        if not is_last and any(other.broker_name not in tried for other in info.queues):
+            return self._next(info, tried)
+        if self._may_take_over(name, error) and (not is_last or _was_not_stored(error)):
+            return queue if await self._await_master(queue, deadline) else None
+        if is_last:
+            return None
+        if self._routes.watch.is_calm(name):  # it may be back elsewhere
+            await self._look(queue, deadline)
+        return self._next(info, tried)
+
+    def _may_take_over(self, broker_name: str, error: PyroMQError) -> bool:
+        """Return True if a broker failed in a way that makes a slave of it master, sooner or later."""
+        failed = isinstance(error, RemotingError | NoRoute | ServiceNotAvailable)
+        return failed and self._routes.has_slaves(broker_name)
+
+    async def _await_master(self, queue: MessageQueue, deadline: float) -> bool:
+        """Ask for the route until a master is known, perhaps the same as before; return False if time is up."""
+        while await self._look(queue, deadline):
+            if self._routes.master(queue.broker_name) is not None:
+                return True
+        return False
+
+    async def _look(self, queue: MessageQueue, deadline: float) -> bool:
+        """Ask a name server where the queue's broker is now; return False if no time is left after that."""
+        left = deadline - self._clock.monotonic()
+        try:
+            await wait_for(self._clock, self._routes.watch.look(queue.topic, queue.broker_name), left)
+        except TimeoutError:
+            return False
+        return self._clock.monotonic() < deadline
 
     async def _attempt(
         self, queue: MessageQueue, prepared: PreparedMessage, timeout: float, deadline: float
@@ -177,6 +237,11 @@ class Delivery:
     def _next(self, info: TopicPublishInfo, tried: Sequence[str]) -> MessageQueue:
         if self._faults is not None:
             return self._faults.choose(info)
+        unreachable = self._api.unreachable
+        if tried or unreachable:
+            found = info.next_where(lambda name: name not in tried and self._routes.master(name) not in unreachable)
+            if found is not None:
+                return found
         return info.next_elsewhere(tried[-1]) if tried else info.next()
 
     def _is_last(self, tried: Sequence[str], deadline: float) -> bool:
@@ -191,12 +256,24 @@ class Delivery:
         return await self._api.cancel_waiting(address, self.rules.group, message)
 
     async def send_to(self, queue: MessageQueue, prepared: PreparedMessage, timeout: float) -> SendResult:
-        """Send to one queue, once."""
-        try:
-            return await self._send_to(queue, prepared, timeout)
-        except (RemotingError, NoRoute) as error:
-            self.instance.refresh_soon()
-            raise await self._explained(error, prepared, [queue.broker_name]) from error.__cause__
+        """Send to one queue, once; again only if a broker with slaves has surely not stored it."""
+        deadline = timeout + self._clock.monotonic()
+        tried: list[str] = []
+        while True:
+            _, outcome = await self._attempt(queue, prepared, timeout, deadline)
+            tried.append(queue.broker_name)
+            if isinstance(outcome, SendResult):
+                return outcome
+            self._api.unreachable.failed(self._routes.master(queue.broker_name), outcome)
+            if isinstance(outcome, RemotingError | NoRoute | ServiceNotAvailable):
+                self.instance.refresh_soon()
+            if not _was_not_stored(outcome) or not self._may_take_over(queue.broker_name, outcome):
+                break
+            if not await self._await_master(queue, deadline):
+                break
+        if isinstance(outcome, RemotingError | NoRoute):
+            raise await self._explained(outcome, prepared, tried) from outcome.__cause__
+        raise outcome
 
     async def _send_to(self, queue: MessageQueue, prepared: PreparedMessage, timeout: float) -> SendResult:
         if timeout <= 0:
@@ -264,6 +341,20 @@ class Delivery:
         """Report the end of a transaction to the hooks, before the broker is told."""
         run_hooks([hook.end for hook in self._hooks], context)
 
+    async def end_transaction(
+        self, queue: MessageQueue, header: EndTransactionRequestHeader, cause: str, timeout: float
+    ) -> None:
+        """Tell the master how a transaction ended: another one if that takes over within `timeout`."""
+        deadline = timeout + self._clock.monotonic()
+        while True:
+            try:
+                address = await self._routes.find_master(queue)
+                return await self._api.end_transaction(address, header, cause)
+            except (RemotingError, NoRoute) as error:
+                self.instance.refresh_soon()
+                if not (self._may_take_over(queue.broker_name, error) and await self._await_master(queue, deadline)):
+                    raise
+
     async def _explained(self, error: PyroMQError, prepared: PreparedMessage, tried: Sequence[str]) -> PyroMQError:
         """Return the error with a diagnosis, if the broker was not reached, and with the brokers that were tried."""
         if isinstance(error, RemotingError | NoRoute):
@@ -312,6 +403,11 @@ def with_note(error: PyroMQError, note: str) -> PyroMQError:
     noted = copy(error)
     noted.__notes__ = [*getattr(error, "__notes__", ()), note]
     return noted
+
+
+def _was_not_stored(error: PyroMQError) -> bool:
+    """Return True if no broker can have the message."""
+    return isinstance(error, ConnectFailed | NoRoute | ServiceNotAvailable)
 
 
 def _may_work_elsewhere(error: PyroMQError) -> bool:

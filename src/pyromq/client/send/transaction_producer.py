@@ -173,28 +173,28 @@ class TransactionProducer(Producer):
     async def _end(
         self, delivery: Delivery, half: PreparedMessage, stored: SendResult, outcome: TransactionOutcome
     ) -> None:
-        instance = delivery.instance
+        queue = stored.queue._replace(topic=half.topic)
+        header = EndTransactionRequestHeader(
+            producer_group=self.group,
+            tran_state_table_offset=stored.queue_offset,
+            commit_log_offset=decode_offset_id(stored.offset_message_id)[1],
+            commit_or_rollback=outcome.state,
+            msg_id=stored.message_id,
+            transaction_id=stored.message_id,
+        )
+        address = delivery.instance.routes.master(queue.broker_name) or ""
+        delivery.run_end_hooks(
+            EndContext(
+                group=self.group,
+                message=half.source,
+                message_id=stored.message_id,
+                address=address,
+                state=outcome.state,
+                from_check=False,
+            )
+        )
         try:
-            address = await instance.routes.find_master(stored.queue._replace(topic=half.topic))
-            header = EndTransactionRequestHeader(
-                producer_group=self.group,
-                tran_state_table_offset=stored.queue_offset,
-                commit_log_offset=decode_offset_id(stored.offset_message_id)[1],
-                commit_or_rollback=outcome.state,
-                msg_id=stored.message_id,
-                transaction_id=stored.message_id,
-            )
-            delivery.run_end_hooks(
-                EndContext(
-                    group=self.group,
-                    message=half.source,
-                    message_id=stored.message_id,
-                    address=address,
-                    state=outcome.state,
-                    from_check=False,
-                )
-            )
-            await instance.api.end_transaction(address, header, outcome.cause)
+            await delivery.end_transaction(queue, header, outcome.cause, self._send_timeout)
         except PyroMQError as error:
             logger.warning(
                 "could not tell the broker how the transaction of message=%s ended; it will ask: %s",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyromq.errors import AccessDenied, BrokerError
+from pyromq.client.net.unreachable import UnreachableBrokers
+from pyromq.errors import AccessDenied, BrokerError, RemotingError
 from pyromq.protocol.acl import ACCESS_DENIED
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
@@ -26,10 +27,17 @@ class BrokerCalls:
 
     def __init__(self, remoting: RemotingClient) -> None:
         self.remoting = remoting
+        self.unreachable = UnreachableBrokers(remoting)
 
     async def call(self, address: str, command: RemotingCommand, timeout: float = CALL_TIMEOUT) -> RemotingCommand:
         """Return a broker's answer, whatever its code."""
-        return await self.remoting.request(address, command, timeout)
+        try:
+            answer = await self.remoting.request(address, command, timeout)
+        except RemotingError as error:
+            self.unreachable.failed(address, error)
+            raise
+        self.unreachable.answered(address)
+        return answer
 
     async def _ask(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"", *, timeout: float

@@ -1,0 +1,165 @@
+"""Consumers while a master is away: they go on from a slave, with its members, offsets and locks, and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyromq.broker.server import Broker
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
+from pyromq.client.push.push_consumer import PushConsumer
+from pyromq.client.send.producer import Producer
+from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.testing import LocalCluster, eventually
+from pyromq.testing.cluster import LocalBroker
+from tests.client.helpers import Heard, committed, fill, read
+
+COUNT = 40
+
+
+@pytest.fixture
+async def pair(topic: str) -> AsyncIterator[LocalCluster]:
+    """A master and a slave that have a topic with messages."""
+    async with LocalCluster(slaves=1) as cluster, Producer("p", cluster.namesrv, clock=cluster.clock) as producer:
+        async with await BrokerApi.connect(cluster.namesrv, clock=cluster.clock) as api:
+            await api.create_topic(cluster.brokers[0].address, topic)
+        await fill(producer, topic, COUNT)
+        await level(cluster, topic)
+        yield cluster
+
+
+async def level(cluster: LocalCluster, topic: str) -> None:
+    """Wait until the slave has all messages and knows their topic."""
+    one, other = _server(cluster.brokers[0]), _server(cluster.slaves[0])
+    await eventually(lambda: topic in other.topics.by_name)
+    await eventually(lambda: one.store.max_physical_offset == other.store.max_physical_offset)
+
+
+def _server(broker: LocalBroker) -> Broker:
+    assert broker.server is not None
+    return broker.server
+
+
+async def stop_master(cluster: LocalCluster) -> None:
+    await asyncio.to_thread(cluster.stop_broker)
+
+
+async def committed_at(broker: LocalBroker, cluster: LocalCluster, group: str, topic: str) -> int:
+    async with await BrokerApi.connect(cluster.namesrv, clock=cluster.clock) as api:
+        return sum(await committed(api, broker.address, group, topic))
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_consumer_starts_at_a_slave_and_commits_there(
+    pair: LocalCluster, topic: str, group: str, orderly: bool
+) -> None:
+    await stop_master(pair)
+    heard = Heard()
+    subscription = {topic: "*"}
+    async with PushConsumer(
+        group, pair.namesrv, subscription, heard, orderly=orderly, start_from="earliest", clock=pair.clock
+    ):
+        await heard.wait_for(COUNT)
+    assert await committed_at(pair.slaves[0], pair, group, topic) == COUNT
+    async with PushConsumer(group, pair.namesrv, subscription, heard, orderly=orderly, clock=pair.clock) as consumer:
+        await eventually(lambda: len(consumer.assignment) > 1)
+        await pair.clock.advance_async(seconds=5)
+    assert len(heard.messages) == COUNT
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_consumer_goes_on_from_the_slave_and_comes_back_to_the_master(
+    pair: LocalCluster, topic: str, group: str, orderly: bool
+) -> None:
+    heard, gate = Heard(), asyncio.Event()
+
+    async def listen(message: MessageExt) -> None:
+        if len(heard.messages) >= COUNT // 2:
+            await gate.wait()
+        await heard(message)
+
+    async with (
+        PushConsumer(
+            group, pair.namesrv, {topic: "*"}, listen, orderly=orderly, start_from="earliest", clock=pair.clock
+        ) as consumer,
+        Producer("p", pair.namesrv, clock=pair.clock) as producer,
+    ):
+        await heard.wait_for(COUNT // 2)
+        await stop_master(pair)
+        gate.set()
+        await heard.wait_for(COUNT)
+        await consumer.commit()
+        assert await committed_at(pair.slaves[0], pair, group, topic) == COUNT
+        await asyncio.to_thread(pair.start_broker)
+        await eventually(lambda: _works(producer, topic))
+        await heard.wait_for(COUNT + 1)
+        await consumer.commit()
+    assert await committed_at(pair.brokers[0], pair, group, topic) == COUNT + 1
+    assert len(heard.messages) == COUNT + 1
+
+
+async def _works(producer: Producer, topic: str) -> bool:
+    return bool(await producer.send(Message(topic, b"again")))
+
+
+async def test_a_poll_goes_on_from_the_slave_and_follows_a_promotion(
+    pair: LocalCluster, topic: str, group: str
+) -> None:
+    async with (
+        LitePullConsumer(group, pair.namesrv, {topic: "*"}, start_from="earliest", clock=pair.clock) as consumer,
+        Producer("p", pair.namesrv, clock=pair.clock, send_timeout=20) as producer,
+    ):
+        assert len(await read(consumer, COUNT // 2)) == COUNT // 2
+        await stop_master(pair)
+        assert len(await read(consumer, COUNT // 2)) == COUNT // 2
+        await consumer.commit()
+        await asyncio.to_thread(pair.promote, pair.slaves[0])
+        await fill(producer, topic, 8)
+        assert len(await read(consumer, 8)) == 8
+        await consumer.commit()
+    assert await committed_at(pair.slaves[0], pair, group, topic) == COUNT + 8
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_members_that_meet_at_a_slave_share_the_queues(
+    pair: LocalCluster, topic: str, group: str, orderly: bool
+) -> None:
+    await stop_master(pair)
+    one, other = Heard(), Heard()
+    async with (
+        PushConsumer(
+            group, pair.namesrv, {topic: "*"}, one, orderly=orderly, start_from="earliest", clock=pair.clock
+        ) as first,
+        PushConsumer(
+            group, pair.namesrv, {topic: "*"}, other, orderly=orderly, start_from="earliest", clock=pair.clock
+        ) as second,
+    ):
+        await eventually(lambda: _queues(first, topic) == _queues(second, topic) == 2)
+        await eventually(lambda: len(one.messages) + len(other.messages) >= COUNT)
+    assert len(one.messages) + len(other.messages) == COUNT
+
+
+def _queues(consumer: PushConsumer, topic: str) -> int:
+    return sum(queue.topic == topic for queue in consumer.assignment)
+
+
+async def test_queues_of_other_brokers_go_on_while_one_is_down(topic: str, group: str) -> None:
+    heard = Heard()
+    async with (
+        LocalCluster(brokers=2) as cluster,
+        Producer("p", cluster.namesrv, clock=cluster.clock) as producer,
+        PushConsumer(group, cluster.namesrv, {topic: "*"}, heard, start_from="earliest", clock=cluster.clock),
+    ):
+        await fill(producer, topic, 16)
+        await heard.wait_for(16)
+        await asyncio.to_thread(cluster.stop_broker, 0)
+        await fill(producer, topic, 16)
+        await heard.wait_for(32)
+        await asyncio.to_thread(cluster.start_broker, 0)
+        await cluster.clock.advance_async(seconds=31)  # routes are refreshed
+        await fill(producer, topic, 16)
+        await heard.wait_for(48)
+        assert {message.queue.broker_name for message in heard.messages[32:]} == {"broker-a", "broker-b"}
