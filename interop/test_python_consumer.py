@@ -207,7 +207,7 @@ async def test_a_lite_pull_consumer_goes_on_where_it_committed(cluster: Cluster,
 
 async def test_a_lite_pull_consumer_seeks(cluster: Cluster, name: str) -> None:
     async with Producer("python-producers", cluster.namesrv) as producer:
-        (told,) = await producer.send_batch(messages(name))
+        told, *_ = await producer.send_batch(messages(name))
         await asyncio.sleep(0.01)
         middle = datetime.now(UTC)
         await asyncio.sleep(0.01)
@@ -233,7 +233,7 @@ async def test_a_lite_pull_consumer_filters(cluster: Cluster, name: str, wanted:
 
 async def test_a_lite_pull_consumer_pauses_a_queue_and_commits(cluster: Cluster, name: str) -> None:
     async with Producer("python-producers", cluster.namesrv) as producer:
-        (told,) = await producer.send_batch(messages(name))
+        told, *_ = await producer.send_batch(messages(name))
         held = told.queue
         async with LitePullConsumer(name, cluster.namesrv, auto_commit=False) as consumer:
             queues = await consumer.queues(name)
