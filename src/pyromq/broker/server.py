@@ -20,6 +20,7 @@ from pyromq.broker.messages.durability import Copies, Replicas, loss_window
 from pyromq.broker.parts import Standing
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
+from pyromq.broker.replication.failover.by_election import ByElection
 from pyromq.broker.replication.failover.coordinator import Coordinator
 from pyromq.broker.replication.failover.fence import Fence
 from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
@@ -244,13 +245,18 @@ class Broker:
             )
         return follower
 
-    def _new_handover(self) -> tuple[ReplicationView, ByHand]:
+    def _new_handover(self) -> tuple[ReplicationView, ByHand | ByElection]:
         """Return what operators see of replication, and what answers one who wants another master."""
         parts, epochs, registration = self.service.parts, self.history.epochs, self.service.registration
         followed = parts, self.store, epochs, self._ha, self._follower
-        view = ReplicationView(self, *followed, registration, self._ports.ha_address(self._ha.port))
+        coordinator = self._coordinator
+        set_ids = None if coordinator is None else lambda: coordinator.in_sync_ids
+        view = ReplicationView(self, *followed, registration, self._ports.ha_address(self._ha.port), set_ids)
         others = OtherBrokers(parts, epochs, self.service.remoting, registration)
-        return view, ByHand(self, *followed, others, view)
+        if coordinator is None:
+            return view, ByHand(self, *followed, others, view)
+        coordinator.elected.subscribe(view.note_failover)
+        return view, ByElection(coordinator, others, epochs, self.store, self._clock, self.acting_role)
 
     def _has_master(self) -> bool:
         """Return True if a slave's master may be at work; where masters are elected, one always may."""
@@ -287,7 +293,8 @@ class Broker:
     @property
     def acting_role(self) -> str:
         """What it is, or would be, as master: its brokerRole or, of a slave, that of the master it followed."""
-        return self.history.epochs.master_role or "ASYNC_MASTER" if self.config.is_slave else self.config.role
+        role = self.config.role
+        return role if role != "SLAVE" else self.history.epochs.master_role or "ASYNC_MASTER"
 
     async def promote(self, at_least: int = 0, check: Callable[[], None] | None = None) -> None:
         """Become master: take messages, and go on with all that waits in the log. Nothing happens to a master.

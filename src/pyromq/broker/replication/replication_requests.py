@@ -55,7 +55,9 @@ class ReplicationView:
         follower: Follower,
         registration: Registration,
         ha_address: str,
+        set_ids: Callable[[], list[str]] | None = None,
     ) -> None:
+        """`set_ids` tells the members of the in-sync set, under failover."""
         self.last_failover: LastFailover | None = None
         """When this broker last became master while it ran; whoever made it so sets this."""
         self._broker = broker
@@ -66,6 +68,11 @@ class ReplicationView:
         self._follower = follower
         self._registration = registration
         self._ha_address = ha_address
+        self._set_ids = set_ids
+
+    def note_failover(self, last: LastFailover) -> None:
+        """Show how this broker became master."""
+        self.last_failover = last
 
     @property
     def role(self) -> str:
@@ -87,7 +94,9 @@ class ReplicationView:
         return {link: link.peer if link.hello is None else str(link.hello.broker_id) for link in self.links}
 
     def in_sync(self) -> list[str]:
-        """Return the slaves that have had the whole log: an acknowledgement can rely on them."""
+        """Return the slaves that an acknowledgement can rely on: they are in the set, or have had the whole log."""
+        if self._set_ids is not None:
+            return self._set_ids() if self._broker.is_master else []
         return [name for link, name in self.slave_names().items() if link.has_caught_up]
 
     def slave_lags(self) -> dict[str, int]:

@@ -57,6 +57,7 @@ class FakeFollower:
 
     def __init__(self) -> None:
         self.has_caught_up = False
+        self.silent_seconds: float | None = None
         self.moves = 0
 
     async def follow_another(self) -> None:

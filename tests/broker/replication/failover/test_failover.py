@@ -12,6 +12,7 @@ import pytest
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker, Role
 from pyromq.clock import SystemClock
+from pyromq.errors import BrokerError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.send import SendMessageRequestHeader
@@ -111,6 +112,37 @@ async def test_a_master_that_stops_hands_over(brokers: Brokers) -> None:
     await eventually(lambda: len(members(slave)) == 2)
     assert await brokers.send(slave, b"two") == ResponseCode.SUCCESS
     assert again.store.max_physical_offset == slave.store.max_physical_offset
+
+
+async def test_an_operator_chooses_another_master(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    assert await brokers.send(master, b"one") == ResponseCode.SUCCESS
+    done = await slave.handover.take_over(force=False)
+    assert slave.role is Role.MASTER
+    assert (done.epoch, done.is_forced, done.old_master) == (slave.history.epochs.number, False, master.address)
+    assert slave.replication.role == "SYNC_MASTER"
+    assert slave.replication.last_failover is not None
+    await eventually(lambda: len(members(slave)) == 2)
+    await eventually(lambda: slave.replication.in_sync() == ["1"])
+    with pytest.raises(BrokerError, match="master already"):
+        await slave.handover.take_over(force=False)
+
+
+async def test_a_broker_outside_the_set_becomes_master_by_force_only(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    await brokers.stop(slave)
+    await eventually(lambda: len(members(master)) == 1)
+    assert await brokers.send(master, b"one") == ResponseCode.SLAVE_NOT_AVAILABLE
+    await brokers.stop(master)
+    again = await brokers.start(2)
+    assert again._coordinator is not None
+    problem = again._coordinator
+    await eventually(lambda: "in-sync set" in problem.problem)
+    with pytest.raises(BrokerError, match="by force"):
+        await again.handover.take_over(force=False)
+    done = await again.handover.take_over(force=True)
+    assert done.is_forced
+    assert again.role is Role.MASTER
 
 
 async def test_a_slave_that_goes_leaves_the_set_and_the_master_goes_on_alone(brokers: Brokers) -> None:

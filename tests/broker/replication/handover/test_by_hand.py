@@ -11,6 +11,7 @@ import pytest
 
 from pyromq import Message, SendStatus
 from pyromq.blocking import Portal, Producer
+from pyromq.broker.replication.handover.by_hand import ByHand
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.errors import BrokerError, PyroMQError
 from pyromq.protocol.bodies.replication import Promotion, SteppedDown
@@ -136,13 +137,15 @@ def test_a_master_whose_successor_never_comes_goes_back_to_work_and_takes_what_i
     master = pair.brokers[0]
     there = step_down(pair, "PREPARE")
     assert (there.is_master, there.epoch) == (False, 1)
+    handover = server(master).handover
+    assert isinstance(handover, ByHand)
     results: list[SendStatus] = []
     with Producer("shop", pair.namesrv, clock=pair.clock) as producer:
         sender = threading.Thread(
             target=lambda: results.append(producer.send(Message("orders", b"held"), timeout=30.0).status)
         )
         sender.start()
-        wait_until(lambda: len(server(master).handover._stepping_down._held))
+        wait_until(lambda: len(handover._stepping_down._held))
         assert not server(master).is_master
         pair.clock.advance(seconds=6)
         sender.join()

@@ -41,8 +41,10 @@ from pyromq.broker.replication.failover.lease import Lease
 from pyromq.broker.replication.follower import Follower
 from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.last_run import LastRun
+from pyromq.broker.signals import Signal
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies.replication import LastFailover
 from pyromq.store.message_store import MessageStore
 
 logger = logging.getLogger(__name__)
@@ -109,10 +111,10 @@ class Coordinator:
         """Who leads, as far as this broker knows; itself, while it does."""
         self.problem = ""
         """Why this broker neither leads nor follows; empty if it does."""
-        self.last_election_at = 0.0
-        """When this broker was last elected, in seconds since 1970; 0 if never since its start."""
-        self.last_election_took = 0.0
-        """Seconds from when the leader was found missing to the first message taken."""
+        self.elected: Signal[[LastFailover]] = Signal()
+        """This broker has become master."""
+        self.in_sync_ids: list[str] = []
+        """The ids of the slaves in the set, as far as they are known."""
         self._keys = keys
         self._etcd = etcd
         self._lease = lease
@@ -133,6 +135,7 @@ class Coordinator:
         self._wanted: frozenset[str] | None = None
         self._is_away = False
         self._is_forced = False
+        self._led_until: float | None = None
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -197,6 +200,7 @@ class Coordinator:
     async def _act(self) -> None:
         view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
         self._note_away("")
+        self._note_ids(view)
         await self._announce(view)
         if self.replicas is not None:
             await self._lead(view, self.replicas)
@@ -209,6 +213,10 @@ class Coordinator:
         elif self._is_away and not problem:
             logger.info("etcd answers again")
         self._is_away = bool(problem)
+
+    def _note_ids(self, view: ClusterView) -> None:
+        others = [store for store in view.members or () if store != self._epochs.store_id]
+        self.in_sync_ids = [str(view.states[store].broker_id) if store in view.states else store for store in others]
 
     # --- what others see of this broker
 
@@ -301,6 +309,7 @@ class Coordinator:
     def _end(self, replicas: InSyncReplicas) -> None:
         replicas.close()
         self.replicas = self.known.leader = self._wanted = None
+        self._led_until = self._clock.monotonic()
 
     # --- following, and standing for election
 
@@ -352,7 +361,7 @@ class Coordinator:
         self.problem = reason
 
     async def _begin(self, leader: Leader, members: list[str], lease: int) -> None:
-        began = self._leaderless_since or self._clock.monotonic()
+        began, waited = self._clock.monotonic(), self._seconds_without_master()
         in_sync = InSyncSet(leader.store, members, self._clock.monotonic())
         replicas = InSyncReplicas(
             in_sync, self._lease, lease, self._server, self._store, self._clock, waits=self._waits_for_slaves
@@ -365,9 +374,16 @@ class Coordinator:
             raise  # the key is given back at the next look
         self.replicas = replicas
         self._wanted, self._leaderless_since = None, None
-        self.last_election_at = self._clock.now()
-        self.last_election_took = self._clock.monotonic() - began
-        logger.info("elected epoch=%d after %.2f s without a leader", leader.epoch, self.last_election_took)
+        took = waited + self._clock.monotonic() - began
+        logger.info("elected epoch=%d after %.2f s without a master", leader.epoch, took)
+        at_ms = self._clock.now_ms()
+        self.elected(LastFailover(at_ms=at_ms, took_ms=round(took * 1000), epoch=leader.epoch, how="elected"))
+
+    def _seconds_without_master(self) -> float:
+        """Return for how long this broker has neither heard of a master nor been it; 0 if it knows of none."""
+        silent = self._follower.silent_seconds
+        ended = self._clock.monotonic() - self._led_until if self._led_until is not None else None
+        return min((seconds for seconds in (silent, ended) if seconds is not None), default=0.0)
 
 
 def _but_for_end(state: MemberState) -> tuple[object, ...]:
