@@ -6,6 +6,7 @@
     election          who may be elected
     in_sync_set       who has to have a message before it is acknowledged; in_sync_replicas acts on it
     fence             refuses what a master may not take that cannot know whether it still is one
+    by_election       what answers an operator who wants another master
     known_leader      whom a slave follows; member puts all of this together
 
 Safety does not rest on clocks. A message is acknowledged when every member of the in-sync set has it. Only a member of
