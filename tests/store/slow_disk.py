@@ -58,6 +58,9 @@ class SlowDisk(OsFiles):
     def is_cached(self, descriptor: int, length: int, position: int) -> bool:
         return False  # whoever asks does not believe it for a moment only, and tests forget faster than that
 
+    def pages_taken(self) -> int | None:
+        return None  # for the same reason
+
     def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
         self._remember(descriptor, len(data), position)
         return super().pwrite(descriptor, data, position)

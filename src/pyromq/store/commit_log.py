@@ -77,7 +77,7 @@ class CommitLog:
         self.end = self.position = 0
         self.mapped_from = 0
         """From here on bytes are taken to be in memory."""
-        self._residency = Residency(segments)
+        self._residency = Residency(segments, files.pages_taken)
         self._opened_at = 0
         self._mapped_tail = mapped_tail
         self._files = files
@@ -104,6 +104,7 @@ class CommitLog:
     def settle(self, end: int) -> None:
         """Begin to write at the end that recovery found."""
         self.end = self.position = self._reserved = self._opened_at = self.mapped_from = end
+        self._residency.settle(end)
         if self.start <= end < self.segments.stop:
             self._current = self._open(self.segments.file_start(end))
             self._begin_run(self._current)
@@ -215,24 +216,37 @@ class CommitLog:
 
     def view(self, position: int, length: int) -> bytes | memoryview:
         """Return bytes of one file, without copying them where they are known to be in memory."""
-        if position < self.mapped_from and not self._residency.covers(((position, position + length),)):
-            return self.segments.pread(position, length)
-        start = position - position % self.file_size
-        return self._whole(start)[position - start : position - start + length]
+        runs = ((position, position + length),)
+        mapped = self._mapped(runs)
+        return self.segments.pread(position, length) if mapped is None else mapped[0]
 
     def views(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray | memoryview]:
         """Return runs of bytes, each from one position up to another in the same file, in any number of pieces."""
-        if runs and runs[0][0] < self.mapped_from and not self._residency.covers(runs):
-            return [*self.segments.pread_runs(runs)]
-        file_size = self.segments.file_size
-        start, whole = -file_size, memoryview(b"")
-        found: list[bytes | bytearray | memoryview] = []
+        mapped = self._mapped(runs)
+        return [*self.segments.pread_runs(runs)] if mapped is None else [*mapped]
+
+    def _mapped(self, runs: Sequence[Sequence[int]]) -> list[memoryview] | None:
+        """Return runs of bytes from the maps; None if they are not known to be in memory."""
+        found = self._known_runs(runs)
+        return self._known_runs(runs) if found is None and self._residency.covers(runs) else found
+
+    def _known_runs(self, runs: Sequence[Sequence[int]]) -> list[memoryview] | None:
+        # A pull's inner loop: a run costs one comparison as long as it lies in the stretch of the one before.
+        found: list[memoryview] = []
+        low = high = start = 0
+        whole = memoryview(b"")
         for first, last in runs:
-            at = first - start
-            if not 0 <= at < file_size:
-                at = first % file_size
-                start, whole = first - at, self._whole(first - at)
-            found.append(whole[at : at + last - first])
+            if first < low or last > high:
+                start = first - first % self.segments.file_size
+                if first >= self.mapped_from:
+                    low, high = self.mapped_from, self.end
+                else:
+                    low, high = self._residency.known(first, last, self.end)
+                if not low < high:
+                    return None
+                low, high = max(low, start), min(high, start + self.segments.file_size)
+                whole = self._whole(start)
+            found.append(whole[first - start : last - start])
         return found
 
     def pread(self, position: int, length: int) -> bytes:

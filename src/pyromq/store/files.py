@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import re
 import threading
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -18,6 +19,8 @@ _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)  # Linux only
 _syncfs: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Python's os module lacks it
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
+_PAGES_TAKEN: Final = re.compile(rb"^(?:pgsteal_file|drop_pagecache) (\d+)$", re.MULTILINE)
+_IN_MEMORY: Final = bytes(range(1, 256, 2))  # what mincore says of a page: the lowest bit counts
 
 
 def _memory_calls() -> ctypes.PyDLL | None:
@@ -136,7 +139,16 @@ class OsFiles:
         found = ctypes.create_string_buffer(pages)
         failed = _libc.mincore(address, length, found)
         _libc.munmap(address, length)
-        return not failed and all(page & 1 for page in found.raw)
+        return not failed and not found.raw.strip(_IN_MEMORY)
+
+    def pages_taken(self) -> int | None:
+        """Return a number that grows whenever the system takes pages of files out of its memory; None if unknown."""
+        try:
+            with open("/proc/vmstat", "rb") as file:
+                found = _PAGES_TAKEN.findall(file.read())
+        except OSError:
+            return None
+        return sum(map(int, found)) if len(found) == 2 else None
 
     def will_need(self, descriptor: int, length: int, position: int) -> None:
         """Have the system fetch bytes from the disk, where it can, without waiting for them."""

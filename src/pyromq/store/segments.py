@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from mmap import PAGESIZE
 from typing import Final, NamedTuple
 
 from pyromq.errors import StoreError
@@ -96,9 +97,18 @@ class DescriptorPool:
         if count == length:
             return bytes(buffer)
         if count < 0:
-            self.let_wait_for(FileRange(path, position, length))
+            if not self.has_in_memory(descriptor, length, position):
+                self.let_wait_for(FileRange(path, position, length))
             return self._files.pread(descriptor, length, position)
         return bytes(buffer[:count])
+
+    def has_in_memory(self, descriptor: int, length: int, position: int) -> bool:
+        """Return True if the system has bytes in memory that it would not read without waiting.
+
+        Linux refuses so where it would like to read ahead, for example.
+        """
+        before = position % PAGESIZE
+        return self._files.is_cached(descriptor, before + length, position - before)
 
     def let_wait_for(self, missing: FileRange) -> None:
         """Raise NotInMemory unless the bytes were fetched."""
@@ -281,7 +291,10 @@ class SegmentedFile:
                 file_start = self.file_start(start)
                 descriptor = self._pool.get(self.path(file_start))
             end = at + stop - start
-            if pread(descriptor, view[at:end], start - file_start) != stop - start:
+            count = pread(descriptor, view[at:end], start - file_start)
+            if count < 0 and self._pool.has_in_memory(descriptor, stop - start, start - file_start):
+                view[at:end] = self._files.pread(descriptor, stop - start, start - file_start)
+            elif count != stop - start:
                 missing.append(FileRange(self.path(file_start), start - file_start, stop - start))
             at = end
         if not missing:

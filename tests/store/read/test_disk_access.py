@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,62 @@ def test_older_records_of_this_life_are_not_read_through_the_map(tmp_path: Path)
         found, attempts = patiently(store, lambda: bodies(store))
         assert len(found) == 30  # type: ignore[arg-type]
         assert attempts >= 1
+
+
+class CountingMemory(SlowDisk):
+    """A system that counts the pages that it takes back, and has taken none."""
+
+    taken = 0
+
+    def pages_taken(self) -> int | None:
+        return self.taken
+
+
+def test_older_records_of_this_life_are_read_through_the_map_until_the_system_takes_pages(tmp_path: Path) -> None:
+    disk = CountingMemory()
+    with small_store(tmp_path, disk, mapped_tail=500, **BIG) as store:
+        for _ in range(30):
+            store.put(message())
+        store.commit()
+        with store.disk.memory_only():
+            assert len(bodies(store)) == 30
+        assert not [path for path in disk.asked if "commitlog" in path]
+    disk.taken += 1
+    with small_store(tmp_path, disk, mapped_tail=500, **BIG) as store, store.disk.memory_only():
+        assert len(bodies(store)) == 30
+        assert [path for path in disk.asked if "commitlog" in path], "another process wrote them"
+
+
+class HesitantMemory(OsFiles):
+    """A system that refuses to read without waiting, and says of a file that it has it in memory."""
+
+    def __init__(self, in_memory: str) -> None:
+        self.in_memory = in_memory
+        self._paths: dict[int, str] = {}
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        descriptor = super().open(path, create=create)
+        self._paths[descriptor] = path
+        return descriptor
+
+    def pread_cached(self, descriptor: int, buffer: bytearray | memoryview, position: int) -> int:
+        return -1
+
+    def is_cached(self, descriptor: int, length: int, position: int) -> bool:
+        assert position % PAGESIZE == 0
+        return self.in_memory in self._paths[descriptor]
+
+
+def test_bytes_in_memory_are_read_although_the_system_would_rather_read_ahead(tmp_path: Path) -> None:
+    fill(tmp_path, count=10)
+    with small_store(tmp_path, HesitantMemory("/"), **BIG) as store, store.disk.memory_only():
+        assert len(bodies(store)) == 5
+    with (
+        small_store(tmp_path, HesitantMemory("no file"), **BIG) as store,
+        store.disk.memory_only(),
+        pytest.raises(NotInMemory),
+    ):
+        bodies(store)
 
 
 @pytest.mark.parametrize("is_view", [False, True], ids=["own store", "somebody else's"])
