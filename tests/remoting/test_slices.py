@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.errors import BrokerError
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.command import MAX_FRAME, RemotingCommand, response
 from pyromq.remoting import slices
 from pyromq.remoting.connection import Answer, Connection, Handler
 from pyromq.remoting.limits import Limits
@@ -139,3 +139,19 @@ async def test_a_stopping_server_gives_up_what_takes_too_long(clock: FakeClock) 
     clock.advance(6.0)
     await closing
     assert counting.given_up == [1]
+
+
+async def test_an_answer_that_fits_into_no_frame_is_reported_without_its_bytes(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def large(command: RemotingCommand, connection: Connection) -> Steps:
+        yield
+        return response(command, body=b"x" * MAX_FRAME)
+
+    async with serve(clock, {COUNT: large}) as server:
+        peer = await RawPeer.connect(server.port)
+        answer = await peer.ask(numbered(COUNT, 7))
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "over the limit" in (answer.remark or "")
+    assert "over the limit" in caplog.text
+    assert len(caplog.text) < 10_000

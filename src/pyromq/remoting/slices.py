@@ -107,9 +107,12 @@ class SliceQueue:
                 if perf_counter() >= end:
                     return False
         except StopIteration as stop:
-            self._settle(stop.value, job.command, connection)
+            answer = stop.value
         except Exception as error:
             self._settle(error, job.command, connection)
+            return True
+        # Outside of the handler: an error in here would be logged with the whole answer as its context.
+        self._settle(answer, job.command, connection)
         return True
 
     def _drop(self, connection: Connection) -> None:

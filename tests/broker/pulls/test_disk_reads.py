@@ -12,7 +12,7 @@ import pytest
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import RemotingCommand, request
+from pyromq.protocol.command import MAX_FRAME, RemotingCommand, request, response
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, Join, StartBroker
@@ -289,3 +289,20 @@ async def test_half_messages_are_read_without_holding_up_others(
     await holds_up_nobody(cold, other)
     await producer.stay(1)
     assert len(await producer.asked(3)) == 3
+
+
+async def test_an_answer_that_fits_into_no_frame_does_not_stop_the_line_of_its_connection(
+    cold: ColdBroker, connect: Connect
+) -> None:
+    peer = await connect(cold.broker)
+    cold.stop_disk()
+    first = await cold.ask(peer, pull())
+    (connection,) = cold.broker._ports._main.connections
+    large = request(RequestCode.PULL_MESSAGE, pull_header())
+    cold.broker._reads.serve_later(
+        lambda command, _: response(command, body=b"x" * MAX_FRAME), large, connection, missing=()
+    )
+    second = await cold.ask(peer, pull(queue_id=1))
+    cold.disk.ready.set()
+    assert len(bodies(await first)) == len(bodies(await second)) == MESSAGES // 2
+    assert cold.waiting == 0

@@ -140,10 +140,11 @@ class DiskReads:
         request, handler, _, missing = first
         try:
             answer = await self._answer(lambda: handler(request, connection), missing, lambda: connection.closed)
+            frame = answer.encode() if isinstance(answer, RemotingCommand) else answer
         except Exception as error:
-            answer = error_answer(request, error)
-        if answer is not None and not request.flag & ONEWAY_FLAG:
-            connection.send(answer if isinstance(answer, bytes) else answer.encode())
+            frame = error_answer(request, error).encode()
+        if frame is not None and not request.flag & ONEWAY_FLAG:
+            connection.send(frame)
 
     async def _answer(
         self, handle: Callable[[], HandlerResult], missing: Sequence[FileRange], is_given_up: Callable[[], bool]
