@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import SHARE, Connection
-from pyromq.remoting.round import Round
+from pyromq.remoting.round import READ_BYTES, Round
 from pyromq.testing import eventually
 
 from .helpers import ECHO, NEVER, FakeClock, RawPeer, let_loop_run, numbered, serve
@@ -204,3 +204,26 @@ async def test_requests_that_do_not_fit_into_a_round_are_served_in_the_next(cloc
         peer.send(*(numbered(ECHO, number) for number in range(1, 6)))
         assert [(await peer.receive()).opaque for _ in range(5)] == served[1:] == [1, 2, 3, 4, 5]
         assert len(rounds) > 2
+
+
+async def test_a_round_reads_a_bounded_number_of_bytes(clock: FakeClock) -> None:
+    """A pass of the loop may bring megabytes of unfinished frames from each connection, read after read."""
+    shared = Round(asyncio.get_running_loop())
+    async with serve(clock, {}, round=shared) as server:
+        sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
+        await eventually(lambda: len(server.connections) == 3)
+        first, second, third = server.connections
+        for connection in (first, second, third):
+            connection.data_received((15 << 20).to_bytes(4, "big"))
+        chunk = bytes(READ_BYTES // 8)
+        for _ in range(7):
+            first.data_received(chunk)
+        assert first._transport.is_reading()
+        second.data_received(chunk)
+        assert not second._transport.is_reading(), "what it sends now waits"
+        third.data_received(b"a few bytes")
+        assert third._transport.is_reading()
+        await let_loop_run()
+        assert second._transport.is_reading(), "its turn has come"
+        for each in sockets:
+            each.close()

@@ -184,17 +184,18 @@ class FrameDecoder:
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._max_length = max_frame - 4
-        self._partial = bytearray()
+        self.partial = bytearray()
+        """What has come of an unfinished frame."""
 
     @property
     def pending(self) -> int:
         """The number of bytes buffered of an unfinished frame."""
-        return len(self._partial)
+        return len(self.partial)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add received bytes; return the frames now complete, without their length; raise RemoteProtocolError."""
         frames: list[bytes] = []
-        start = self._finish(data, frames) if self._partial else 0
+        start = self._finish(data, frames) if self.partial else 0
         size = len(data)
         while size - start >= 4:
             end = start + 4 + self._checked_length(data, start)
@@ -203,12 +204,12 @@ class FrameDecoder:
             frames.append(data[start + 4 : end])
             start = end
         if start < size:
-            self._partial += data[start:]
+            self.partial += data[start:]
         return frames
 
     def _finish(self, data: bytes, frames: list[bytes]) -> int:
         # Takes only what the unfinished frame lacks, so that a frame of many reads is copied once, not at every read.
-        partial = self._partial
+        partial = self.partial
         taken = max(4 - len(partial), 0)
         partial += data[:taken]
         if len(partial) < 4:
@@ -218,7 +219,7 @@ class FrameDecoder:
         if end > len(data):
             return len(data)
         frames.append(bytes(memoryview(partial)[4:]))
-        self._partial = bytearray()
+        self.partial = bytearray()
         return end
 
     def _checked_length(self, data: bytes | bytearray, start: int) -> int:

@@ -112,7 +112,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.silent_ticks = 0
         self.received_ms = self._clock.now_ms()
-        self._outstanding.heard = self._outstanding.opaque
+        if self._drops_silent:
+            self._outstanding.heard = self._outstanding.opaque
         if self._first_byte < 0:
             self._first_byte = data[0]
             if self._first_byte == TLS_HANDSHAKE:
@@ -129,8 +130,18 @@ class Connection(asyncio.Protocol):
                 self._backlog += frames  # read before the pause took effect
             else:
                 self._take(frames)
+        if self._decoder.partial or self._held_size:
+            self._wait_for_rest(len(data))
+
+    def _wait_for_rest(self, size: int) -> None:
+        """Account for an unfinished frame, of which `size` bytes came just now."""
         if self._decoder.pending > LARGE or self._held_size:
             self.note_held()
+        if self._backlog or self._paused or self.closed or not self._throttles or size < LARGE:
+            return
+        if self._round.has_read(size):
+            self._hold([])
+            self._round.wait_turn(self)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -323,18 +334,20 @@ class Connection(asyncio.Protocol):
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _take(self, frames: list[bytes], at_least: int = 0) -> None:
-        throttles, round = self._throttles, self._round
+        throttles, until, write_high = self._throttles, 0.0, self._write_high
         if throttles:
-            round.schedule()
+            self._round.schedule()
+            until = self._round.serves_until
         for index, frame in enumerate(frames):
-            if throttles and index >= at_least and (index >= SHARE or perf_counter() >= round.serves_until):
-                self._hold(frames[index:])
-                round.wait_turn(self)
-                return
-            if throttles and self._queued > self._write_high:
-                # A few bytes of request can ask for megabytes: the rest is served once these are written.
-                self._hold(frames[index:])
-                return
+            if throttles:
+                if self._queued > write_high:
+                    # A few bytes of request can ask for megabytes: the rest is served once these are written.
+                    self._hold(frames[index:])
+                    return
+                if (perf_counter() >= until and index >= at_least) or index >= SHARE:
+                    self._hold(frames[index:])
+                    self._round.wait_turn(self)
+                    return
             try:
                 command = decode(frame, max_header=self._max_header)
             except RemoteProtocolError as error:

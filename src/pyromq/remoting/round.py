@@ -3,8 +3,8 @@
 Answers made within a pass leave together at the end of the round. The broker's store commits its group there,
 so requests of 64 connections cost one file write and 64 socket writes, not 64 of each. See docs/architecture.md.
 
-A round takes a bounded time. Connections whose requests do not fit wait for their turn in one of the next rounds, so a
-few peers that send without a pause cannot starve the others.
+A round takes a bounded time and a bounded number of bytes. Connections whose requests do not fit wait for their turn in
+one of the next rounds, so a few peers that send without a pause cannot starve the others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 SERVING_TIME = 0.01
 """Seconds of a round in which requests are served. The hooks come after that, and commit what was served."""
+
+READ_BYTES = 4 << 20
+"""Bytes of large reads in a round, of all connections together. uvloop would read 8 MB from each in one pass."""
 
 
 class Flushable(Protocol):
@@ -46,6 +49,7 @@ class Round:
         self.serves_until = 0.0
         """When no more requests are served in this round, by perf_counter()."""
         self._scheduled_at = 0.0
+        self._read_bytes = 0
         self._loop = loop
         self._serving_time = serving_time
         self._members: list[Flushable] = []
@@ -65,6 +69,7 @@ class Round:
             self._scheduled = True
             self._scheduled_at = perf_counter()
             self.serves_until = self._scheduled_at + self._serving_time
+            self._read_bytes = 0
             self._loop.call_soon(self.finish)
 
     def add(self, member: Flushable) -> None:
@@ -72,6 +77,12 @@ class Round:
         self._members.append(member)
         if not self._in_hooks:
             self.schedule()
+
+    def has_read(self, size: int) -> bool:
+        """Count bytes of a large read; return True if the rest of what its peer sends must wait for its turn."""
+        self.schedule()
+        self._read_bytes += size
+        return self._read_bytes >= READ_BYTES
 
     def wait_turn(self, taker: TurnTaker) -> None:
         """Have `taker` take its turn in a later round, after those that wait already."""

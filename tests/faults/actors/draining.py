@@ -7,13 +7,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+from pyromq.broker.clients.client_registry import LOCK_LIFETIME
 from tests.faults.actors.roles import Role
 from tests.faults.history import lost
 from tests.faults.journal import AnyEvent, Drained, read_journals
 from tests.faults.timeline import Timeline
 
 QUIET = 1.0  # seconds without an event after which it is worth looking whether all is done
-PATIENCE = 45.0  # seconds without an event after which nothing more will come
+PATIENCE = LOCK_LIFETIME + 30.0
+"""Seconds without an event after which nothing more will come. An orderly group waits for the locks of its killed
+members that long."""
 
 
 async def drain(
