@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +155,26 @@ async def test_a_topic_that_is_closed_while_a_pull_waits_is_told_to_it(
     broker.topics.update(topic_config("orders", 4, perm=2))
     await clock.advance_async(seconds=20)
     assert (await task).code == ResponseCode.NO_PERMISSION
+
+
+async def test_a_peer_that_leaves_is_forgotten_without_the_collector(
+    broker: Broker, connect: Connect, clock: TestClock
+) -> None:
+    """The collector of a server does not look at what lives long: its connections must not end as cycles."""
+    gc.collect()
+    gc.disable()
+    try:
+        peers = [await connect(broker) for _ in range(3)]
+        for number, peer in enumerate(peers):
+            await peer.beat(f"client-{number}", "billing")
+            await peer.send("orders", queue_id=3)
+            task = await hold(peer, broker, queue_id=number)
+            task.add_done_callback(lambda task: task.exception())
+        left = [weakref.ref(connection) for connection in broker._ports._main.connections]
+        assert len(left) == 3
+        for peer in peers:
+            await peer.remoting.close()
+        await clock.advance_async(seconds=60)  # held pulls run out
+        await eventually(lambda: all(reference() is None for reference in left))
+    finally:
+        gc.enable()
