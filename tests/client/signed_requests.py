@@ -38,7 +38,7 @@ class Requests:
             self._new.add(connection)
             made(connection, transport)
 
-        def take_from(connection: Connection, frames: list[bytes]) -> None:
+        def take_from(connection: Connection, frames: list[bytes | memoryview]) -> None:
             self._reading.connection = connection
             take(connection, frames)
 
@@ -46,7 +46,7 @@ class Requests:
         monkeypatch.setattr(Connection, "_take", take_from)
         monkeypatch.setattr(connection_module, "decode", self._decode)
 
-    def _decode(self, frame: bytes, **options: Any) -> RemotingCommand:
+    def _decode(self, frame: bytes | memoryview, **options: Any) -> RemotingCommand:
         whole = decode(frame, typed=False, max_header=options["max_header"])
         is_from_client = not whole.is_response and whole.language is LanguageCode.PYTHON  # brokers say they are Java
         if is_from_client and self._reading.connection in self._new:

@@ -11,7 +11,7 @@ import pytest
 from pyromq.errors import BrokerError, ConfigError, DiskFull, MalformedHeader, RemotingError, StoreError, TopicNotFound
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import JOIN_LIMIT, Connection
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import eventually
@@ -346,3 +346,19 @@ async def test_an_unanswered_request_holds_nothing_up(server: RemotingServer) ->
     peer = await RawPeer.connect(server.port)
     peer.send(numbered(NEVER, 1), numbered(ECHO, 2))
     assert (await peer.receive()).opaque == 2
+
+
+async def test_a_large_answer_is_not_copied(clock: FakeClock) -> None:
+    body = bytes(JOIN_LIMIT + 1)
+    sent: list[object] = []
+
+    def large(command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        connection.send = sent.append  # type: ignore[method-assign,assignment]
+        return response(command, body=body)
+
+    async with serve(clock, {ECHO: large}) as server:
+        peer = await RawPeer.connect(server.port)
+        peer.send(numbered(ECHO, 1))
+        await eventually(lambda: len(sent) == 2)
+        assert sent[1] is body
+        assert sent[0] == response(numbered(ECHO, 1), body=body).encode()[: -len(body)]

@@ -78,6 +78,10 @@ class RemotingCommand(Struct, gc=False):
 
     def encode(self) -> bytes:
         """Return the whole frame; raise LocalProtocolError if it does not fit into one."""
+        return self.encode_head() + self.body
+
+    def encode_head(self) -> bytes:
+        """Return the frame up to its body, which the caller sends uncopied; raise LocalProtocolError as `encode`."""
         try:
             header = self._json_header() if self.serialize is _JSON else self._binary_header()
         except UnicodeEncodeError as error:
@@ -85,7 +89,7 @@ class RemotingCommand(Struct, gc=False):
         header_length, length = len(header), 4 + len(header) + len(self.body)
         if header_length > HEADER_LENGTH_MASK or length + 4 > MAX_FRAME:
             raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME}")
-        return _PREFIX.pack(length, self.serialize << 24 | header_length) + header + self.body
+        return _PREFIX.pack(length, self.serialize << 24 | header_length) + header
 
     def _json_header(self) -> bytes:
         ext = self.ext
@@ -127,7 +131,7 @@ def response(
     return RemotingCommand(code, request.opaque, RESPONSE_FLAG, _JAVA, VERSION, remark, header, body, request.serialize)
 
 
-def decode(frame: bytes, *, typed: bool = True, max_header: int = MAX_HEADER) -> RemotingCommand:
+def decode(frame: bytes | memoryview, *, typed: bool = True, max_header: int = MAX_HEADER) -> RemotingCommand:
     """Read a frame without its first four bytes; raise RemoteProtocolError.
 
     With `typed`, hot requests get their typed header at once. Without it, all ext fields are kept, known or not.
@@ -140,7 +144,9 @@ def decode(frame: bytes, *, typed: bool = True, max_header: int = MAX_HEADER) ->
     end = 4 + (word & HEADER_LENGTH_MASK)
     if end > len(frame) or end > max_header + 4:
         raise RemoteProtocolError(f"header of {end - 4} bytes in a frame of {len(frame)}, limit {max_header}")
-    header = frame[4:end]
+    header, body = frame[4:end], frame[end:]
+    if not isinstance(header, bytes) or not isinstance(body, bytes):  # of a large frame, which is copied only here
+        header, body = bytes(header), bytes(body)
     head: HotHeader | TextHeader | BinaryHeader
     if word <= HEADER_LENGTH_MASK:
         serialize = _JSON
@@ -159,7 +165,7 @@ def decode(frame: bytes, *, typed: bool = True, max_header: int = MAX_HEADER) ->
         head.version,
         head.remark,
         head.ext_fields,
-        frame[end:],
+        body,
         serialize,
     )
 
@@ -192,9 +198,9 @@ class FrameDecoder:
         """The number of bytes buffered of an unfinished frame."""
         return len(self.partial)
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | memoryview]:
         """Add received bytes; return the frames now complete, without their length; raise RemoteProtocolError."""
-        frames: list[bytes] = []
+        frames: list[bytes | memoryview] = []
         start = self._finish(data, frames) if self.partial else 0
         size = len(data)
         while size - start >= 4:
@@ -207,7 +213,7 @@ class FrameDecoder:
             self.partial += data[start:]
         return frames
 
-    def _finish(self, data: bytes, frames: list[bytes]) -> int:
+    def _finish(self, data: bytes, frames: list[bytes | memoryview]) -> int:
         # Takes only what the unfinished frame lacks, so that a frame of many reads is copied once, not at every read.
         partial = self.partial
         taken = max(4 - len(partial), 0)
@@ -218,7 +224,7 @@ class FrameDecoder:
         partial += data[taken:end]
         if end > len(data):
             return len(data)
-        frames.append(bytes(memoryview(partial)[4:]))
+        frames.append(memoryview(partial)[4:])
         self.partial = bytearray()
         return end
 

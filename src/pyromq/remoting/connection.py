@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._sent = 0
         self._stuck_ticks = 0
         self._paused = False
-        self._backlog: list[bytes] = []
+        self._backlog: list[bytes | memoryview] = []
         self._held = held
         self._held_size = 0
         self._waiting_bytes = 0
@@ -182,6 +182,14 @@ class Connection(asyncio.Protocol):
             self._round.add(self)
         self._parts.append(frame)
         self._queued += len(frame)
+
+    def send_answer(self, answer: RemotingCommand) -> None:
+        """Queue an answer, without copying a large body; raise LocalProtocolError if it does not fit into a frame."""
+        if len(answer.body) <= JOIN_LIMIT:
+            self.send(answer.encode())
+        else:
+            self.send(answer.encode_head())
+            self.send(answer.body)
 
     def flush(self) -> None:
         """Write what is queued at once; called by the round."""
@@ -333,7 +341,7 @@ class Connection(asyncio.Protocol):
 
     # --- receiving -------------------------------------------------------------------------------------------------
 
-    def _take(self, frames: list[bytes], at_least: int = 0) -> None:
+    def _take(self, frames: list[bytes | memoryview], at_least: int = 0) -> None:
         throttles, until, write_high = self._throttles, 0.0, self._write_high
         if throttles:
             self._round.schedule()
@@ -360,7 +368,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._serve(command, self)
 
-    def _hold(self, frames: list[bytes]) -> None:
+    def _hold(self, frames: list[bytes | memoryview]) -> None:
         self._backlog = frames
         self._transport.pause_reading()
 

@@ -44,7 +44,7 @@ class Dispatcher:
         try:
             answer = handler(command, connection) if handler else self._unknown(command)
             if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # cheaper than to test for a coroutine
-                _send_answer(answer, command, connection)
+                send_answer(answer, command, connection)
             elif isinstance(answer, Generator):
                 _check_running(answer, connection)
                 self._slices.add(answer, command, connection)
@@ -52,7 +52,7 @@ class Dispatcher:
                 _check_running(answer, connection)
                 self._start(answer, command, connection)
         except Exception as error:
-            _send_answer(error_answer(command, error), command, connection)
+            send_answer(error_answer(command, error), command, connection)
 
     async def stop(self, clock: Clock, timeout: float) -> None:
         """Refuse new requests, wait for running handlers, and cancel those still running after `timeout`."""
@@ -92,9 +92,9 @@ def _settle(answer: Answer | Exception, command: RemotingCommand, connection: Co
     if isinstance(answer, Exception):
         answer = error_answer(command, answer)
     try:
-        _send_answer(answer, command, connection)
+        send_answer(answer, command, connection)
     except Exception as error:  # the answer does not fit into a frame
-        _send_answer(error_answer(command, error), command, connection)
+        send_answer(error_answer(command, error), command, connection)
 
 
 def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
@@ -112,17 +112,21 @@ def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
 
 async def _run(coroutine: Coroutine[Any, Any, Answer], command: RemotingCommand, connection: Connection) -> None:
     try:
-        _send_answer(await coroutine, command, connection)
+        send_answer(await coroutine, command, connection)
     except Exception as error:
-        _send_answer(error_answer(command, error), command, connection)
+        send_answer(error_answer(command, error), command, connection)
     finally:
         connection.running -= 1
 
 
-def _send_answer(answer: Answer, command: RemotingCommand, connection: Connection) -> None:
+def send_answer(answer: Answer, command: RemotingCommand, connection: Connection) -> None:
+    """Queue the answer to a request; nothing if there is none, or none is wanted."""
     if answer is None or command.flag & ONEWAY_FLAG:
         return
-    connection.send(answer if isinstance(answer, bytes) else answer.encode())
+    if isinstance(answer, bytes):
+        connection.send(answer)
+    else:
+        connection.send_answer(answer)
 
 
 def _refuse(command: RemotingCommand, connection: Connection) -> Answer:

@@ -20,10 +20,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.protocol.codes import ONEWAY_FLAG
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
-from pyromq.remoting.dispatch import error_answer
+from pyromq.remoting.dispatch import error_answer, send_answer
 from pyromq.remoting.thread_workers import ThreadWorkers
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.segments import FileRange, NotInMemory
@@ -140,11 +139,9 @@ class DiskReads:
         request, handler, _, missing = first
         try:
             answer = await self._answer(lambda: handler(request, connection), missing, lambda: connection.closed)
-            frame = answer.encode() if isinstance(answer, RemotingCommand) else answer
+            send_answer(answer, request, connection)
         except Exception as error:
-            frame = error_answer(request, error).encode()
-        if frame is not None and not request.flag & ONEWAY_FLAG:
-            connection.send(frame)
+            send_answer(error_answer(request, error), request, connection)
 
     async def _answer(
         self, handle: Callable[[], HandlerResult], missing: Sequence[FileRange], is_given_up: Callable[[], bool]
