@@ -3,9 +3,10 @@
 >>> from pyromq.admin import AdminClient
 
 `admin_client` opens the connections and holds one object for each theme: `groups` (a package), `topics`,
-`dead_letters`, `timed_messages`, `transactions` and `traces`. A theme asks the brokers and returns frozen values.
-`masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart. `topic_reader` reads what
-a topic holds, without a group. `views` turns the values into JSON: commands and the console show the same fields.
+`clusters` (masters and slaves), `dead_letters`, `timed_messages`, `transactions` and `traces`. A theme asks the brokers
+and returns frozen values. `masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart.
+`topic_reader` reads what a topic holds, without a group. `views` turns the values into JSON: commands and the console
+show the same fields.
 `blocking_client` is the whole client without `await`.
 
 The names below are public. Each is loaded on first use, so that importing one part does not load all of them.
@@ -18,6 +19,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyromq.admin.admin_client import AdminClient as AdminClient
+    from pyromq.admin.clusters import BrokerStatus as BrokerStatus
+    from pyromq.admin.clusters import ClusterStatus as ClusterStatus
+    from pyromq.admin.clusters import PromotionPlan as PromotionPlan
     from pyromq.admin.dead_letters import DeadLetters as DeadLetters
     from pyromq.admin.dead_letters import DeadLetterTopic as DeadLetterTopic
     from pyromq.admin.dead_letters import Letter as Letter
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AdminClient": "admin_client",
+    "BrokerStatus": "clusters",
+    "ClusterStatus": "clusters",
     "ConsumeEvent": "traces",
     "DeadLetterTopic": "dead_letters",
     "DeadLetters": "dead_letters",
@@ -68,6 +74,7 @@ _HOMES = {
     "MessageTrace": "traces",
     "OffsetMove": "groups.offset_reset",
     "Opinion": "groups.description",
+    "PromotionPlan": "clusters",
     "QueueContents": "topics",
     "QueueProgress": "groups.description",
     "ResetPlan": "groups.offset_reset",

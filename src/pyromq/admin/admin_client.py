@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 
+from pyromq.admin.clusters import Clusters, ClusterStatus, PromotionPlan
 from pyromq.admin.dead_letters import DeadLetters
 from pyromq.admin.groups.groups import Groups
 from pyromq.admin.masters import Masters
@@ -19,6 +20,7 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.send.producer import Producer
 from pyromq.clock import Clock, SystemClock
 from pyromq.protocol.acl import Credentials
+from pyromq.protocol.bodies.replication import Promotion
 from pyromq.protocol.messages.message import MessageExt
 
 ADMIN_GROUP = "pyromq-admin"
@@ -44,6 +46,7 @@ class AdminSession:
         self.traces = Traces(self.api)
         self.groups = Groups(self.api, self._clock)
         self.topics = Topics(self.api)
+        self.clusters = Clusters(self.api)
 
     async def close(self, *, failed: bool) -> None:
         """Close all connections."""
@@ -124,6 +127,22 @@ class AdminClient(ClientLifecycle[AdminSession]):
     async def masters(self) -> dict[str, str]:
         """Return the address of every broker's master, by the broker's name."""
         return await self._session.masters()
+
+    async def cluster_status(self, broker: str | None = None) -> ClusterStatus:
+        """Return how masters and slaves stand, all of them or those of one broker name, and what is wrong."""
+        return await self._session.clusters.status(broker)
+
+    async def plan_promotion(self, broker: str, broker_id: int | None = None) -> PromotionPlan:
+        """Return which slave `promote` would make master; raises ClientError if there is none that could."""
+        return await self._session.clusters.plan_promotion(broker, broker_id)
+
+    async def promote(self, broker: str, broker_id: int | None = None, *, force: bool = False) -> Promotion:
+        """Make a slave of this broker name master: the one with the longest log, or with this id.
+
+        With both alive the master hands over, and no send fails. If it cannot be reached, `force` is needed, and what
+        only it had is lost; BrokerError says how much that is.
+        """
+        return await self._session.clusters.promote(broker, broker_id, force=force)
 
     async def read(self, topic: str) -> AsyncIterator[MessageExt]:
         """Yield all messages that a topic holds now, without a group; raises NoRoute if there is no such topic."""

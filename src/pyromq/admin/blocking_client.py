@@ -106,4 +106,7 @@ class AdminClient(BlockingClient):
         self.topics = Topics(self._portal, self._client.topics)
 
     masters = waits(admin_client.AdminClient.masters)
+    cluster_status = waits(admin_client.AdminClient.cluster_status)
+    plan_promotion = waits(admin_client.AdminClient.plan_promotion)
+    promote = waits(admin_client.AdminClient.promote)
     read = iterates(admin_client.AdminClient.read)

@@ -24,6 +24,7 @@ VERBS = {
     "config": "config",
     "topic": "topic",
     "group": "group",
+    "cluster": "cluster",
     "dlq": "dlq",
     "transaction": "transaction",
     "pipeline": "pipeline",
