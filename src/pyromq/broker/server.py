@@ -113,6 +113,7 @@ class Broker:
             self.service = self._new_service(signals)
             self._follower = self._new_follower()
             self._follower.agreed.subscribe(self._ports.allow_reads)
+            self._follower.caught_up.subscribe(self.history.last_run.settle)
             self.replication, self.handover = self._new_handover()
             stack.push_async_callback(self._ports.close)
             stack.push_async_callback(self._stop_answering)
@@ -358,6 +359,9 @@ class Broker:
         registration = self.service.registration
         registration.slave_id = self.config.broker_id or broker_id or registration.slave_id
         await self.rest(_refuse_as_slave)
+        if self._ha.epoch_id:
+            is_copied = self._ha.is_copied(self.history.slaves.addresses, self.store.max_physical_offset)
+            self.history.may_have_tail = not is_copied
         self._leave_slaves()
         self._be_slave()
         self._follower.start()
@@ -376,8 +380,6 @@ class Broker:
         if write is not None:
             await write.__aexit__(None, None, None)
             await self._let_slaves_have_all()
-            is_copied = self._ha.same_logs(self.store.max_physical_offset)
-            self.history.may_have_tail = bool(self.history.slaves.addresses) and not is_copied
 
     async def _let_slaves_have_all(self) -> None:
         """Wait a moment for the in-sync set: whoever takes over has also what nobody waited for."""

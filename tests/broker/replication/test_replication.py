@@ -11,6 +11,7 @@ import pytest
 
 from pyromq import Message, SendStatus
 from pyromq.blocking import Producer
+from pyromq.broker.replication.last_run import LAST_RUN_NAME, LastRun
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
@@ -18,7 +19,9 @@ from pyromq.protocol.headers import Header
 from pyromq.protocol.headers.offsets import GetMaxOffsetRequestHeader
 from pyromq.remoting.client import RemotingClient
 from pyromq.store.config import StoreConfig
+from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
+from pyromq.store.small_files.sealed_file import replace_sealed
 from pyromq.testing import LocalCluster, wait_until
 from pyromq.testing.cluster import LocalBroker
 from tests.broker.helpers import pull_header
@@ -175,6 +178,21 @@ def test_a_demoted_master_whose_slave_has_everything_goes_on_serving(tmp_path: P
         wait_until(lambda: server(master)._ha.same_logs(server(master).store.max_physical_offset))
         pair.demote(master)
         assert b"one" in _ask(pair, master, RequestCode.PULL_MESSAGE, pull_header()).body
+
+
+def test_a_slave_that_lost_something_has_lost_nothing_once_it_has_caught_up(pair: LocalCluster) -> None:
+    send(pair, b"one")
+    wait_until(lambda: same_logs(pair))
+    slave = pair.slaves[0]
+    pair.stop_broker(slave)
+    path = str(slave.store_path / LAST_RUN_NAME)
+    replace_sealed(OsFiles(), path, {"boot": "an earlier one", "lost": True})
+    pair.start_broker(slave)
+    wait_until(lambda: server(slave)._follower.has_caught_up)
+    pair.stop_broker(slave)
+    after = LastRun(slave.store_path)
+    after.load()
+    assert after.is_intact(sync_flush=False)
 
 
 def test_a_log_that_a_stranger_extended_is_no_copy_any_more(

@@ -75,6 +75,8 @@ class Follower:
         """Where the master answers requests whose log this one continues; empty while there is none, or Apache's."""
         self.has_caught_up = False
         """Whether, since it was made, all that a master had was here once."""
+        self.caught_up: Signal[[]] = Signal()
+        """Heard when that is so."""
         self._goal: int | None = None
         self._leaders = leaders
         self.master = KnownMaster("", "")
@@ -311,7 +313,9 @@ class Follower:
         if self._writer is not None and (again or confirmed > self._reported):
             self._reported = max(confirmed, self._reported)
             self._writer.write(encode_report(self._reported))
-            self.has_caught_up = self.has_caught_up or (self._goal is not None and self._reported >= self._goal)
+            if not self.has_caught_up and self._goal is not None and self._reported >= self._goal:
+                self.has_caught_up = True
+                self.caught_up()
 
     def _heartbeat(self) -> bool:
         self._report(again=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -52,6 +52,7 @@ class HaServer:
         """A slave has told how much of the log it has."""
         self.left_by: Signal[[SlaveLink]] = Signal()
         """A slave's connection has ended."""
+        self._left_with: dict[int, tuple[str, int]] = {}  # by slave, the epoch and how much of the log it had
         self.may_continue = may_continue
         self._visible_end: int | None = None
         self._is_telling = False
@@ -138,6 +139,14 @@ class HaServer:
         links = (link for link in self.links if link.position is not None and link.acknowledged >= end)
         return [link.hello.address for link in links if link.hello is not None and link.hello.address]
 
+    def is_copied(self, slaves: Iterable[int], end: int) -> bool:
+        """Return True if each of these slaves has said, in this epoch, that it has the log up to an end."""
+        ends = {broker_id: had for broker_id, (epoch, had) in self._left_with.items() if epoch == self.epoch_id}
+        for link in self.links:
+            if link.hello is not None and link.position is not None:
+                ends[link.hello.broker_id] = max(link.acknowledged, ends.get(link.hello.broker_id, 0))
+        return all(ends.get(broker_id, -1) >= end for broker_id in slaves)
+
     def behind_seconds(self, link: SlaveLink) -> float:
         """Return the age of the oldest byte that a slave lacks, to the second; 0 if it lacks none.
 
@@ -167,6 +176,8 @@ class HaServer:
 
     def left(self, link: SlaveLink) -> None:
         self.links.discard(link)
+        if link.hello is not None and link.position is not None:
+            self._left_with[link.hello.broker_id] = link.hello.epoch, link.acknowledged
         self.left_by(link)
         self.changed()
 
