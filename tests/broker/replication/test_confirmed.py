@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from pyromq.broker.replication.introductions import Confirmed, Hello, decode_con
 from pyromq.broker.server import Broker
 from pyromq.broker.signals import StoreSignals
 from pyromq.errors import RemoteProtocolError
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.ha import NOTE, TransferDecoder
+from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.store.message_store import MessageStore
 from pyromq.store.write.visibility import EVERYTHING
 from pyromq.testing import LocalCluster, eventually, wait_until
+from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
 from tests.broker.replication.conftest import Attach
 from tests.broker.replication.fake_slave import FakeSlave
@@ -106,6 +111,25 @@ async def test_only_slaves_of_ours_are_told_and_only_news(broker: Broker, attach
     first, second = broker.store.max_physical_offset // 2, broker.store.max_physical_offset
     assert [decode_confirmed(note) for note in notes(slave)] == [0, first, second]
     assert notes(foreign) == []
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_a_message_is_acknowledged_when_it_is_durable_and_seen_when_it_is_confirmed(
+    start_broker: StartBroker, connect: Connect, flush: str
+) -> None:
+    broker = await start_broker(flushDiskType=flush)
+    producer, consumer = await connect(broker), await connect(broker)
+    answer = await producer.send(body=b"one")
+    queue = {"topic": "orders", "queueId": "0"}
+    message_id = {"offset": str(decode_offset_id(answer.ext_fields["msgId"])[1])}
+    assert (await consumer.ask(RequestCode.GET_MAX_OFFSET, queue)).ext_fields["offset"] == "0"
+    await consumer.ask(RequestCode.VIEW_MESSAGE_BY_ID, message_id, expect=ResponseCode.SYSTEM_ERROR)
+    pull = asyncio.create_task(consumer.pull(sys_flag=6))
+    await eventually(lambda: broker.http_info()["held_pulls"] == 1)
+    broker.store.confirm(broker.store.max_physical_offset)
+    assert [message.body for message in decode_messages((await pull).body)] == [b"one"]
+    assert (await consumer.ask(RequestCode.GET_MAX_OFFSET, queue)).ext_fields["offset"] == "1"
+    await consumer.ask(RequestCode.VIEW_MESSAGE_BY_ID, message_id)
 
 
 def notes(slave: FakeSlave) -> list[bytes]:

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from pyromq.errors import StoreError
 from pyromq.store.check.repair import Repair
 from pyromq.store.check.verify import StoreCheck
+from pyromq.store.dispatch import is_queued
 from pyromq.store.message_store import Arrival, MessageStore
 from pyromq.store.read.reader import StoreReader
 from pyromq.store.small_files.confirmed_end import CONFIRMED_NAME
 from pyromq.store.write.visibility import EVERYTHING
-from tests.store.helpers import FakeTime, QuickFiles, bodies, left_by_a_kill, message, small_config, small_store
-from tests.store.recovery.copies import copied_log, fill
+from tests.store.helpers import (
+    FakeTime,
+    FaultyFiles,
+    QuickFiles,
+    bodies,
+    left_by_a_kill,
+    message,
+    small_config,
+    small_store,
+)
+from tests.store.recovery.copies import Sent, content, copied_log, fill, sent_messages
 from tests.store.recovery.test_log_cut import problems
-from tests.store.recovery.test_raw_log import ORDERS
+from tests.store.recovery.test_raw_log import ORDERS, directory
 
 
 def confirming_store(root: Path, **changes: Any) -> MessageStore:
@@ -276,3 +291,81 @@ def test_a_cut_of_a_copy_keeps_what_waits_of_a_topic_that_was_made_again(tmp_pat
         copy.append_raw(ends[1], raw[ends[1] :])
         copy.confirm(EVERYTHING)
         assert bodies(copy) == [b"c", b"d", b"e"]
+
+
+@pytest.mark.parametrize("call", ["pwrite", "ftruncate", "rename", "sync_directory", "unlink"])
+def test_a_cut_that_fails_anywhere_shows_nothing_that_is_not_confirmed(tmp_path: Path, call: str) -> None:
+    number, has_failed = 0, True
+    while has_failed:
+        number += 1
+        root, files = tmp_path / str(number), FaultyFiles(flushes=False)
+        store = MessageStore(small_config(root, shows_confirmed_only=True), FakeTime(), files)
+        store.open()
+        ends = fill(store, ORDERS[:12])
+        store.confirm(ends[3])
+        files.calls.clear()
+        files.fail = lambda name, count, limit=number: errno.EIO if name == call and count == limit else None  # type: ignore[misc]
+        has_failed = False
+        try:
+            store.cut(ends[8])
+        except StoreError:
+            has_failed = True
+        files.fail = lambda name, count: None
+        store.close()
+        with confirming_store(root) as store:
+            assert store.confirm_offset == ends[3]
+            store.cut(ends[8])
+            store.confirm(EVERYTHING)
+            assert sum(store.max_offset("orders", queue_id) for queue_id in range(3)) == 9
+        assert problems(root) == []
+
+
+def test_keys_that_became_visible_after_a_restart_are_found_after_a_kill(tmp_path: Path) -> None:
+    with confirming_store(tmp_path / "first") as store:
+        fill(store, [("orders", 0, 10, "key1", 0)])
+    store.open()
+    store.confirm(EVERYTHING)
+    with confirming_store(left_by_a_kill(store, tmp_path / "killed")) as store:
+        assert store.find("orders", "key1", 9) == [0]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sent_messages, st.data())
+def test_a_copy_shows_what_its_source_shows(sent: list[Sent], data: st.DataObject) -> None:
+    """A slave that gets the log in pieces of any size, is cut, and starts again, shows what is confirmed of it."""
+    with directory() as root, small_store(root / "source") as source:
+        ends = [0, *fill(source, sent)]
+        raw, copy = copied_log(source), confirming_store(root / "copy")
+        queued = [end for end, one in zip(ends[1:], sent, strict=True) if is_queued(one[4])]
+        copy.open()
+        visible = 0
+        for _ in range(data.draw(st.integers(1, 12))):
+            match data.draw(st.sampled_from(["append", "confirm", "cut", "close", "kill"])):
+                case "append":
+                    start = copy.received_offset
+                    copy.append_raw(start, raw[start : start + data.draw(st.integers(1, 2_000))])
+                case "confirm":
+                    confirmed = min(data.draw(st.sampled_from(ends)), copy.max_physical_offset)
+                    copy.confirm(confirmed)
+                    visible = max(visible, confirmed)
+                case "cut":
+                    kept = [end for end in ends if end <= copy.max_physical_offset]
+                    copy.cut(data.draw(st.sampled_from(kept)))
+                    visible = min(visible, copy.max_physical_offset)
+                case "close":
+                    copy.close()
+                    assert problems(root / "copy") == []
+                    copy = confirming_store(root / "copy")
+                    copy.open()
+                case "kill":
+                    left_by_a_kill(copy, root / "killed")
+                    shutil.rmtree(root / "copy")
+                    (root / "killed").rename(root / "copy")
+                    copy = confirming_store(root / "copy")
+                    copy.open()
+            seen = sum(copy.max_offset(topic, queue) for topic in copy.topics for queue in copy.queue_ids(topic))
+            assert seen == sum(end <= visible for end in queued)
+        copy.append_raw(copy.received_offset, raw[copy.received_offset :])
+        copy.confirm(EVERYTHING)
+        assert content(copy) == content(source)
+        copy.close()

@@ -80,7 +80,7 @@ class OffsetHandlers:
         """Return one stored message."""
         offset = request.header(ViewMessageByIdRequestHeader).offset
         try:
-            record = self._store.read(offset)
+            record = self._store.read(offset) if offset < self._store.confirm_offset else None
         except StoreError as error:
             raise BrokerError(f"no message at physical offset {offset}: {error}") from None
         if record is None:

@@ -54,7 +54,8 @@ class RelayHandlers:
 
     def _message(self, message_id: str) -> bytes:
         try:
-            record = self._store.read(decode_offset_id(message_id)[1])
+            offset = decode_offset_id(message_id)[1]
+            record = self._store.read(offset) if offset < self._store.confirm_offset else None
         except (MalformedHeader, StoreError) as error:
             raise BrokerError(f"message {message_id[:64]} cannot be read: {error}") from None
         if record is None:

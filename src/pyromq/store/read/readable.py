@@ -74,6 +74,10 @@ class ReadableStore(Protocol):
         """Up to where the log is durable."""
 
     @property
+    def confirm_offset(self) -> int:
+        """Up to where messages are visible."""
+
+    @property
     def writable(self) -> bool:
         """Whether messages are taken."""
 

@@ -219,6 +219,11 @@ class StoreReader:
         return self._view.log.end
 
     @property
+    def confirm_offset(self) -> int:
+        """The same: what is not visible is not read."""
+        return self._view.log.end
+
+    @property
     def log_segments(self) -> list[Segment]:
         """The files of the log that hold visible records, for whoever maps them."""
         return [segment for segment in self._view.log.segments.segments if segment.base < self._view.log.end]
