@@ -14,6 +14,7 @@ from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.signals import StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
+from pyromq.broker.tables.table_followers import TableFollowers
 from pyromq.clock import Clock
 from pyromq.figures import Figures
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData, encode
@@ -161,6 +162,7 @@ def parts_over(store: MessageStore, clock: Clock, signals: StoreSignals) -> Part
         reads=DiskReads(store),
         tables=tables,
         clients=ClientRegistry(),
+        followers=TableFollowers(tables, clock),
         stats=BrokerStats(tables.topics, clock.now(), loop.call_soon),
         signals=signals,
         offset_moved=OffsetMoved(),

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.disk_reads import DiskReads
+from pyromq.broker.tables.table_followers import CHANGE_PATIENCE
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand, response
@@ -75,9 +76,10 @@ class StoreHandlers:
         self._topics = parts.topics
         self._offsets = parts.offsets
         self._register = parts.register
+        self._followers = parts.followers
 
     async def delete_topic(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Delete a topic, its queues and committed offsets; answer when that is durable and the name servers know."""
+        """Delete a topic, its queues and offsets; answer when that is durable, and slaves and name servers know."""
         topic = request.header(DeleteTopicInBrokerRequestHeader).topic
         if self._topics.is_system(topic):
             raise BrokerError(f"topic {topic} is the broker's own and cannot be deleted")
@@ -87,6 +89,7 @@ class StoreHandlers:
         self._offsets.remove_topics({topic})
         logger.info("topic deleted topic=%s by=%s", topic, connection.peer)
         await self._save()
+        await self._followers.spread(CHANGE_PATIENCE, f"the deletion of topic {topic}")
         await self._register()
         return response(request)
 
@@ -95,6 +98,7 @@ class StoreHandlers:
         unused = self._delete_queues(lambda: self._cleaner.delete_unused_topics(self._topics.by_name.__contains__))
         self._offsets.remove_topics(set(unused))
         await self._save()
+        await self._followers.spread(CHANGE_PATIENCE, "the deletion of unused topics")
         return response(request)
 
     async def delete_expired_queues(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:

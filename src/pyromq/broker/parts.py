@@ -24,6 +24,7 @@ from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
+from pyromq.broker.tables.table_followers import TableFollowers
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.figures import Figures
@@ -58,6 +59,8 @@ class Parts:
     """Reads that may have to wait for the disk."""
     tables: Tables
     clients: ClientRegistry
+    followers: TableFollowers
+    """The slaves that follow the tables: a change can wait for them."""
     stats: BrokerStats
     signals: StoreSignals
     offset_moved: OffsetMoved

@@ -20,7 +20,7 @@ from pyromq.broker.pulls.pull import PullHandler
 from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.handover.handover_requests import HandoverHandlers
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
-from pyromq.broker.replication.table_feed import TableFeed
+from pyromq.broker.replication.tables.table_feed import TableFeed
 from pyromq.broker.tools.broker_admin import BrokerHandlers, StatsHandlers
 from pyromq.broker.tools.consume_progress import ProgressHandlers
 from pyromq.broker.tools.consumer_relay import RelayHandlers
@@ -84,6 +84,7 @@ REQUESTS: Final = RequestTable([
         Right.PUB_OR_SUB, reads=True),
     Row(Code.GET_ALL_CONSUMER_OFFSET, admin.TablePartRequestHeader, OffsetHandlers.all_committed,
         Right.ADMIN, False, Cost.HEAVY),
+    Row(Code.GET_ALL_DELAY_OFFSET, None, OffsetHandlers.delay_progress, Right.ADMIN),
 
     # replication: what our own brokers ask each other
     Row(Code.REPLICATION_STATE, None, ReplicationHandlers.state, Right.ADMIN),

@@ -37,7 +37,8 @@ from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers, ReplicationView
 from pyromq.broker.replication.rescue.healing import Healing
 from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
-from pyromq.broker.replication.table_feed import TableFeed
+from pyromq.broker.replication.tables.table_feed import TableFeed
+from pyromq.broker.replication.tables.takeover import take_over_tables
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.service import Service
 from pyromq.broker.sides.write_side import WriteSide
@@ -324,6 +325,8 @@ class Broker:
         await self._write_in(begun, replicas if replicas.waits else None)
 
     async def _write_in(self, epoch: Epoch, replicas: Replicas | None) -> None:
+        if self.service.is_open:  # it was a slave until now
+            take_over_tables(self.service.parts, self.store)
         self.history.last_run.settle()  # what was not taken back by now is given up: the epoch says so
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
         write = WriteSide(self.service.parts, self.store, self._cleaning, replicas)

@@ -11,8 +11,9 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from time import perf_counter
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
+from pyromq.clock import Clock
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Answer, Connection
 
@@ -27,6 +28,16 @@ AnswerSteps: TypeAlias = Steps[RemotingCommand]
 
 Settle: TypeAlias = Callable[[Answer | Exception, RemotingCommand, Connection], None]
 """Takes the answer to a request, or what its handler raised."""
+
+
+async def in_turns(steps: Steps[T], clock: Clock) -> T:
+    """Do such work in a coroutine, which lets others have their turn after each step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return cast(T, stop.value)
+        await clock.sleep(0)
 
 
 class _Job(NamedTuple):

@@ -6,11 +6,10 @@ import pytest
 from msgspec import structs
 
 from pyromq.broker.clients import client_registry
-from pyromq.broker.clients.client_registry import Client, ClientRegistry, QueueLockTable, group_subscription
+from pyromq.broker.clients.client_registry import Client, ClientRegistry, group_subscription
 from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import java_hash
 from pyromq.remoting.connection import Connection
 
@@ -102,44 +101,6 @@ def test_an_sql_expression_is_not_taken_for_tags() -> None:
     found = group_subscription(SubscriptionData(topic="orders", sub_string="a > 5", expression_type="SQL92"))
     assert found.codes is None
     assert not found.is_tags
-
-
-QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(3)]
-
-
-def test_a_queue_has_one_owner_at_a_time() -> None:
-    locks = QueueLockTable()
-    assert locks.lock("billing", QUEUES[:2], "first", now=0) == QUEUES[:2]
-    assert locks.lock("billing", QUEUES, "second", now=1) == QUEUES[2:]
-    assert locks.lock("other", QUEUES, "second", now=1) == QUEUES
-    locks.unlock("billing", QUEUES, "second")
-    assert locks.lock("billing", QUEUES, "first", now=2) == QUEUES
-
-
-def test_a_lock_lives_60_seconds_after_its_last_renewal() -> None:
-    locks = QueueLockTable()
-    locks.lock("billing", QUEUES[:1], "first", now=0)
-    locks.lock("billing", QUEUES[:1], "first", now=50)
-    assert locks.lock("billing", QUEUES[:1], "second", now=110) == []
-    assert locks.lock("billing", QUEUES[:1], "second", now=111) == QUEUES[:1]
-
-
-def test_locks_that_nobody_renews_are_forgotten() -> None:
-    locks = QueueLockTable()
-    locks.lock("billing", QUEUES, "first", now=0)
-    locks.forget_expired(now=30)
-    assert locks.lock("billing", QUEUES, "second", now=31) == []
-    locks.forget_expired(now=100)
-    assert locks._locks == {}
-
-
-def test_locks_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_registry, "MOST_LOCKS", 2)
-    locks = QueueLockTable()
-    assert locks.lock("billing", QUEUES, "first", now=0) == QUEUES[:2]
-    assert locks.lock("billing", [MessageQueue("x" * 301, "b", 0), MessageQueue("t", "b" * 301, 0)], "a", now=0) == []
-    assert locks.lock("billing", QUEUES, "first", now=61) == QUEUES[:2]  # its own it can renew
-    assert locks.lock("other", QUEUES, "second", now=122) == QUEUES[:2]  # expired ones make room
 
 
 def test_a_client_can_be_in_so_many_groups_and_all_together_in_so_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
-from pyromq.broker.clients.client_registry import LOCK_LIFETIME
+from pyromq.broker.tables.queue_locks import LOCK_LIFETIME
 from tests.faults.actors.roles import Role
 from tests.faults.history import lost
 from tests.faults.journal import AnyEvent, Drained, read_journals

@@ -37,7 +37,8 @@ FIELDS = {
     " suspendTimeoutMillis:L subscription:S? subVersion:L expressionType:S? bname:S? pyromqMaxBytes:L?",
     "PullMessageResponseHeader": "suggestWhichBrokerId:L nextBeginOffset:L minOffset:L maxOffset:L",
     "ReadLogRequestHeader": "offset:L length:I",
-    "TableChangesRequestHeader": "brokerId:L session:S piece:I topics:L groups:L offsets:L suspendMs:I",
+    "TableChangesRequestHeader": "brokerId:L session:S piece:I topics:L groups:L offsets:L suspendMs:I"
+    " filters:L? locks:L? delays:L?",
     "PromoteBrokerRequestHeader": "force:B",
     "StepDownRequestHeader": "step:S brokerId:I address:S store:S epoch:L patienceMs:I",
     "TablePartRequestHeader": "pyromqFrom:L?",

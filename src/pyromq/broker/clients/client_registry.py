@@ -1,4 +1,4 @@
-"""Who is alive: producers and consumers by group, and who owns a queue that is consumed in order."""
+"""Who is alive: producers and consumers by group. Who consumes a queue in order is in tables/queue_locks.py."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from msgspec import Struct
 from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from pyromq.protocol.bodies.clients import MAX_GROUPS, MAX_NAME
+from pyromq.protocol.bodies.clients import MAX_GROUPS
 from pyromq.protocol.codes import LanguageCode
-from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.tag_filter import TAG, parse_tags
 from pyromq.remoting.connection import Connection
 
@@ -23,9 +22,6 @@ logger = logging.getLogger(__name__)
 
 TAG_TYPES = (TAG, "", None)  # without a type an expression is one of tags
 MOST_PLACES = 500_000  # of clients in groups: each takes memory, and clients make up the names
-MOST_LOCKS = 1_000_000
-EXPIRED_AT_A_TIME = 20_000  # locks forgotten at once, in about 10 ms
-LOCK_LIFETIME = 60.0  # a lock that its owner does not renew is free again
 
 
 class _Place(NamedTuple):
@@ -240,52 +236,3 @@ def _leave(index: dict[Connection, set[str]], connection: Connection, group: str
         groups.discard(group)
         if not groups:
             del index[connection]
-
-
-class _Lock(Struct):
-    owner: str
-    renewed: float
-
-
-class QueueLockTable:
-    """Which client may consume a queue in order; a lock lives 60 s after its last renewal, as RocketMQ's does."""
-
-    def __init__(self) -> None:
-        self._locks: OrderedDict[tuple[str, MessageQueue], _Lock] = OrderedDict()  # the oldest renewal first
-
-    def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str, now: float) -> list[MessageQueue]:
-        """Take or renew the locks that are free, expired or the client's own; return those it now has."""
-        granted = []
-        for queue in queues:
-            key = group, queue
-            lock = self._locks.get(key)
-            if lock is not None and lock.owner != client_id and lock.renewed + LOCK_LIFETIME >= now:
-                continue
-            if lock is None and not self._has_room_for(queue, now):
-                continue
-            if lock is not None and lock.owner != client_id:
-                logger.info("expired queue lock taken over group=%s queue=%s by=%s", group, queue, client_id)
-            self._locks[key] = _Lock(client_id, now)
-            self._locks.move_to_end(key)
-            granted.append(queue)
-        return granted
-
-    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Give up the locks that the client holds."""
-        for queue in queues:
-            lock = self._locks.get((group, queue))
-            if lock is not None and lock.owner == client_id:
-                del self._locks[group, queue]
-
-    def forget_expired(self, now: float, most: int = EXPIRED_AT_A_TIME) -> None:
-        """Drop locks that nobody renewed, so that names made up by clients do not pile up."""
-        for _ in range(most):
-            if not self._locks or next(iter(self._locks.values())).renewed + LOCK_LIFETIME >= now:
-                return
-            self._locks.popitem(last=False)
-
-    def _has_room_for(self, queue: MessageQueue, now: float) -> bool:
-        if len(queue.topic) > MAX_NAME or len(queue.broker_name) > MAX_NAME:
-            return False
-        self.forget_expired(now, 2)
-        return len(self._locks) < MOST_LOCKS

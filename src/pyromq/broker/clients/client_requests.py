@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 
 from pyromq.broker.clients.agreement import SubscriptionAgreement
 from pyromq.broker.clients.change_notices import ChangeNotices
@@ -11,7 +11,6 @@ from pyromq.broker.clients.client_registry import (
     TAG_TYPES,
     Client,
     GroupSubscription,
-    QueueLockTable,
     group_subscription,
 )
 from pyromq.broker.config.broker_config import BrokerConfig
@@ -38,12 +37,14 @@ from pyromq.protocol.headers.clients import (
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import retry_topic
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.slices import in_turns
 
 logger = logging.getLogger(__name__)
 
 FEW_GROUPS = 16  # registered at once, in about a millisecond
 SUBSCRIPTIONS_AT_A_TIME = 20  # an expression may have thousands of tags
 QUEUES_AT_A_TIME = 500  # locked or unlocked at once
+LOCK_PATIENCE = 0.3  # how long a new holder of a queue waits for the slaves
 SILENCE_LIMIT = 120.0  # a client without a heartbeat for that long is gone
 
 
@@ -57,7 +58,8 @@ class ClientHandlers:
         self._clients = parts.clients
         self._groups = parts.groups
         self._topics = parts.topics
-        self._locks = QueueLockTable()
+        self._locks = parts.tables.locks
+        self._followers = parts.followers
         self._registered = parts.tables.filters
         self._filters = parts.tables.expressions
         self.configure(parts.config)
@@ -130,10 +132,26 @@ class ClientHandlers:
             raise BrokerError(f"no consumer of group {group} is online")
         return response(request, body=encode(GetConsumerListByGroupResponseBody(consumer_id_list=ids)))
 
-    def lock(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
-        """Give a client the queues that no other client holds; a slave does so only while its master is away."""
+    def lock(
+        self, request: RemotingCommand, connection: Connection
+    ) -> Generator[None, None, RemotingCommand] | Coroutine[None, None, RemotingCommand]:
+        """Give a client the queues that no other client holds; a slave does so only while its master is away.
+
+        A new holder is answered when the slaves know it.
+        """
         if self._standing.is_slave() and self._standing.has_master():
             raise ServiceNotAvailable("this broker is a slave and follows its master: ask that for locks")
+        steps = self._lock(request)
+        return self._locked_everywhere(steps) if self._followers.are_there else steps
+
+    async def _locked_everywhere(self, steps: Generator[None, None, RemotingCommand]) -> RemotingCommand:
+        before = self._locks.changed_keys.mark
+        answer = await in_turns(steps, self._clock)
+        if self._locks.changed_keys.mark != before:
+            await self._followers.spread(LOCK_PATIENCE, "a queue lock")
+        return answer
+
+    def _lock(self, request: RemotingCommand) -> Generator[None, None, RemotingCommand]:
         body = yield from decoding(LockBatchRequestBody, request.body)
         granted: list[MessageQueue] = []
         for queues in _batches(body.mq_set):

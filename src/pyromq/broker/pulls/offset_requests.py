@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyromq.broker.parts import Parts
 from pyromq.broker.tables.consumer_offsets import check_new_group
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
+from pyromq.protocol.bodies import DelayOffsetSerializeWrapper, encode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
@@ -31,6 +32,7 @@ class OffsetHandlers:
         self._store = parts.store
         self._topics = parts.topics
         self._offsets = parts.offsets
+        self._delays = parts.tables.delays
 
     def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the committed offset of a group; 0 for a young queue that it has never read."""
@@ -90,6 +92,10 @@ class OffsetHandlers:
     def all_committed(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return the committed offsets of all groups, or a part of them, for slaves and tools."""
         return self._offsets.parts.answer(request)
+
+    def delay_progress(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return the next entry to deliver of each delay level, as far as deliveries are durable."""
+        return response(request, body=encode(DelayOffsetSerializeWrapper(offset_table=self._delays.saved.offsets)))
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
         """Return True if a queue still has its first message and that is near enough to the end of the log."""

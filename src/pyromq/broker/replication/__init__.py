@@ -7,7 +7,7 @@
     agreement       what a slave does before it follows; master_calls is what it asks
     replicas        what the slaves have: which sends are confirmed
     follower        the slave: finds its master, cuts to the common history, appends what it is sent
-    table_feed      the master's tables, for slaves that ask; table_copy takes them over
+    tables/         what decides what a consumer gets: the master's tables, for slaves that ask
     foreign_slaves  whether the log of a slave that introduces itself not is the same as ours
     history         what a store says of itself at the start: its epochs, its slaves, its last_run
     last_run        how the store was left, and whether its machine can have lost something since

@@ -13,9 +13,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from pyromq.broker.parts import Parts
 from pyromq.broker.replication.epochs import EpochFile, common_end
 from pyromq.broker.replication.master_calls import MasterCalls
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.replication.tables.cut_progress import CutProgress
 from pyromq.errors import ReplicationRefused
 from pyromq.protocol.bodies.replication import ReplicationState
 from pyromq.protocol.messages.record import MESSAGE_MAGIC
@@ -29,10 +30,11 @@ _MAGIC: Final = slice(4, 8)
 class Agreement:
     """Brings a slave's store to a state from which it can follow."""
 
-    def __init__(self, store: MessageStore, epochs: EpochFile, offsets: ConsumerOffsets) -> None:
+    def __init__(self, store: MessageStore, epochs: EpochFile, parts: Parts) -> None:
         self._store = store
         self._epochs = epochs
-        self._offsets = offsets
+        self._offsets = parts.offsets
+        self._progress = CutProgress(parts.tables, store, parts.files)
 
     @property
     def is_empty(self) -> bool:
@@ -63,22 +65,24 @@ class Agreement:
             await self._compare(calls, state.min_offset, state.max_offset)
             return
         if common < max(first, state.min_offset):
-            self._begin_anew(state.min_offset, common)
+            await self._begin_anew(state.min_offset, common)
         elif common < end:
-            self._cut(common)
+            await self._cut(common)
 
-    def _cut(self, end: int) -> None:
+    async def _cut(self, end: int) -> None:
         was = self._store.max_physical_offset
+        await self._progress.set_back(end)
         self._store.cut(end)
         self._offsets.stay_within(self._store.next_offset)
         logger.warning("cut off what the master never had from=%d bytes=%d: it is in quarantine/", end, was - end)
 
-    def _begin_anew(self, master_start: int, common: int) -> None:
+    async def _begin_anew(self, master_start: int, common: int) -> None:
         logger.error(
             "this slave begins anew: the master's log begins at %d, and only what lies before %d is common to both",
             master_start,
             common,
         )
+        await self._progress.forget()
         self._store.begin_anew()
         self._offsets.stay_within(self._store.next_offset)
 
@@ -105,7 +109,7 @@ class Agreement:
                 f"the log here ends at {mine} and the master's at {end}: which is right is not known"
             )
         if mine < first:
-            self._begin_anew(first, mine)
+            await self._begin_anew(first, mine)
             return
         last = self._store.copied_log.last_record()
         if last is not None and await calls.record(last.physical_offset) != last.data:

@@ -16,7 +16,7 @@ from pyromq.broker.replication.agreement import Agreement
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.introductions import Hello, decode_confirmed, decode_welcome, encode, proof
 from pyromq.broker.replication.master_calls import MasterCalls
-from pyromq.broker.replication.table_copy import TableCopy
+from pyromq.broker.replication.tables.table_copy import TableCopy
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectFailed, PyroMQError, RemoteProtocolError, ReplicationRefused
@@ -91,7 +91,7 @@ class Follower:
         self._epochs = epochs
         self._remoting = remoting
         self._registration = registration
-        self._agreement = Agreement(store, epochs, parts.offsets)
+        self._agreement = Agreement(store, epochs, parts)
         self._tables = TableCopy(parts, store, remoting)
         self._visible_end: int | None = None  # what this master said last
         self._writer: asyncio.StreamWriter | None = None
@@ -99,12 +99,14 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._ticker = Ticker(parts.clock, heartbeat(parts.config), self._heartbeat)
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._stop_asking: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begin to follow, unless it does already."""
         if self._task is not None:
             return
         self._unsubscribe = self._parts.signals.durable.subscribe(lambda end: self._report())
+        self._stop_asking = self._store.cleaner.ask_before_deleting(self._tables.free_to)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -112,6 +114,7 @@ class Follower:
         task, self._task = self._task, None
         if task is not None:
             self._unsubscribe()
+            self._stop_asking()
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

@@ -18,6 +18,7 @@ from pyromq.broker.sides.read_side import ReadSide
 from pyromq.broker.signals import StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
+from pyromq.broker.tables.table_followers import TableFollowers
 from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figure, Figures, Kind
 from pyromq.remoting.client import RemotingClient
@@ -67,6 +68,7 @@ class Service:
             reads=reads,
             tables=tables,
             clients=ClientRegistry(),
+            followers=TableFollowers(tables, clock),
             stats=BrokerStats(tables.topics, clock.now(), asyncio.get_running_loop().call_soon),
             signals=signals,
             offset_moved=OffsetMoved(),

@@ -12,6 +12,8 @@ from pyromq.broker.pulls.filter_functions import load_functions
 from pyromq.broker.pulls.property_filters import PropertyFilters
 from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.delay_offsets import DelayOffsets
+from pyromq.broker.tables.queue_locks import QueueLockTable
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.table_saver import TableSaver
 from pyromq.broker.tables.topic_table import TopicTable, built_in_topics
@@ -27,7 +29,7 @@ SAVING_THREADS = 4
 
 
 class Tables:
-    """Topics, groups, committed offsets and registered filters."""
+    """Topics, groups, committed offsets, registered filters, and how far the delay levels are."""
 
     def __init__(
         self,
@@ -58,9 +60,13 @@ class Tables:
             executor=self.executor,
         )
         self.offsets = ConsumerOffsets(table_file(directory / OFFSETS.name, OFFSETS, files), self.executor)
+        json_file = ReadOnlyFile if read_only else JsonFile
+        self.delays = DelayOffsets(json_file(directory / "delayOffset.json", files), self.executor)
+        self.locks = QueueLockTable()
+        """Who consumes a queue in order; in memory only."""
         self.expressions = PropertyFilters(load_functions(dict(config.filter_functions)), by_sql=config.property_filter)
         self.filters = ConsumerFilters(
-            (ReadOnlyFile if read_only else JsonFile)(directory / "consumerFilter.json", files),
+            json_file(directory / "consumerFilter.json", files),
             now_ms=now_ms,
             keep=config.filter_keep_time,
             filters=self.expressions,
@@ -73,6 +79,7 @@ class Tables:
         self.offsets.load()
         self.groups.load()
         self.filters.load()
+        self.delays.load()
         for saver in self._savers:
             saver.begin()
 
@@ -81,6 +88,7 @@ class Tables:
         self.offsets.save_if_changed()
         self.filters.save_if_changed()
         self.filters.saver.retry()
+        self.delays.saver.retry()
         for saver in self._savers:
             saver.tick()
 
@@ -88,6 +96,7 @@ class Tables:
         """Save what changed, wait until it is on disk, and leave no journal."""
         self.save()
         await self.filters.saver.finish()
+        await self.delays.saver.finish()
         for saver in self._savers:
             await saver.close()
         self.executor.shutdown(wait=False)
@@ -100,10 +109,13 @@ class Tables:
 logger = logging.getLogger(__name__)
 
 
-def restore_tables(tables: Tables, store: MessageStore) -> None:
-    """Add the topics that a crash took from the table, and bring back committed offsets that lie behind their queue."""
+def restore_tables(tables: Tables, store: MessageStore, *, is_copy: bool = False) -> None:
+    """Add the topics that a crash took from the table, and bring back committed offsets that lie behind their queue.
+
+    In a copy, made of a master that is gone, the row of any topic may be missing, and offsets may be ahead of the log.
+    """
     found = store.found_topics
-    if tables.topics.is_older:  # the newest rows may be missing, whenever they were added
+    if tables.topics.is_older or is_copy:  # the newest rows may be missing, whenever they were added
         found = {topic: max(store.queue_ids(topic)) + 1 for topic in store.topics} | found
     for topic, queues in found.items():
         if tables.topics.get(topic) is None and not _never_has_a_row(topic):

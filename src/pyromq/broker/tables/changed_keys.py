@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
 from pyromq.broker.signals import Signal
 
+K = TypeVar("K", bound=Hashable)
 
-class ChangedKeys:
+_MOST: Final = 2_000_000
+"""Rows whose last change is remembered; a slave that asks for older changes takes the whole table."""
+
+
+class ChangedKeys(Generic[K]):
     """Remembers each row's last change, in order; a removed row counts too."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST) -> None:
         self.mark = 0
         """Grows with every change."""
         self.changed: Signal[[]] = Signal()
-        self._marks: OrderedDict[str, int] = OrderedDict()
+        self._marks: OrderedDict[K, int] = OrderedDict()
+        self._most = most
+        self._forgotten = 0
 
-    def note(self, key: str) -> None:
+    def note(self, key: K) -> None:
         """Note that a row is new, different or gone."""
         self.mark += 1
         self._marks[key] = self.mark
         self._marks.move_to_end(key)
+        if len(self._marks) > self._most:
+            self._forgotten = self._marks.popitem(last=False)[1]
         self.changed()
 
-    def since(self, mark: int) -> list[str]:
+    def knows_since(self, mark: int) -> bool:
+        """Return True if all changes after a mark are remembered."""
+        return mark >= self._forgotten
+
+    def since(self, mark: int) -> list[K]:
         """Return the rows that changed after a mark, the latest first."""
         found = []
         for key in reversed(self._marks):

@@ -7,7 +7,7 @@ consumer that comes back finds its filter in place.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
 from concurrent.futures import Executor
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from pyromq.broker.clients.client_registry import TAG_TYPES
 from pyromq.broker.pulls.property_filters import MOST_SCANNED, PropertyFilters, Scan
 from pyromq.broker.tables.bloom import BIT_COUNT, bit_positions
+from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.saver import Saver
 from pyromq.errors import BrokerError, ConfigError
 from pyromq.protocol.bodies import SubscriptionData, decode
@@ -67,6 +68,8 @@ class ConsumerFilters:
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._changed = False
         self.saver = Saver(file, self.snapshot, encode_filters, executor)
+        self.changed_keys: ChangedKeys[tuple[str, str]] = ChangedKeys()
+        """For slaves: of which topic and group the filter is new, different or gone."""
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """Return the filter of a group for a topic, whether or not the group is online."""
@@ -98,11 +101,11 @@ class ConsumerFilters:
                 self._register(group, data)
                 yield
         topics = {data.topic for data in wanted}
-        self._mark_dead(known for topic, known in self._by_group.get(group, {}).items() if topic not in topics)
+        self._mark_dead(group, [topic for topic in self._by_group.get(group, {}) if topic not in topics])
 
     def unregister(self, group: str) -> None:
         """Note that the last member of a group has left."""
-        self._mark_dead(self._by_group.get(group, {}).values())
+        self._mark_dead(group, self._by_group.get(group, {}))
 
     def _register(self, group: str, data: SubscriptionData) -> None:
         """Keep the newest version; one that says the same only keeps the filter alive."""
@@ -112,20 +115,24 @@ class ConsumerFilters:
         elif data.sub_version < known.version:
             return
         elif data.sub_version == known.version or known.says(data):
-            self._renew(known, data.sub_version)
+            self._renew(group, data.topic, known, data.sub_version)
         else:
             self._replace(group, data)
 
-    def _renew(self, known: ConsumerFilter, version: int) -> None:
+    def _renew(self, group: str, topic: str, known: ConsumerFilter, version: int) -> None:
         if (known.version, known.dead_ms) != (version, 0):
             known.version, known.dead_ms = version, 0
-            self._changed = True
+            self._note(topic, group)
+
+    def _note(self, topic: str, group: str) -> None:
+        self._changed = True
+        self.changed_keys.note((topic, group))
 
     def _replace(self, group: str, data: SubscriptionData) -> None:
         """Compile a filter; where that fails there is none, and the group's pulls say so."""
         filters = self._by_group.setdefault(group, {})
         if filters.pop(data.topic, None) is not None:
-            self._changed = True
+            self._note(data.topic, group)
         try:
             if sum(map(len, self._by_group.values())) >= MAX_FILTERS:
                 raise BrokerError(f"{MAX_FILTERS} filters are registered already")
@@ -137,14 +144,15 @@ class ConsumerFilters:
             filters[data.topic] = ConsumerFilter(
                 data.sub_string, data.expression_type, data.sub_version, self._now_ms(), scan
             )
-            self._changed = True
+            self._note(data.topic, group)
             logger.info("filter registered group=%s topic=%s", group, data.topic)
 
-    def _mark_dead(self, filters: Iterable[ConsumerFilter]) -> None:
-        for each in filters:
+    def _mark_dead(self, group: str, topics: Iterable[str]) -> None:
+        for topic in topics:
+            each = self._by_group[group][topic]
             if not each.dead_ms:
                 each.dead_ms = self._now_ms()
-                self._changed = True
+                self._note(topic, group)
 
     def _forget_empty(self, group: str) -> None:
         if not self._by_group[group]:
@@ -161,15 +169,15 @@ class ConsumerFilters:
             return
         for topic, by_group in (loaded.filter_data_by_topic if loaded else {}).items():
             for group, data in by_group.group_filter_data.items():
-                self._load(topic, group, data)
+                dead_ms = data.dead_time or max(data.born_time, self._now_ms() - _SILENT_BEFORE_LOAD_MS)
+                self._load(topic, group, data, dead_ms)
 
-    def _load(self, topic: str, group: str, data: ConsumerFilterData) -> None:
+    def _load(self, topic: str, group: str, data: ConsumerFilterData, dead_ms: int) -> None:
         try:
             scan = self._filters.find(data.expression_type, data.expression)
         except BrokerError as error:
             logger.warning("stored filter left out group=%s topic=%s reason=%s", group, topic, error.remark)
             return
-        dead_ms = data.dead_time or max(data.born_time, self._now_ms() - _SILENT_BEFORE_LOAD_MS)
         self._by_group.setdefault(group, {})[topic] = ConsumerFilter(
             data.expression, data.expression_type, data.client_version, data.born_time, scan, dead_ms
         )
@@ -187,8 +195,35 @@ class ConsumerFilters:
             for topic, each in list(filters.items()):
                 if 0 < each.dead_ms <= latest_ms:
                     del filters[topic]
-                    self._changed = True
+                    self._note(topic, group)
             self._forget_empty(group)
+
+    # --- for slaves
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """All that has a filter, as topic and group."""
+        return [(topic, group) for group, filters in self._by_group.items() for topic in filters]
+
+    def adopt(self, data: ConsumerFilterData) -> None:
+        """Take over a filter of the master, unless a member has told a newer one here."""
+        known = self.get(data.topic, data.consumer_group)
+        if known is None or known.version <= data.client_version:
+            self._load(data.topic, data.consumer_group, data, dead_ms=data.dead_time)
+            self._changed = True
+
+    def discard(self, keys: Iterable[tuple[str, str]], online: Container[str]) -> None:
+        """Drop filters that the master does not have, unless a member of the group is online here: it asks for them."""
+        for topic, group in keys:
+            if group not in online and self._by_group.get(group, {}).pop(topic, None) is not None:
+                self._forget_empty(group)
+                self._changed = True
+
+    def let_go_of_absent(self, online: Container[str]) -> None:
+        """Note that no member of other groups than these is here, as a broker does that becomes master."""
+        for group, filters in self._by_group.items():
+            if group not in online:
+                self._mark_dead(group, list(filters))
 
     def snapshot(self) -> ConsumerFilterWrapper:
         """Return the table as it is now, in the form of RocketMQ's file."""

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 OffsetTable = dict[str, dict[int, int]]
 
 MOST_ROWS: Final = 1_000_000
+_MOST_SET_BACK = 100_000
 _LONGEST_KEY: Final = 2 * MAX_NAME + 1
 
 
@@ -42,8 +43,9 @@ class ConsumerOffsets:
         self.saver = TableSaver(file, self._whole, executor=executor)
         self.parts = TableParts(lambda: self._table, _row_of_answer, _answer, in_turns=True)
         self.backward_commits = 0
-        self.changed_keys = ChangedKeys()
+        self.changed_keys: ChangedKeys[str] = ChangedKeys()
         """For slaves: what was committed, copied or forgotten here, as `topic@group`."""
+        self._set_back: dict[str, int] = {}  # the mark of the last time that an offset went back, or was deleted
 
     def load(self) -> None:
         """Read the file, replacing what is in memory."""
@@ -79,6 +81,7 @@ class ConsumerOffsets:
             if only_forward:
                 return
             self.backward_commits += 1
+            self._note_set_back(key)
             logger.warning(
                 "committed offset moved back group=%s topic=%s queue=%d from=%d to=%d by=%s",
                 *(group, topic, queue_id, before, offset, who),
@@ -101,6 +104,7 @@ class ConsumerOffsets:
         offsets = self.of(source, topic)
         if offsets:
             key = _key(topic, target)
+            self._note_set_back(key)
             self._table[key] = dict(offsets)
             self._add_key(key)
             self.saver.changes.remove(key)
@@ -162,6 +166,10 @@ class ConsumerOffsets:
         """Return what is committed under some keys, `topic@group` each; those that have nothing are left out."""
         return {key: dict(self._table[key]) for key in keys if key in self._table}
 
+    def set_back_since(self, mark: int) -> list[str]:
+        """Return where an offset has gone back, or was deleted, after a mark: what a slave has of it counts no more."""
+        return [key for key, when in self._set_back.items() if when > mark]
+
     @property
     def keys(self) -> list[str]:
         """All that has offsets, as `topic@group`."""
@@ -211,7 +219,14 @@ class ConsumerOffsets:
         self._forget_key(key)
         self.saver.changes.remove(key)
         self.parts.note_removal()
+        self._note_set_back(key)
         self.changed_keys.note(key)
+
+    def _note_set_back(self, key: str) -> None:
+        self._set_back.pop(key, None)
+        self._set_back[key] = self.changed_keys.mark + 1  # of the change that is noted next
+        if len(self._set_back) > _MOST_SET_BACK:
+            del self._set_back[next(iter(self._set_back))]
 
     def _forget_key(self, key: str) -> None:
         topic, group = _split(key)

@@ -39,7 +39,7 @@ class SubscriptionGroups:
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self.parts = TableParts(lambda: self.by_name, _row_of_answer, _answer, version=lambda: self.version)
-        self.changed_keys = ChangedKeys()
+        self.changed_keys: ChangedKeys[str] = ChangedKeys()
         """For slaves: which groups changed, were made or deleted."""
         self._file = file
         self._now_ms = now_ms

@@ -120,7 +120,7 @@ class TopicTable:
         """What topics that are gone had counted: totals never fall."""
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.changed: Signal[[Collection[str] | None]] = Signal()
-        self.changed_keys = ChangedKeys()
+        self.changed_keys: ChangedKeys[str] = ChangedKeys()
         """For slaves: which topics changed, were made or deleted."""
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
         self.parts = TableParts(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pyromq.broker.clients.client_registry import Client
 from pyromq.broker.parts import Parts
+from pyromq.broker.tables.table_followers import CHANGE_PATIENCE
 from pyromq.clock import Clock, wall_ms
 from pyromq.errors import BrokerError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
@@ -39,11 +40,13 @@ class GroupHandlers:
         self._offsets = parts.offsets
         self._clients = parts.clients
         self._clock = parts.clock
+        self._followers = parts.followers
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Create a group or change it; answer when that is saved."""
-        self._groups.update(decode(SubscriptionGroupConfig, request.body))
-        await self._saved()
+        """Create a group or change it; answer when that is saved, and the slaves know."""
+        config = decode(SubscriptionGroupConfig, request.body)
+        self._groups.update(config)
+        await self._saved(config.group_name)
         return response(request)
 
     def list_all(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
@@ -56,7 +59,7 @@ class GroupHandlers:
         self._groups.delete(header.group_name)
         if header.remove_offset:
             self._offsets.remove_group(header.group_name)
-        await self._saved()
+        await self._saved(header.group_name)
         return response(request)
 
     def consumers(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
@@ -99,9 +102,10 @@ class GroupHandlers:
         body = yield from encoding(ProducerTableInfo(data=table))
         return response(request, body=body)
 
-    async def _saved(self) -> None:
+    async def _saved(self, group: str) -> None:
         if not await self._groups.saver.finish():
             raise ServiceNotAvailable("the table of groups could not be saved")
+        await self._followers.spread(CHANGE_PATIENCE, f"group {group}")
 
 
 def _connections(clients: Iterable[Client]) -> Steps[list[ClientConnection]]:

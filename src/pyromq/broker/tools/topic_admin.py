@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.tables.table_followers import CHANGE_PATIENCE
 from pyromq.broker.tools.consume_progress import QUEUES_A_STEP, stored_at
 from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
@@ -39,9 +40,10 @@ class TopicHandlers:
         self._offsets = parts.offsets
         self._clients = parts.clients
         self._register = parts.register
+        self._followers = parts.followers
 
     async def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
-        """Create a topic or change it; answer when it is saved and the name servers know."""
+        """Create a topic or change it; answer when it is saved, and the slaves and the name servers know."""
         header = request.header(UpdateAndCreateTopicRequestHeader)
         self._check(header)
         self._topics.update(
@@ -56,6 +58,7 @@ class TopicHandlers:
         )
         if not await self._topics.saver.finish():
             raise ServiceNotAvailable("the table of topics could not be saved")
+        await self._followers.spread(CHANGE_PATIENCE, f"topic {header.topic}")
         await self._register()
         return response(request)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from pyromq.errors import RemoteProtocolError
-from pyromq.protocol.bodies.clients import SubscriptionGroupConfig
+from pyromq.protocol.bodies.clients import ConsumerFilterData, SubscriptionGroupConfig
 from pyromq.protocol.bodies.routes import DataVersion, TopicConfig
 
 T = TypeVar("T")
@@ -96,6 +96,37 @@ class TableMarks(Struct, frozen=True):
     topics: int = 0
     groups: int = 0
     offsets: int = 0
+    filters: int = 0
+    locks: int = 0
+    delays: int = 0
+
+    def includes(self, other: TableMarks) -> bool:
+        """Return True if all changes up to the other marks are within these; the delay levels, which may lag, aside."""
+        return (
+            self.topics >= other.topics
+            and self.groups >= other.groups
+            and self.offsets >= other.offsets
+            and self.filters >= other.filters
+            and self.locks >= other.locks
+        )
+
+
+class QueueLock(Struct, frozen=True, array_like=True):
+    """Who consumes a queue in order."""
+
+    group: str
+    topic: str
+    broker_name: str
+    queue_id: int
+    owner: str
+    """The client's id; empty if the queue is free."""
+
+
+class DelayLevels(Struct, frozen=True):
+    """The next entry to deliver of each delay level, and from where on the log may hold deliveries not counted."""
+
+    offsets: dict[int, int]
+    log_offset: int | None = None
 
 
 class ChangedTables(Struct, frozen=True, kw_only=True):
@@ -115,6 +146,16 @@ class ChangedTables(Struct, frozen=True, kw_only=True):
     groups_version: DataVersion = DataVersion()
     offsets: dict[str, dict[int, int]] = {}
     offsets_removed: list[str] = []
+    offsets_set_back: list[str] = []
+    """With all rows: where an offset has gone back, or was deleted, since the slave last asked."""
+    filters: list[ConsumerFilterData] = []
+    filters_removed: list[tuple[str, str]] = []
+    """Topic and group."""
+    locks: list[QueueLock] = []
+    delays: DelayLevels | None = None
+    log_start: int = 0
+    log_end: int = 0
+    """Where the master's log begins, and where it ends: progress counts what was delivered before that."""
 
 
 def encode_tables(tables: ChangedTables) -> bytes:

@@ -51,3 +51,6 @@ class TableChangesRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     groups: I64
     offsets: I64
     suspend_ms: I32
+    filters: I64 = 0
+    locks: I64 = 0
+    delays: I64 = 0

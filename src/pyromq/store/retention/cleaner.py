@@ -188,6 +188,11 @@ class Cleaner:
         """Return where the log ended when a topic was deleted; 0 if that is not known, or was never."""
         return self._deletions.end_of(topic)
 
+    @property
+    def deletions(self) -> dict[str, int]:
+        """Topics that were deleted, each with where the log ended then, as far as the log still has their records."""
+        return self._deletions.ends
+
     def delete_unused_topics(self, is_known: Callable[[str], bool]) -> list[str]:
         """Forget the queues of topics that nobody knows; return those topics."""
         unused = [topic for topic in self._queues.topics() if not (is_known(topic) or _never_has_a_row(topic))]

@@ -41,6 +41,11 @@ class Deletions:
         """Return where the log ended when a topic was deleted; 0 if it was not, or the log has moved past that."""
         return self._ends.get(topic, 0)
 
+    @property
+    def ends(self) -> dict[str, int]:
+        """All of them: the topic, and where the log ended."""
+        return dict(self._ends)
+
     def covers(self, topic: str, physical_offset: int) -> bool:
         """Tell whether a record was stored before its topic was deleted."""
         return physical_offset < self._ends.get(topic, 0)

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.delay.levels.schedule_recovery import find_delivered, without_deliveries
 from pyromq.broker.server import Broker
+from pyromq.broker.tables.delay_offsets import DelayProgress
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.delay.levels.schedules import SMALL, bodies, delayed, expect, image, progress, send, settle
+from tests.broker.delay.levels.schedules import SMALL, bodies, delayed, expect, image, progress, send, settle, stored
 from tests.broker.helpers import Peer
 
 
@@ -160,3 +162,27 @@ async def test_what_was_removed_with_its_file_is_passed_over(
     )
     await clock.advance_async(seconds=2)
     await expect(broker, b"2", b"3")
+
+
+async def test_a_delivery_that_is_about_to_be_cut_off_counts_no_more(
+    start_broker: StartBroker, connect: Connect, clock: TestClock
+) -> None:
+    broker = await start_broker(**SMALL)
+    peer = await connect(broker)
+    for number in range(3):
+        await send(peer, b"%d" % number)
+    await send(peer, b"never", 18)
+    await clock.advance_async(seconds=1.1)
+    await expect(broker, b"0", b"1", b"2")
+    await send(peer, b"later")
+    end = broker.store.max_physical_offset
+    saved = DelayProgress({1: 3, 18: 0}, end)
+    assert without_deliveries(broker.store, saved, end) == saved
+    deliveries = [message.physical_offset for message in stored(broker.store)]
+    kept = without_deliveries(broker.store, saved, deliveries[1])
+    assert kept.offsets == {1: 1, 18: 0}
+    assert kept.log_offset is not None
+    assert kept.log_offset < deliveries[0]
+    assert find_delivered(broker.store, kept)[1] == {1, 2}  # as long as they are there
+    waiting = [message.physical_offset for message in stored(broker.store, "SCHEDULE_TOPIC_XXXX")]
+    assert without_deliveries(broker.store, saved, waiting[1]).offsets == {1: 0, 18: 0}

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from pyromq.broker.delay.deliveries import Deliveries
 from pyromq.broker.delay.levels.delay_level import DelayLevel
-from pyromq.broker.delay.levels.delay_offsets import DelayOffsets, DelayProgress
 from pyromq.broker.delay.levels.schedule_recovery import find_delivered
 from pyromq.broker.parts import Parts, Writing
+from pyromq.broker.tables.delay_offsets import DelayProgress
 from pyromq.errors import BrokerError, StoreError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.messages.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, encode_properties
@@ -20,7 +20,6 @@ from pyromq.protocol.messages.record import Record
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.retention.retention import DiskLevel
-from pyromq.store.small_files.json_file import JsonFile
 
 SAVE_PERIOD: Final = 1.0
 _FAR: Final = 64 << 20  # bytes of the log after which progress is saved even if nothing was delivered
@@ -39,8 +38,7 @@ class Schedule:
     def __init__(self, parts: Parts, writing: Writing) -> None:
         self._store = writing.store
         self._reads = parts.reads
-        file = JsonFile(self._store.config.root / "config" / "delayOffset.json", parts.files)
-        self._offsets = DelayOffsets(file, parts.tables.executor)
+        self._offsets = parts.tables.delays
         self._durability = writing.durability
         self._acknowledgements = writing.acknowledgements
         self._clock = parts.clock
@@ -79,8 +77,8 @@ class Schedule:
     # --- start and stop
 
     def load(self) -> None:
-        """Work out how far each level is, from the file and from deliveries in the log since it was saved."""
-        progress = self._offsets.load()
+        """Work out how far each level is, from what was saved and from deliveries in the log since then."""
+        progress = self._offsets.saved
         for queue_id in self._store.queue_ids(SCHEDULE_TOPIC):
             self._levels.setdefault(queue_id + 1, self._level(queue_id + 1))
         delivered = find_delivered(self._store, progress)

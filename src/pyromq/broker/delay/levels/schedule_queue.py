@@ -46,6 +46,14 @@ class ScheduleQueue:
                 yield from enumerate(page, offset)
                 offset += len(page)
 
+    def entries_before(self, offset: int) -> Iterator[tuple[int, ConsumeQueueEntry]]:
+        """Yield offset and entry, the last one before an offset first."""
+        with suppress(OffsetOutOfRange):
+            while (start := max(offset - _PAGE, self.min_offset)) < offset:
+                page = self.entries(start, offset - start)
+                yield from reversed(list(enumerate(page, start)))
+                offset = start
+
     def messages(self, offset: int, count: int, max_bytes: int) -> tuple[list[MessageExt], int]:
         """Return messages from an offset on and the offset after them; unreadable ones are left out.
 

@@ -13,8 +13,8 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Final
 
-from pyromq.broker.delay.levels.delay_offsets import DelayProgress
 from pyromq.broker.delay.levels.schedule_queue import ScheduleQueue
+from pyromq.broker.tables.delay_offsets import DelayProgress
 from pyromq.protocol.messages.properties import DELAY, REAL_TOPIC, UNIQ_KEY, find_property
 from pyromq.protocol.messages.record import read_head, read_properties
 from pyromq.protocol.names import SCHEDULE_TOPIC
@@ -46,6 +46,39 @@ def find_delivered(store: MessageStore, progress: DelayProgress) -> dict[int, se
         *(start, store.max_physical_offset, sum(map(len, done.values()))),
     )
     return done
+
+
+def without_deliveries(store: MessageStore, progress: DelayProgress, end: int) -> DelayProgress:
+    """Return progress that counts no delivery from an offset of the log on, where it is about to be cut."""
+    offsets = dict(progress.offsets)
+    log_offset = max(end - _FURTHEST, 0) if progress.log_offset is None else min(progress.log_offset, end)
+    found = _find_deliveries(store, end)
+    for level in offsets:
+        first = _first_to_deliver_again(store, level, offsets[level], found.get(level, {}), end)
+        if first is not None:
+            offsets[level], place = first
+            log_offset = min(log_offset, place)
+    return DelayProgress(offsets, log_offset)
+
+
+def _first_to_deliver_again(
+    store: MessageStore, level: int, offset: int, found: Found, end: int
+) -> tuple[int, int] | None:
+    """Return the first counted message, and its place, that is itself behind an end or was delivered there."""
+    queue, first = ScheduleQueue(store, level), None
+    left, missed = sum(map(len, found.values())), 0
+    start = min(offset, queue.max_offset)
+    for queue_offset, entry in queue.entries_before(start):
+        is_cut = entry.physical_offset >= end
+        if not is_cut and (not left or missed > _MOST_MISSED):
+            break
+        missed += 1
+        stored = None if is_cut else store.read(entry.physical_offset)
+        key = _identity(stored, read_properties(stored))[1] if stored else None
+        if is_cut or (key is not None and found.get(key)):
+            left, missed = left - (0 if is_cut else 1), 0
+            first = queue_offset, min(entry.physical_offset, end)
+    return first
 
 
 def _scan_start(store: MessageStore, progress: DelayProgress) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,6 +18,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.remoting.client import RemotingClient
+from pyromq.store.retention.retention import DiskLevel
 from pyromq.testing import LocalCluster, wait_until
 from tests.broker.replication.test_replication import same_logs, send, server
 
@@ -96,6 +98,7 @@ def test_a_reset_while_the_slave_was_away_is_not_undone(pair: LocalCluster) -> N
 
 def test_a_promoted_slave_goes_on_with_delays_offsets_and_topics(pair: LocalCluster) -> None:
     master, slave = pair.brokers[0], pair.slaves[0]
+    _send_to_queue_0(pair, 1)
     on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 1, "test"))
     _send_delayed(pair, b"later")
     wait_until(lambda: same_logs(pair))
@@ -138,3 +141,127 @@ def _delete_topic(cluster: LocalCluster, topic: str) -> None:
 def _count(cluster: LocalCluster, topic: str) -> int:
     store = server(cluster.slaves[0]).store
     return sum(store.max_offset(topic, queue) for queue in store.queue_ids(topic))
+
+
+# --- masters that return
+
+
+def test_a_master_that_returns_takes_no_group_back(pair: LocalCluster) -> None:
+    _send_to_queue_0(pair, 10)
+    master, slave = pair.brokers[0], pair.slaves[0]
+    on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 5, "test"))
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 5)
+    pair.stop_broker(master)
+    pair.promote(slave)
+    on_loop(pair, lambda: server(slave).offsets.commit("billing", "orders", 0, 9, "test"))
+    master.is_slave = True
+    pair.start_broker(master)
+    wait_until(lambda: server(master).offsets.get("billing", "orders", 0) == 9)
+    assert server(slave).offsets.get("billing", "orders", 0) == 9
+
+
+def test_what_a_master_took_last_counts_when_it_is_demoted_and_no_reset_is_undone(pair: LocalCluster) -> None:
+    _send_to_queue_0(pair, 10)
+    master, slave = pair.brokers[0], pair.slaves[0]
+    for group in ("billing", "audit", "reset"):
+        on_loop(pair, lambda group=group: server(master).offsets.commit(group, "orders", 0, 5, "test"))  # type: ignore[misc]
+    wait_until(lambda: server(slave).offsets.get("reset", "orders", 0) == 5)
+    pair.promote(slave)  # while the old one does not know it yet
+    on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 8, "test"))
+    on_loop(pair, lambda: server(master).offsets.commit("audit", "orders", 0, 6, "test"))
+    on_loop(pair, lambda: server(master).offsets.commit("reset", "orders", 0, 8, "test"))
+    on_loop(pair, lambda: server(slave).offsets.commit("audit", "orders", 0, 9, "test"))
+    on_loop(pair, lambda: server(slave).offsets.commit("reset", "orders", 0, 1, "test"))
+    pair.demote(master)
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 8)
+    wait_until(lambda: server(master).offsets.get("audit", "orders", 0) == 9)
+    for broker in (master, slave):
+        assert [server(broker).offsets.get(group, "orders", 0) for group in ("billing", "audit", "reset")] == [8, 9, 1]
+
+
+def test_offsets_of_a_group_that_was_deleted_meanwhile_do_not_come_back(pair: LocalCluster) -> None:
+    master, slave = pair.brokers[0], pair.slaves[0]
+    on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 1, "test"))
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 1)
+    pair.promote(slave)
+    on_loop(pair, lambda: server(slave).offsets.remove_group("billing"))
+    pair.demote(master)
+    wait_until(lambda: server(slave).service.parts.followers.are_there)
+    wait_until(lambda: server(master).offsets.get("billing", "orders", 0) is None)
+    assert server(slave).offsets.get("billing", "orders", 0) is None
+
+
+def test_a_topic_that_was_deleted_and_made_again_while_the_slave_was_away_has_the_same_queues(
+    pair: LocalCluster,
+) -> None:
+    pair.stop_broker(pair.slaves[0])
+    _delete_topic(pair, "orders")
+    _send_to_queue_0(pair, 2)
+    pair.start_broker(pair.slaves[0])
+    wait_until(lambda: same_logs(pair))
+    wait_until(lambda: _count(pair, "orders") == 2)
+    assert server(pair.slaves[0]).store.max_offset("orders", 0) == 2
+
+
+def test_a_topic_that_was_deleted_while_the_slave_was_away_is_deleted_there(pair: LocalCluster) -> None:
+    pair.stop_broker(pair.slaves[0])
+    _delete_topic(pair, "orders")
+    pair.start_broker(pair.slaves[0])
+    wait_until(lambda: "orders" not in server(pair.slaves[0]).topics.by_name)
+    wait_until(lambda: server(pair.slaves[0]).store.queue_ids("orders") == [])
+    pair.stop_broker(pair.brokers[0])
+    pair.promote(pair.slaves[0])
+    assert "orders" not in server(pair.slaves[0]).topics.by_name
+
+
+# --- retention
+
+
+def test_a_slave_deletes_what_its_master_has_deleted_and_on_a_full_disk_all_that_a_master_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"mappedFileSizeCommitLog": 1 << 16, "maxMessageSize": 30_000}
+    with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
+        send(cluster, *(Random(number).randbytes(20_000) for number in range(12)))
+        wait_until(lambda: same_logs(cluster))
+        master, slave = server(cluster.brokers[0]).store, server(cluster.slaves[0]).store
+        retention = slave.cleaner.retention
+        monkeypatch.setattr(retention, "check_disk", lambda: None)
+        monkeypatch.setattr(retention, "log_start", lambda log, durable_end: 3 << 16)  # so much has expired
+        on_loop(cluster, slave.cleaner.run)
+        assert slave.min_physical_offset == 0
+        on_loop(cluster, lambda: master.cleaner.drop_log_before(1 << 16))
+        wait_until(lambda: server(cluster.slaves[0])._follower._tables.free_to(3 << 16) == 1 << 16)
+        on_loop(cluster, slave.cleaner.run)
+        assert slave.min_physical_offset == 1 << 16
+        cluster.stop_broker(cluster.brokers[0])
+        on_loop(cluster, slave.cleaner.run)
+        assert slave.min_physical_offset == 1 << 16
+        retention.level = DiskLevel.ALL_FILES_GO
+        on_loop(cluster, slave.cleaner.run)
+        assert slave.min_physical_offset == 3 << 16
+
+
+# --- a promotion
+
+
+def test_a_promoted_slave_knows_every_topic_of_its_log(pair: LocalCluster) -> None:
+    slave = server(pair.slaves[0])
+    on_loop(pair, lambda: slave.topics.adopt({}, ["orders"], slave.topics.version))  # as if its row had never arrived
+    pair.stop_broker(pair.brokers[0])
+    pair.promote(pair.slaves[0])
+    assert "orders" in slave.topics.by_name
+
+
+def test_a_group_that_was_ahead_of_the_copied_log_begins_at_its_end(pair: LocalCluster) -> None:
+    slave = server(pair.slaves[0])
+    on_loop(pair, lambda: slave.offsets.adopt({"orders@billing": {0: 50}}, ()))
+    pair.stop_broker(pair.brokers[0])
+    pair.promote(pair.slaves[0])
+    assert slave.offsets.get("billing", "orders", 0) == slave.store.max_offset("orders", 0)
+
+
+def _send_to_queue_0(cluster: LocalCluster, count: int) -> None:
+    with Producer("shop", cluster.namesrv, clock=cluster.clock) as producer:
+        for _ in range(count):
+            producer.send(Message("orders", b"x"), queue=MessageQueue("orders", "broker-a", 0))

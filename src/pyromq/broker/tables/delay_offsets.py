@@ -29,6 +29,9 @@ class DelayOffsets:
     def __init__(self, file: JsonFile, executor: Executor | None = None) -> None:
         self._file = file
         self.saved = DelayProgress({})
+        """What is in the file, or will be soon."""
+        self.mark = 0
+        """Grows with every change, for slaves."""
         self.saver = Saver(file, lambda: self.saved, encode_progress, executor)
 
     def load(self) -> DelayProgress:
@@ -39,6 +42,7 @@ class DelayOffsets:
     def save(self, progress: DelayProgress) -> None:
         """Save this progress soon."""
         self.saved = progress
+        self.mark += 1
         self.saver.request()
 
 
