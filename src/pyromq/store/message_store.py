@@ -95,7 +95,7 @@ class MessageStore:
         """Topics that recovery met behind the checkpoint, each with the number of queues it needs at least."""
         self.last_write = 0.0
         """Seconds that it took to write the last group."""
-        self._failure: StoreError | None = None
+        self.failure: StoreError | None = None  # why it writes nothing until it is opened again
         self._directory = StoreDirectory(config, self._files, now_ms)
         self._log = self._directory.log
         self._queues = self._directory.queues
@@ -150,7 +150,7 @@ class MessageStore:
         if not self.is_open:
             return
         try:
-            if self._failure is None:
+            if self.failure is None:
                 self.commit()
                 self.flusher.stop()
                 self._finish()
@@ -184,7 +184,7 @@ class MessageStore:
 
     @property
     def _can_write(self) -> bool:
-        return self.is_open and self._failure is None and self.flusher.failure is None
+        return self.is_open and self.failure is None and self.flusher.failure is None
 
     @property
     def has_pending(self) -> bool:
@@ -359,8 +359,8 @@ class MessageStore:
         return self._stop(failure)
 
     def _stop(self, failure: StoreError) -> StoreError:
-        if self._failure is None:
-            self._failure = failure
+        if self.failure is None:
+            self.failure = failure
             logger.error("the store takes no more messages: %s", failure)
             self.on_failure(failure)
         return failure
@@ -369,7 +369,7 @@ class MessageStore:
         """Say why no message is taken, while `writable` is false."""
         if self._can_write:
             return self.cleaner.refusal()
-        failure = self._failure or self.flusher.failure
+        failure = self.failure or self.flusher.failure
         return StoreClosed(f"the store stopped writing: {failure}" if failure else "the store is closed")
 
     # --- reading

@@ -19,6 +19,7 @@ from pyromq.broker.replication.failover.lease import Lease
 from pyromq.broker.replication.introductions import Hello
 from pyromq.broker.replication.last_run import LastRun
 from pyromq.broker.signals import Signal
+from pyromq.errors import StoreError
 from pyromq.store.write.visibility import EVERYTHING
 from pyromq.testing import TestClock
 from tests.broker.replication.failover.fake_etcd import FakeEtcd, FakeLeases
@@ -31,6 +32,7 @@ class FakeStore:
     """A log that only has an end."""
 
     waits_for_flush = False
+    failure: StoreError | None = None
 
     def __init__(self) -> None:
         self.max_physical_offset = 0
@@ -184,6 +186,31 @@ async def test_a_slave_that_has_all_joins_and_is_waited_for(nodes: list[Node], e
     assert one.store.confirmed[-1] == 1000
     one.reports(two, 1500)
     assert one.store.confirmed[-1] == 1500
+
+
+async def test_one_who_joins_counts_before_the_change_is_written(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two = nodes[:2]
+    await one.look()
+    await two.look()
+    one.store.max_physical_offset = 1000
+    one.reports(two, 500)
+    assert one.store.confirmed[-1] == EVERYTHING
+    await one.look()
+    assert one.store.confirmed[-1] == 500
+    assert (await view(etcd)).members == [one.epochs.store_id]
+
+
+async def test_a_leader_whose_store_fails_hands_over_and_stands_no_more(nodes: list[Node]) -> None:
+    one, two = await pair(nodes)
+    one.store.failure = StoreError("the disk is gone")
+    await one.look()
+    assert one.leads is None
+    await two.look()
+    assert two.leads == 2
+    await two.coordinator.hand_over()
+    await one.look()
+    assert one.leads is None
+    assert "the disk is gone" in one.coordinator.problem
 
 
 async def test_a_member_that_is_silent_leaves(nodes: list[Node], etcd: FakeEtcd, clock: TestClock) -> None:

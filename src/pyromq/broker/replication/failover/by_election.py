@@ -93,6 +93,8 @@ class ByElection:
             raise BrokerError("this broker is not master")
         if header.store not in replicas.set.written:
             raise BrokerError("the successor is not in the in-sync set and may lack acknowledged messages")
+        if self._coordinator.is_away:
+            raise BrokerError("etcd does not answer: nobody could be elected")
         await self._coordinator.hand_over(header.store)
         return SteppedDown(is_master=False, epoch=self._epochs.number, end=self._store.max_physical_offset)
 

@@ -133,7 +133,8 @@ class Coordinator:
         self._leaderless_since: float | None = None
         self._set_revision = 0
         self._wanted: frozenset[str] | None = None
-        self._is_away = False
+        self.is_away = False
+        """Whether etcd did not answer when it was last asked."""
         self._is_forced = False
         self._led_until: float | None = None
         self._turn = asyncio.Lock()
@@ -208,11 +209,11 @@ class Coordinator:
             await self._follow_or_stand(view)
 
     def _note_away(self, problem: str) -> None:
-        if problem and not self._is_away:
+        if problem and not self.is_away:
             logger.warning("who is master is not known: %s", problem)
-        elif self._is_away and not problem:
+        elif self.is_away and not problem:
             logger.info("etcd answers again")
-        self._is_away = bool(problem)
+        self.is_away = bool(problem)
 
     def _note_ids(self, view: ClusterView) -> None:
         others = [store for store in view.members or () if store != self._epochs.store_id]
@@ -260,6 +261,9 @@ class Coordinator:
         if view.epoch != leader.epoch or (view.leader is not None and view.leader != leader):
             logger.warning("another broker was elected epoch=%d: this one follows", view.epoch)
             await self._step_down()
+        elif self._store.failure is not None and len(replicas.set.written) > 1:
+            logger.error("this broker cannot store messages any more, another one shall: %s", self._store.failure)
+            await self._hand_over("")
         elif view.leader is None or view.leader_lease != self._lease.id:
             await self._lead_on(leader, replicas, is_forgotten=view.leader is None)
         else:
@@ -280,6 +284,7 @@ class Coordinator:
         if self._wanted is None:
             self._wanted = replicas.set.propose(self._store.max_physical_offset, self._clock.monotonic())
             self._set_revision = view.set_revision
+            replicas.look()  # one who joins counts from now on: nothing that it lacks may be seen
         if self._wanted is None:
             return
         wanted = self._wanted
@@ -337,6 +342,8 @@ class Coordinator:
         if others_turn and now - self._leaderless_since < _WAIT_FOR_PREFERRED:
             return
         reason = "" if self._is_forced else objection(self._state(), view)
+        if self._store.failure is not None:
+            reason = f"its store takes no messages: {self._store.failure}"
         self._note_objection(reason)
         if reason or not self._lease.is_valid:
             return
