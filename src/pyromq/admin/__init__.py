@@ -2,7 +2,7 @@
 
 >>> from pyromq.admin import AdminClient
 
-`admin_client` opens the connections and holds one object for each theme: `groups` (a package), `topics`,
+`admin_client` opens the connections and holds one object for each theme: `groups` and `topics` (packages),
 `clusters` (masters and slaves), `dead_letters`, `timed_messages`, `transactions` and `traces`. A theme asks the brokers
 and returns frozen values. `masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart.
 `topic_reader` reads what a topic holds, without a group. `views` turns the values into JSON: commands and the console
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from pyromq.admin.groups.offset_reset import ResetTo as ResetTo
     from pyromq.admin.timed_messages import TimedMessage as TimedMessage
     from pyromq.admin.timed_messages import TimedMessages as TimedMessages
-    from pyromq.admin.topics import QueueContents as QueueContents
-    from pyromq.admin.topics import TopicConsumer as TopicConsumer
-    from pyromq.admin.topics import TopicDescription as TopicDescription
-    from pyromq.admin.topics import TopicListing as TopicListing
-    from pyromq.admin.topics import Topics as Topics
-    from pyromq.admin.topics import TopicSummary as TopicSummary
+    from pyromq.admin.topics.description import QueueContents as QueueContents
+    from pyromq.admin.topics.description import TopicConsumer as TopicConsumer
+    from pyromq.admin.topics.description import TopicDescription as TopicDescription
+    from pyromq.admin.topics.description import TopicListing as TopicListing
+    from pyromq.admin.topics.description import TopicSummary as TopicSummary
+    from pyromq.admin.topics.topics import Topics as Topics
     from pyromq.admin.traces import ConsumeEvent as ConsumeEvent
     from pyromq.admin.traces import MessageTrace as MessageTrace
     from pyromq.admin.traces import SendEvent as SendEvent
@@ -75,20 +75,20 @@ _HOMES = {
     "OffsetMove": "groups.offset_reset",
     "Opinion": "groups.description",
     "PromotionPlan": "clusters",
-    "QueueContents": "topics",
+    "QueueContents": "topics.description",
     "QueueProgress": "groups.description",
     "ResetPlan": "groups.offset_reset",
     "ResetTo": "groups.offset_reset",
     "SendEvent": "traces",
     "TimedMessage": "timed_messages",
     "TimedMessages": "timed_messages",
-    "TopicConsumer": "topics",
+    "TopicConsumer": "topics.description",
     "TopicCount": "groups.description",
-    "TopicDescription": "topics",
-    "TopicListing": "topics",
+    "TopicDescription": "topics.description",
+    "TopicListing": "topics.description",
     "TopicSubscription": "groups.description",
-    "TopicSummary": "topics",
-    "Topics": "topics",
+    "TopicSummary": "topics.description",
+    "Topics": "topics.topics",
     "TraceEvent": "traces",
     "Traces": "traces",
     "TransactionEvent": "traces",

@@ -11,7 +11,7 @@ from pyromq.admin.groups.groups import Groups
 from pyromq.admin.masters import Masters
 from pyromq.admin.timed_messages import TimedMessages
 from pyromq.admin.topic_reader import TopicReader
-from pyromq.admin.topics import Topics
+from pyromq.admin.topics.topics import Topics
 from pyromq.admin.traces import Traces
 from pyromq.admin.transactions import Transactions
 from pyromq.client.lifecycle import ClientLifecycle
@@ -45,7 +45,7 @@ class AdminSession:
         self.transactions = Transactions(self.api, self.masters)
         self.traces = Traces(self.api)
         self.groups = Groups(self.api, self._clock)
-        self.topics = Topics(self.api)
+        self.topics = Topics(self.api, self._clock)
         self.clusters = Clusters(self.api)
 
     async def close(self, *, failed: bool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyromq.admin import admin_client, dead_letters, timed_messages, topics, traces, transactions
+from pyromq.admin import admin_client, dead_letters, timed_messages, traces, transactions
 from pyromq.admin.groups import groups
+from pyromq.admin.topics import topics
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.portal import BlockingClient, Portal, iterates, waits
 from pyromq.clock import Clock
@@ -74,6 +75,10 @@ class Topics(_Theme):
     names = waits(topics.Topics.names)
     list = waits(topics.Topics.list)
     describe = waits(topics.Topics.describe)
+    plan_create = waits(topics.Topics.plan_create)
+    create = waits(topics.Topics.create)
+    plan_set = waits(topics.Topics.plan_set)
+    set = waits(topics.Topics.set)
 
 
 class AdminClient(BlockingClient):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.errors import AccessDenied, BrokerError, ProtocolError, RemotingError
+from pyromq.errors import AccessDenied, BrokerError, ClientError, ProtocolError, RemotingError
 from pyromq.protocol.codes import MASTER_ID
 
 _AT_A_TIME = 64
@@ -39,6 +39,13 @@ class Masters:
         names = [name for name in self.addresses if name not in self._unreachable]
         answers = await gather_limited(names, lambda name: self._ask(name, question))
         return {name: answer[0] for name, answer in zip(names, answers, strict=True) if answer}
+
+    async def ask_all(self, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
+        """Return the answers of all brokers; raises ClientError if one is missing: half a change is worse than none."""
+        answers = await self.ask(question)
+        for broker, reason in self.silent.items():
+            raise ClientError(f"{broker} does not answer, so nothing was changed: {reason}")
+        return answers
 
     async def _ask(self, name: str, question: Callable[[str], Awaitable[T]]) -> tuple[T] | None:
         try:

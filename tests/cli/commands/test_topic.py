@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,85 @@ def test_a_long_name_can_be_read_in_any_width(
     shown = pyromq_here("topic", "list", "-n", cluster.namesrv).stdout
     cells = [line.strip("│").split("│")[0].strip() for line in shown.splitlines() if line.startswith("│")]
     assert name in ("".join(cells) if columns else cells)
+
+
+# --- create and set
+
+
+def lines_of(cluster: LocalCluster, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in topic(cluster, *arguments, "--json")]
+
+
+def settings(cluster: LocalCluster, name: str) -> dict[str, Any]:
+    """Return the settings of a topic on broker-a."""
+    (found,) = lines_of(cluster, "describe", name)
+    return {**found["settings"]["broker-a"], "order": found["order"]}
+
+
+def test_create_makes_a_topic_and_says_what_it_is(cluster: LocalCluster) -> None:
+    options = ("--queues", "3", "--perm", "6", "--order")
+    planned = lines_of(cluster, "create", "made", *options, "--dry-run")
+    assert "no broker has the topic 'made'" in one_line_error(command(cluster, "describe", "made"))
+    assert planned == lines_of(cluster, "create", "made", *options)
+    shape = {"read_queue_nums": 3, "write_queue_nums": 3, "perm": 6}
+    assert planned == [{"topic": "made", "broker_name": "broker-a", **shape, "order": True}]
+    assert settings(cluster, "made") == shape | {"order": "broker-a:3"}
+    (line,) = topic(cluster, "create", "made-2", "--broker", "broker-a", "--read", "4", "--write", "2", "--perm", "r")
+    assert line == "made-2 created on broker-a: 4 read and 2 write queues, r"
+    (line,) = topic(cluster, "create", "made-3", "--cluster", "DefaultCluster", "--dry-run")
+    assert line == "made-3 would be created on broker-a: 8 read and 8 write queues, rw"
+
+
+def test_an_existing_topic_is_not_created_again(cluster: LocalCluster) -> None:
+    error = one_line_error(command(cluster, "create", "orders", "--queues", "1"))
+    assert "already exists on broker-a; change it with `topic set` or `topic resize`" in error
+    assert settings(cluster, "orders")["read_queue_nums"] == 4
+
+
+def test_set_changes_permissions_and_order(cluster: LocalCluster) -> None:
+    topic(cluster, "create", "changed", "--queues", "2")
+    topic(cluster, "set", "changed", "--perm", "r", "--dry-run")
+    assert settings(cluster, "changed")["perm"] == 6
+    (line,) = topic(cluster, "set", "changed", "--perm", "r", "--order")
+    assert line == "changed changed on broker-a: 2 read and 2 write queues, r, ordered"
+    assert settings(cluster, "changed") == {
+        "read_queue_nums": 2,
+        "write_queue_nums": 2,
+        "perm": 4,
+        "order": "broker-a:2",
+    }
+    (fields,) = lines_of(cluster, "set", "changed", "--no-order", "--broker", "broker-a")
+    assert (fields["perm"], fields["order"]) == (4, False)
+    assert settings(cluster, "changed")["order"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ("create bad name", 2, "unexpected extra argument"),
+        ("create b@d", 1, "characters other than"),
+        ("create new --queues 0", 2, "--queues"),
+        ("create new --queues 65536", 2, "--queues"),
+        ("create new --queues x", 2, "--queues"),
+        ("create new --queues 1 --read 1 --write 1", 2, "either --queues, or --read and --write"),
+        ("create new --read 1", 2, "--read and --write belong together"),
+        ("create new --perm 7", 2, "--perm"),
+        ("create new --cluster c --broker b", 2, "either --cluster or --broker"),
+        ("create new --cluster nowhere", 1, "there is no cluster 'nowhere'; there are DefaultCluster"),
+        ("create new --broker broker-z", 1, "there is no broker 'broker-z'; did you mean broker-a?"),
+        ("create TBW102", 1, "RocketMQ's own"),
+        ("set orders", 2, "nothing to change"),
+        ("set orders --perm x", 2, "--perm"),
+        ("set ordes --perm r", 1, "no broker has the topic 'ordes'; did you mean orders?"),
+        ("set orders --perm r --broker broker-z", 1, "'broker-z' does not have the topic 'orders'"),
+        ("set TBW102 --perm r", 1, "RocketMQ's own"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_an_exit_code(
+    cluster: LocalCluster, arguments: str, code: int, text: str
+) -> None:
+    done = command(cluster, *arguments.split())
+    assert done.returncode == code, done
+    assert text in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -18,8 +17,6 @@ from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.names import BUILT_IN_GROUPS, check_group, is_system_group
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 SETTINGS = tuple(name for name in SubscriptionGroupConfig.__struct_fields__ if name != "group_name")
 
@@ -56,7 +53,7 @@ class GroupChanges:
             nearest = get_close_matches(name, SETTINGS, n=1)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
             raise ClientError(f"a group has no setting {name!r}{hint}")
-        tables = await _ask_all(await self._masters(broker), self._calls.group_settings)
+        tables = await (await self._masters(broker)).ask_all(self._calls.group_settings)
         new = SubscriptionGroupConfig(group_name=group)
         return {name: replace(table.get(group, new), **changes) for name, table in tables.items()}
 
@@ -114,7 +111,7 @@ class GroupChanges:
 
     async def _check_offline(self, group: str, what: str) -> None:
         masters = await Masters.find(self._api)
-        answers = await _ask_all(masters, lambda address: self._calls.group_connections(address, group))
+        answers = await masters.ask_all(lambda address: self._calls.group_connections(address, group))
         ids = {member.client_id for known in answers.values() if known for member in known.connection_set}
         if ids:
             raise ClientError(f"{group!r} cannot be {what}: stop its members first: {', '.join(sorted(ids))}")
@@ -122,8 +119,8 @@ class GroupChanges:
     async def _topics_of(self, group: str) -> dict[str, list[str]]:
         """Return the topics for which a group has offsets, by broker that knows it; raises GroupNotFound."""
         masters = await Masters.find(self._api)
-        settings = await _ask_all(masters, self._calls.group_settings)
-        offsets = await _ask_all(masters, self._calls.topics_by_group)
+        settings = await masters.ask_all(self._calls.group_settings)
+        offsets = await masters.ask_all(self._calls.topics_by_group)
         known = {
             name: sorted(topics.get(group, ()))
             for name, topics in offsets.items()
@@ -132,11 +129,3 @@ class GroupChanges:
         if not known:
             raise GroupNotFound(f"no broker knows the group {group!r}")
         return known
-
-
-async def _ask_all(masters: Masters, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Return the answers of all brokers; raises ClientError if one is missing: half a change is worse than none."""
-    answers = await masters.ask(question)
-    for broker, reason in masters.silent.items():
-        raise ClientError(f"{broker} does not answer, so nothing was changed: {reason}")
-    return answers

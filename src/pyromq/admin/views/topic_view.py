@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyromq.admin.topics import QueueContents, TopicDescription, TopicSummary
+from pyromq.admin.topics.description import QueueContents, TopicDescription, TopicSummary
 from pyromq.admin.views.iso_times import iso_moment
+from pyromq.protocol.bodies import TopicConfig
 
 _SETTINGS = ("read_queue_nums", "write_queue_nums", "perm")
 
@@ -29,6 +30,12 @@ def topic_fields(topic: TopicDescription) -> dict[str, Any]:
         "findings": list(topic.findings),
         "silent_brokers": dict(topic.silent_brokers),
     }
+
+
+def topic_settings_fields(topic: str, broker: str, settings: TopicConfig) -> dict[str, Any]:
+    """Return the settings of a topic on one broker."""
+    fields = {name: getattr(settings, name) for name in (*_SETTINGS, "order")}
+    return {"topic": topic, "broker_name": broker, **fields}
 
 
 def _queue_fields(contents: QueueContents) -> dict[str, Any]:

@@ -1,23 +1,32 @@
-"""`pyromq topic`: list and describe topics."""
+"""`pyromq topic`: list, describe, create and change topics."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from pyromq.admin import AdminClient, TopicDescription, TopicListing
-from pyromq.admin.views.topic_view import topic_fields, topic_summary_fields
-from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses
+from pyromq.admin.topics.changes import DEFAULT_QUEUES, parse_perm
+from pyromq.admin.topics.description import perm_text
+from pyromq.admin.views.topic_view import topic_fields, topic_settings_fields, topic_summary_fields
+from pyromq.cli.arguments import AsJson, DryRun, Namesrv, namesrv_addresses
 from pyromq.cli.family import Family
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.cli.show.topic_tables import topic_groups_table, topic_queues_table, topics_as_table
 from pyromq.client.environment import environment_credentials
+from pyromq.errors import ClientError
+from pyromq.protocol.bodies import TopicConfig
+from pyromq.protocol.names import MAX_QUEUES
 from pyromq.remoting.loop import run
 
-app = Family(help="Topics: what their queues hold, and who consumes them.")
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+Perm = Annotated[str, typer.Option(help="What clients may do: rw, r or w; or 6, 4, 2.")]
+
+app = Family(help="Topics: what their queues hold, who consumes them; create and change them.")
 
 
 @app.command("list")
@@ -47,7 +56,7 @@ async def _list(namesrv: str) -> TopicListing:
 
 @app.command()
 def describe(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    topic: Topic,
     namesrv: Namesrv = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,3 +77,130 @@ def describe(
 async def _describe(namesrv: str, topic: str) -> TopicDescription:
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         return await admin.topics.describe(topic)
+
+
+# --- create and set
+
+
+@app.command()
+def create(
+    topic: Topic,
+    namesrv: Namesrv = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="On all brokers of this cluster.", show_default="the only one")
+    ] = None,
+    broker: Annotated[
+        list[str] | None, typer.Option(help="Only on this broker; may be repeated.", show_default="all of the cluster")
+    ] = None,
+    queues: Annotated[
+        int | None, typer.Option(min=1, max=MAX_QUEUES, help="Queues on each broker.", show_default=str(DEFAULT_QUEUES))
+    ] = None,
+    read: Annotated[
+        int | None, typer.Option(min=1, max=MAX_QUEUES, help="Queues to read on each broker, instead of --queues.")
+    ] = None,
+    write: Annotated[
+        int | None, typer.Option(min=1, max=MAX_QUEUES, help="Queues to write on each broker, instead of --queues.")
+    ] = None,
+    perm: Perm = "rw",
+    order: Annotated[
+        bool, typer.Option("--order", help="Ordered: sends fail rather than go to a queue of another broker.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic.
+
+    An existing topic is not touched: `set` and `resize` change one.
+    """
+    if cluster is not None and broker:
+        raise typer.BadParameter("either --cluster or --broker, not both")
+    reads, writes = _queue_numbers(queues, read, write)
+    numbers = run(
+        _create(
+            namesrv_addresses(namesrv), topic, cluster, broker or (), reads, writes, _perm(perm), order, dry_run=dry_run
+        )
+    )
+    _show_settings(topic, numbers, "would be created" if dry_run else "created", as_json)
+
+
+def _queue_numbers(queues: int | None, read: int | None, write: int | None) -> tuple[int, int]:
+    if queues is not None and (read is not None or write is not None):
+        raise typer.BadParameter("either --queues, or --read and --write")
+    if (read is None) != (write is None):
+        raise typer.BadParameter("--read and --write belong together")
+    both = queues or DEFAULT_QUEUES
+    return read or both, write or both
+
+
+def _perm(text: str) -> int:
+    try:
+        return parse_perm(text)
+    except ClientError as error:
+        raise typer.BadParameter(f"--perm: {error}") from None
+
+
+async def _create(
+    namesrv: str,
+    topic: str,
+    cluster: str | None,
+    brokers: Sequence[str],
+    read_queues: int,
+    write_queues: int,
+    perm: int,
+    order: bool,
+    *,
+    dry_run: bool,
+) -> dict[str, TopicConfig]:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
+        return await (admin.topics.plan_create if dry_run else admin.topics.create)(
+            topic,
+            cluster=cluster,
+            brokers=brokers,
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm,
+            order=order,
+        )
+
+
+@app.command("set")
+def set_topic(
+    topic: Topic,
+    namesrv: Namesrv = None,
+    perm: Annotated[
+        str | None, typer.Option(help="What clients may do: rw, r or w; or 6, 4, 2.", show_default="as it is")
+    ] = None,
+    order: Annotated[
+        bool | None, typer.Option("--order/--no-order", help="Whether it is ordered.", show_default="as it is")
+    ] = None,
+    broker: Annotated[str | None, typer.Option(help="Only at this broker.", show_default="all that have it")] = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change the permissions of a topic, or its order setting.
+
+    `resize` changes the number of its queues.
+    """
+    if perm is None and order is None:
+        raise typer.BadParameter("nothing to change: give --perm, --order or --no-order")
+    wanted = None if perm is None else _perm(perm)
+    changed = run(_set(namesrv_addresses(namesrv), topic, wanted, order, broker, dry_run=dry_run))
+    _show_settings(topic, changed, "would be changed" if dry_run else "changed", as_json)
+
+
+async def _set(
+    namesrv: str, topic: str, perm: int | None, order: bool | None, broker: str | None, *, dry_run: bool
+) -> dict[str, TopicConfig]:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
+        change = admin.topics.plan_set if dry_run else admin.topics.set
+        return await change(topic, perm=perm, order=order, broker=broker)
+
+
+def _show_settings(topic: str, settings: Mapping[str, TopicConfig], what: str, as_json: bool) -> None:
+    for broker, config in settings.items():
+        if as_json:
+            print(json_line(topic_settings_fields(topic, broker, config)))
+        else:
+            queues = f"{config.read_queue_nums} read and {config.write_queue_nums} write queues"
+            ordered = ", ordered" if config.order else ""
+            print(f"{topic} {what} on {broker}: {queues}, {perm_text(config.perm)}{ordered}")

@@ -19,6 +19,7 @@ from pyromq.protocol.bodies import (
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicFilterType,
     TopicOffset,
     TopicStatsTable,
     decode,
@@ -31,6 +32,7 @@ from pyromq.protocol.headers import Header
 from pyromq.protocol.headers.admin import (
     CloneGroupOffsetRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
+    DeleteTopicInBrokerRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetConsumeStatsRequestHeader,
     GetTopicStatsInfoRequestHeader,
@@ -38,6 +40,7 @@ from pyromq.protocol.headers.admin import (
     QueryTopicConsumeByWhoRequestHeader,
     TablePartRequestHeader,
     TablePartResponseHeader,
+    UpdateAndCreateTopicRequestHeader,
 )
 from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.headers.replication import PromoteBrokerRequestHeader
@@ -48,6 +51,7 @@ from pyromq.protocol.headers.transactions import (
 )
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.names import TBW102
 
 R = TypeVar("R")
 
@@ -166,6 +170,25 @@ class AdminCalls(BrokerCalls):
                 continue
             rows |= rows_of(answer.body)
         return rows
+
+    async def update_topic(self, address: str, settings: TopicConfig) -> None:
+        """Change the settings of a topic; create it if it does not exist."""
+        header = UpdateAndCreateTopicRequestHeader(
+            topic=settings.topic_name,
+            default_topic=TBW102,
+            read_queue_nums=settings.read_queue_nums,
+            write_queue_nums=settings.write_queue_nums,
+            perm=settings.perm,
+            topic_filter_type="MULTI_TAG" if settings.topic_filter_type is TopicFilterType.MULTI_TAG else "SINGLE_TAG",
+            topic_sys_flag=settings.topic_sys_flag,
+            order=settings.order,
+        )
+        await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout=CALL_TIMEOUT)
+
+    async def delete_topic(self, address: str, topic: str) -> None:
+        """Delete a topic, its queues and offsets from this broker."""
+        header = DeleteTopicInBrokerRequestHeader(topic=topic)
+        await self._ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, header, timeout=CALL_TIMEOUT)
 
     async def topic_groups(self, address: str, topic: str) -> list[str]:
         """Return the groups that consume a topic at a broker, or did so before."""
