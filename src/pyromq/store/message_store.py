@@ -103,9 +103,7 @@ class MessageStore:
         self._appender = self._directory.appender(now_ms)
         unseen = self._directory.unseen_by(self._appender)
         self._visibility = Visibility(self._show, unseen, confirmed_only=config.shows_confirmed_only)
-        self.cleaner = self._directory.cleaner(
-            now_ms, self._visibility, lambda: min(self.flushed_offset, self.confirm_offset)
-        )
+        self.cleaner = self._directory.cleaner(now_ms, self._visibility, lambda: self.flusher.flushed_offset)
         """Removes what has expired or was deleted."""
         self._reading = Reading(self)
         self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)
@@ -230,10 +228,11 @@ class MessageStore:
             self._log.drop_group()
             raise self._fail("write to", error) from error
         self.last_write = perf_counter() - began
-        self._visibility.add(group)
         if not self.waits_for_flush:
-            self._visibility.durable(group.end)
-        elif self._call_threadsafe is not None:
+            self._visibility.add_durable(group)
+            return
+        self._visibility.add(group)
+        if self._call_threadsafe is not None:
             self.flusher.wake()
         else:
             self.flush()

@@ -103,12 +103,17 @@ class Cleaner:
     def run(self) -> None:
         """Make one pass over disk and log; go_on() then takes care of the queues."""
         self.check_disk()
-        start = self.retention.log_start(self._log, self._durable_end())
+        start = self.retention.log_start(self._log, min(self._durable_end(), self._visible_end))
         if start > self._log.start:
             start = self._log.segments.file_start(min([start, *(free_to(start) for free_to in self._free_to)]))
         if start > self._log.start:
             self._drop_log(start)
         self._remover.start()
+
+    @property
+    def _visible_end(self) -> int:
+        hidden_from = self._visibility.hidden_from
+        return self._log.end if hidden_from is None else hidden_from
 
     def delete_soon(self) -> None:
         """Remove expired files now and in the passes to come, whatever the hour."""
@@ -172,9 +177,9 @@ class Cleaner:
         self._deletions.add(topic, log_end)
         self._deletions.save()
         self._remove_leftovers()
-        hidden_from = self._visibility.hidden_from
+        visible_end = self._visible_end
         for physical_offset, size, queue_id, _, sys_flag, stored_ms, name, properties in walk_log(self._log, log_end):
-            if hidden_from is not None and physical_offset >= hidden_from:
+            if physical_offset >= visible_end:
                 break
             if name == topic.encode() and is_queued(sys_flag):
                 queue = self._queues.get(topic, queue_id)

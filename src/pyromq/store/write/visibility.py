@@ -74,8 +74,18 @@ class Visibility:
             self._waiting = deque(self._find_unseen(self._waiting[0].start))
 
     def add(self, group: WriteGroup) -> None:
-        """Take a group that was written just now."""
+        """Take a group that was written just now, and will be flushed."""
         self._waiting.append(group)
+
+    def add_durable(self, group: WriteGroup) -> None:
+        """Take a group that is as durable as was promised, now that it is written."""
+        if self._waiting or group.end > self.confirmed_end:
+            self._waiting.append(group)
+            self.durable(group.end)
+        else:  # of all groups that a broker writes, nearly every one
+            self.durable_end = group.end
+            self.shown_timestamp_ms = group.last_timestamp_ms
+            self._show(group)
 
     def topics_and(self, topics: dict[str, int]) -> dict[str, int]:
         """Return topics with those that wait, each with the number of queues it needs at least."""
