@@ -13,7 +13,7 @@ from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.store.files import OsFiles
 from pyromq.testing import TestClock
-from tests.broker.helpers import Peer
+from tests.broker.helpers import PATIENT, Peer
 from tests.broker.transactions.transaction_peer import GROUP, TransactionPeer
 
 StartBroker = Callable[..., Awaitable[Broker]]
@@ -32,7 +32,7 @@ async def start_broker(clock: TestClock, tmp_path: Path) -> AsyncIterator[StartB
     async with AsyncExitStack() as stack:
 
         async def start(files: OsFiles | None = None, **settings: Any) -> Broker:
-            values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
+            values = PATIENT | {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
             values |= {key: str(value) for key, value in settings.items()}
             return await stack.enter_async_context(Broker(broker_config(values), clock, files))
 

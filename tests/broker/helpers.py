@@ -99,6 +99,10 @@ def heartbeat(
     return encode(data)
 
 
+PATIENT = {"brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": "60000"}
+"""Settings of a broker that refuses no send because the machine is busy with other tests."""
+
+
 class Peer:
     """A producer, consumer or administrator, as a broker sees it."""
 

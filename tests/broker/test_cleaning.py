@@ -17,7 +17,7 @@ from pyromq.store.small_files.table_file import read_table
 from pyromq.store.small_files.table_formats import OFFSETS, TOPICS
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer
+from tests.broker.helpers import PATIENT, Peer
 
 SMALL = {"mappedFileSizeCommitLog": 65_536, "deleteWhen": ";".join(map(str, range(24)))}
 BODY = b"x" * 20_000  # three records fill a file of the log
@@ -100,7 +100,11 @@ async def test_a_full_disk_refuses_sends_but_not_pulls_and_says_so_until_there_i
 
 
 async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, connect: Connect, tmp_path: Path) -> None:
-    values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store"), "autoCreateTopicEnable": "true"}
+    values = PATIENT | {
+        "listenPort": "0",
+        "storePathRootDir": str(tmp_path / "store"),
+        "autoCreateTopicEnable": "true",
+    }
     async with Broker(broker_config(values), clock) as broker:
         peer = await connect(broker)
         for topic in ("orders", "others", "unlisted"):
@@ -125,7 +129,7 @@ async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, co
 async def test_a_topic_that_is_deleted_and_created_again_is_read_from_its_first_message(
     clock: TestClock, connect: Connect, tmp_path: Path
 ) -> None:
-    values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
+    values = PATIENT | {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
     queue = {"topic": "orders", "queueId": "0", "consumerGroup": "billing"}
     async with Broker(broker_config(values), clock) as broker:
         peer = await connect(broker)

@@ -169,7 +169,9 @@ async def test_a_slow_disk_is_told_and_sends_are_taken_again_later(
 
 async def test_sends_are_refused_while_requests_wait_too_long(start_broker: StartBroker, connect: Connect) -> None:
     files = SlowFiles()
-    broker = await start_broker(files, waitTimeMillsInSendQueue=100, osPageCacheBusyTimeOutMills=60_000)
+    broker = await start_broker(
+        files, brokerFastFailureEnable="true", waitTimeMillsInSendQueue=100, osPageCacheBusyTimeOutMills=60_000
+    )
     peer = await connect(broker)
     await peer.send(body=bytes(1000))
     files.pause = 0.15

@@ -16,7 +16,7 @@ from pyromq.protocol.command import MAX_FRAME, RemotingCommand, request, respons
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, Join, StartBroker
-from tests.broker.helpers import Peer, pull_header
+from tests.broker.helpers import PATIENT, Peer, pull_header
 from tests.store.slow_disk import SlowDisk
 
 MESSAGES = 20
@@ -66,7 +66,7 @@ async def start_cold(clock: TestClock, tmp_path: Path, start_broker: StartBroker
     disk = SlowDisk()
 
     async def start(first_life: Callable[[Broker, Peer], Awaitable[object]], **settings: str) -> ColdBroker:
-        values = {"listenPort": "0", "storePathRootDir": str(tmp_path / "store"), **settings}
+        values = PATIENT | {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")} | settings
         async with Broker(broker_config(values), clock) as first:
             peer = Peer(first.address, clock)
             await first_life(first, peer)
