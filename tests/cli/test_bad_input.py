@@ -23,8 +23,8 @@ def test_tail_of_an_unknown_topic(servers: Servers) -> None:
 def test_an_unreachable_name_server(command: tuple[str, ...]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-    assert address in one_line_error(pyromq_here(*command, "-n", address))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"  # bound, so that nobody else can listen there
+        assert address in one_line_error(pyromq_here(*command, "-n", address))
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,6 @@ def address(server: RemotingServer) -> str:
     return f"127.0.0.1:{server.port}"
 
 
-def free_address() -> str:
-    """Return an address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
-
-
 async def test_a_request_returns_its_answer_whatever_the_code(client: RemotingClient, address: str) -> None:
     assert (await client.request(address, request(ECHO, body=b"hello"))).body == b"hello"
     assert (await client.request(address, request(SLOW, body=b"later"))).body == b"later"
@@ -225,9 +218,11 @@ async def test_a_cancelled_request_is_forgotten(clock: FakeClock, client: Remoti
 
 
 async def test_a_refused_connection_is_one_clear_error(client: RemotingClient) -> None:
-    address = free_address()
-    with pytest.raises(ConnectFailed, match=f"cannot connect to {address}: connection refused"):
-        await client.request(address, request(ECHO))
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and nobody else can listen there meanwhile
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ConnectFailed, match=f"cannot connect to {address}: connection refused"):
+            await client.request(address, request(ECHO))
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":9876", "host:port", "host:99999"])

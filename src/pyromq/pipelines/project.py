@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 import traceback
 import warnings
@@ -122,13 +121,21 @@ def _open_session(name: str, master: str | None, remote: str | None, conf: Mappi
 
 
 def _meeting_point() -> dict[str, str]:
-    """Return settings that use a free port for the Connect server in this process; the default port may be taken."""
+    """Return settings that let the Connect server in this process take any free port, and have clients ask it which.
+
+    A port that is chosen here may be taken by another process before the server, some seconds later, listens on it.
+    """
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
-    return {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    DefaultChannelBuilder.default_port = staticmethod(_server_port)  # type: ignore[method-assign]
+    return {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
+
+
+def _server_port() -> int:
+    from pyspark import SparkContext
+
+    service = getattr(SparkContext._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    return int(getattr(service, "MODULE$").localPort())
 
 
 def _explained(error: Exception, directory: Path) -> str:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import urllib.request
 import venv
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +28,7 @@ from tests.jvms import short_lived_spark
 SPARK_HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 PATIENCE = 300.0
+_chance = random.SystemRandom()  # tests seed the default one, with the same seed in parallel processes
 
 
 def environment_without_pyromq(directory: Path, *missing: str) -> Path:
@@ -40,11 +42,15 @@ def environment_without_pyromq(directory: Path, *missing: str) -> Path:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that nobody listens on.
+
+    It is below those that the system gives to connections: one of these could take it before the server is up.
+    """
+    while True:
+        port = _chance.randrange(10_000, 12_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            return port
 
 
 class SparkServers:
