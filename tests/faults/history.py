@@ -397,6 +397,7 @@ def moved_back(history: Timeline) -> Iterator[Finding]:
                             yield Finding("moved back", text, (last, event))
                             break
                         moves.remove(allowed[0])
+                        seen = [event]  # the next master need not have what was committed before the move
                     last = event
 
 

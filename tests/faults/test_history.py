@@ -398,6 +398,11 @@ def test_a_new_master_that_lacks_older_commits_is_found() -> None:
     assert scene.commit(1, epoch=2).kinds == ["moved back"]
 
 
+def test_a_new_master_need_not_have_what_was_committed_before_a_move() -> None:
+    scene = handled(4).commit(2, epoch=1).commit(3, epoch=1).move(0).commit(0, epoch=1).commit(0, epoch=1)
+    assert scene.add(Struck(how="kill", node="one")).commit(1, epoch=2).kinds == []
+
+
 def test_a_blow_to_another_reign_excuses_nothing_in_this_one() -> None:
     scene = handled(4).commit(2, epoch=1).add(Struck(how="kill", node="two")).commit(1, epoch=1)
     assert scene.kinds == ["moved back"]
