@@ -14,7 +14,7 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.last_run import LastRun
 from pyromq.broker.replication.rescue.known_slaves import KnownSlaves
-from pyromq.broker.replication.rescue.lost_tail import LostTail
+from pyromq.broker.replication.rescue.lost_tail import Doubt, LostTail
 from pyromq.clock import Clock
 from pyromq.errors import StoreClosed, StoreError
 from pyromq.store.files import OsFiles
@@ -55,11 +55,12 @@ class History:
             await self._take_back_tail(store, address)
 
     async def _take_back_tail(self, store: MessageStore, address: str) -> None:
-        is_intact = self.last_run.is_intact(store.waits_for_flush)
-        if is_intact and self.last_run.was_clean:
-            return
-        tail = LostTail(self._config, self._clock, store, self.epochs, self.slaves)
-        await tail.take_back(address, 0 if is_intact else self._config.wait_for_slave)
+        doubt = Doubt.NONE if self.last_run.was_clean else Doubt.LITTLE
+        if not self.last_run.is_intact(store.waits_for_flush):
+            doubt = Doubt.LOST
+        if doubt is not Doubt.NONE or self.slaves.addresses:
+            tail = LostTail(self._config, self._clock, store, self.epochs, self.slaves)
+            await tail.take_back(address, doubt)
 
     def finish(self, store: MessageStore) -> None:
         """Record where the log ends; a store that has failed does not know."""

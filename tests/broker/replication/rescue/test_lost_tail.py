@@ -13,6 +13,7 @@ import pytest
 from pyromq import Message, SendStatus
 from pyromq.blocking import Producer
 from pyromq.broker.replication.last_run import LAST_RUN_NAME
+from pyromq.broker.replication.rescue.known_slaves import SLAVES_NAME
 from pyromq.protocol.codes import RequestCode
 from pyromq.store.files import OsFiles
 from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
@@ -101,6 +102,50 @@ def test_a_topic_that_the_lost_messages_made_is_known_again(pair: LocalCluster) 
     assert server(pair.brokers[0]).topics.get("new") is not None
 
 
+def test_a_disk_that_was_restored_from_a_backup_is_no_reason_to_cut_what_a_slave_has(
+    pair: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its files say that it was stopped cleanly, and that nothing is lost."""
+    send_acknowledged(pair, b"one")
+    pair.stop_broker()
+    backup = pair.data / "backup"
+    shutil.copytree(pair.brokers[0].store_path, backup)
+    pair.start_broker()
+    wait_until(lambda: server(pair.slaves[0])._follower.is_connected)
+    send_acknowledged(pair, b"two", b"three")
+    before = log_of(pair.slaves[0])
+    pair.stop_broker()
+    shutil.rmtree(pair.brokers[0].store_path)
+    shutil.move(backup, pair.brokers[0].store_path)
+    pair.start_broker()
+    assert log_of(pair.brokers[0]) == before
+    assert count(pair) == 3
+    wait_until(lambda: server(pair.slaves[0])._follower.is_connected)
+    assert "cut off" not in caplog.text
+
+
+def test_a_clean_start_says_nothing_of_a_slave_that_is_down(
+    pair: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    send_acknowledged(pair, b"one")
+    pair.stop_broker(pair.slaves[0])
+    pair.stop_broker()
+    caplog.clear()
+    pair.start_broker()
+    assert [record.message for record in caplog.records if "slave" in record.message] == []
+
+
+def test_with_a_secret_only_slaves_that_knew_it_are_asked(pair: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+    cut = PowerCut(pair)
+    send(pair, b"one")
+    wait_until(lambda: same_logs(pair))
+    cut.happen()
+    (pair.brokers[0].store_path / SLAVES_NAME).unlink(missing_ok=True)
+    pair._settings["haSecret"] = "x"
+    pair.start_broker()
+    assert log_of(pair.brokers[0]) == b""
+
+
 def test_a_slave_that_is_down_is_waited_for(pair: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
     send_acknowledged(pair, b"one")
     cut = PowerCut(pair)
@@ -144,6 +189,7 @@ def test_a_killed_master_does_not_wait(pair: LocalCluster, caplog: pytest.LogCap
     shutil.move(image, master)
     pair.start_broker()
     assert "waits up to" not in caplog.text
+    assert "starts without" not in caplog.text
     assert count(pair) == 1
 
 

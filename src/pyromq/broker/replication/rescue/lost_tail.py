@@ -1,16 +1,18 @@
-"""LostTail: a master that was not stopped cleanly asks its slaves first, before it begins an epoch.
+"""LostTail: a master asks its slaves first, before it begins an epoch: they may have more of its log.
 
 A machine that goes down takes what was not flushed. Under SYNC_MASTER with ASYNC_FLUSH such messages were acknowledged:
 a slave has them. If the master began its epoch where its own log ends now, the slave would have to cut them. So the
 master takes that tail from the slave whose history goes furthest. A slave that cannot be reached is waited for
 (`pyromqWaitForSlave`); then the master starts without it, because there may be only one machine left. One of Apache's
-knows no epochs: if it has our last record, it is asked for those behind, one by one.
+knows no epochs: if it has our last record, it is asked for those behind, one by one. After a clean stop too the slaves
+are asked, without waiting: the disk may be an older one, restored from a backup.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
+from enum import Enum
 from typing import Final, NamedTuple
 
 from pyromq.broker.config.broker_config import BrokerConfig
@@ -32,6 +34,14 @@ _SAY_AGAIN: Final = 60.0
 _BLOCK: Final = 1 << 20
 
 
+class Doubt(Enum):
+    """What can be missing of a log."""
+
+    NONE = "nothing: it was stopped cleanly"
+    LITTLE = "nothing, though its process was killed: its machine goes on, or flushed all that was acknowledged"
+    LOST = "what was not flushed"
+
+
 class _Answer(NamedTuple):
     address: str
     state: ReplicationState
@@ -50,15 +60,20 @@ class LostTail:
         self._slaves = slaves
         self._told: set[str] = set()
 
-    async def take_back(self, own_address: str, seconds: float) -> None:
-        """Ask every slave, those that cannot be reached again for some time; durable on return. Raises StoreError."""
+    async def take_back(self, own_address: str, doubt: Doubt) -> None:
+        """Ask every slave; durable on return. If something may be lost, wait for those that cannot be reached.
+
+        Raises StoreError.
+        """
+        seconds = self._config.wait_for_slave if doubt is Doubt.LOST else 0.0
         async with RemotingClient(self._clock) as remoting:
             deadline = self._clock.monotonic() + seconds
             say_at = self._clock.monotonic()
-            while missing := await self._ask(remoting, own_address):
+            while missing := await self._ask(remoting, own_address, doubt):
                 now = self._clock.monotonic()
                 if now >= deadline:
-                    self._give_up(missing, seconds)
+                    if doubt is Doubt.LOST:
+                        self._give_up(missing, seconds)
                     return
                 if now >= say_at:
                     say_at = now + _SAY_AGAIN
@@ -77,9 +92,16 @@ class LostTail:
             missing,
         )
 
-    async def _ask(self, remoting: RemotingClient, own_address: str) -> str:
+    async def _known(self, remoting: RemotingClient, doubt: Doubt) -> dict[int, str]:
+        """Return whom to ask. Where slaves have to know a secret, only those that did count."""
+        known = self._slaves.addresses
+        if doubt is not Doubt.NONE and not self._config.ha_secret:
+            return known | await registered_slaves(self._config, remoting)
+        return known
+
+    async def _ask(self, remoting: RemotingClient, own_address: str, doubt: Doubt) -> str:
         """Ask all slaves, take what the best one has, and return which cannot be reached; empty if none."""
-        known = self._slaves.addresses | await registered_slaves(self._config, remoting)
+        known = await self._known(remoting, doubt)
         answers, foreign, missing = [], [], []
         for broker_id, address in sorted(known.items()):
             if address == own_address:
