@@ -33,7 +33,8 @@ class Portal:
 
     _shared: Portal | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop] = new_loop) -> None:
+        self._loop_factory = loop_factory
         self._guard = ForkGuard()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -93,7 +94,7 @@ class Portal:
 
     def _run(self) -> None:
         """Run the loop until `close`. What ends a program, such as sys.exit() in a user's function, does not end it."""
-        with asyncio.Runner(loop_factory=new_loop) as runner:
+        with asyncio.Runner(loop_factory=self._loop_factory) as runner:
             while not self._stop.is_set():
                 try:
                     runner.run(self._serve())

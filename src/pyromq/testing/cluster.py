@@ -8,19 +8,22 @@ import shutil
 import socket
 import string
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from pyromq.blocking import Portal
-from pyromq.broker.config.broker_config import broker_config
+from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker
+from pyromq.client.portal import on_the_loop
 from pyromq.errors import RemotingError
 from pyromq.namesrv.server import NameServer
+from pyromq.testing.broker_life import BrokerClock, FreezableFiles
 from pyromq.testing.clock import TestClock
+from pyromq.testing.network import Network, act_as, network_loop
 
 T = TypeVar("T")
 
@@ -43,6 +46,29 @@ class LocalBroker:
         """Whether it starts as a slave; promote() and demote() change that too."""
         self.port = 0
         self.server: Broker | None = None
+        self._clock: BrokerClock | None = None
+        self._files: FreezableFiles | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.broker_id}"
+
+    def new_server(self, config: BrokerConfig, clock: TestClock) -> Broker:
+        """Return a server for the next start, with a clock and files of its own."""
+        self._clock, self._files = BrokerClock(clock), FreezableFiles()
+        return Broker(config, self._clock, self._files)
+
+    @property
+    def clock(self) -> BrokerClock:
+        """The clock of the server that runs; raises RuntimeError if none does."""
+        if self._clock is None or self.server is None:
+            raise RuntimeError(f"broker {self} is not running")
+        return self._clock
+
+    def give_up(self) -> None:
+        """Let the server that runs change no file any more, and wait for nothing."""
+        self.clock.is_over = True
+        if self._files is not None:
+            self._files.freeze()
 
     @property
     def address(self) -> str:
@@ -64,6 +90,11 @@ class LocalBroker:
         return waits and self.server.store.flushed_offset < self.server.store.max_physical_offset
 
 
+Server: TypeAlias = int | str | LocalBroker
+"""A master by its number, any broker, or `"namesrv"`."""
+_NAMESRV: Final = "namesrv"
+
+
 class LocalCluster:
     """A name server and brokers on their own thread, inside `with` or `async with`.
 
@@ -71,7 +102,8 @@ class LocalCluster:
 
     It uses free ports. Files are in a temporary directory that is removed at the end, or in `data`, which stays.
     `settings` has keys of broker.conf for all brokers. Everything runs by `clock`: in real time until the test advances
-    it. A client that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`).
+    it. A client that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`). `kill`, `pause` and
+    `partition` do to brokers what machines and networks do to them.
     """
 
     def __init__(
@@ -100,7 +132,8 @@ class LocalCluster:
         if self._temporary:
             self.data = Path(tempfile.mkdtemp(prefix="pyromq-"))
         self._threads = _CountingExecutor()
-        self._portal = Portal()
+        self._network = Network()
+        self._portal = Portal(lambda: network_loop(self._network))
         try:
             self._portal.call(self._open())
         except BaseException:
@@ -113,6 +146,7 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.clock.busy.remove(self._is_busy)
+        self._portal.call(self._calm_down())
         try:
             self._portal.call(self._exit.aclose())
         finally:
@@ -125,6 +159,37 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, traceback)
+
+    def kill(self, broker: int | LocalBroker = 0) -> None:
+        """End a broker, a master by its number, like `kill -9`: its connections are reset, its files stay as they are.
+
+        Nothing is flushed, saved or unregistered; the mark of an unclean stop stays. `start_broker` starts it again.
+        """
+        self._portal.call(self._kill(self._broker(broker)))
+
+    def pause(self, broker: int | LocalBroker = 0) -> None:
+        """Stop a broker like SIGSTOP: it answers no request and none of its timers fires. Its connections stay open."""
+        self._portal.call(self._pause(self._broker(broker)))
+
+    def resume(self, broker: int | LocalBroker = 0) -> None:
+        """Let a paused broker go on: it answers what has arrived meanwhile, and its timers fire that are due."""
+        self._portal.call(self._resume(self._broker(broker)))
+
+    def partition(self, one: Server | Sequence[Server], other: Server | Sequence[Server]) -> None:
+        """Let nothing pass between two sets of servers, until `heal`: brokers, or `"namesrv"` for the name server.
+
+        Connections stay open and are silent, and new ones hang. Clients reach both sides. Several cuts add up.
+        """
+        self._portal.call(on_the_loop(self._network.cut, self._owners(one), self._owners(other)))
+
+    def heal(self) -> None:
+        """Undo all partitions; what was on its way arrives."""
+        self._portal.call(on_the_loop(self._network.heal))
+
+    def _owners(self, servers: Server | Sequence[Server]) -> list[Hashable]:
+        if isinstance(servers, int | str | LocalBroker):
+            servers = [servers]
+        return [_NAMESRV if isinstance(server, str) else self._broker(server) for server in servers]
 
     def stop_broker(self, broker: int | LocalBroker = 0) -> None:
         """Stop a broker, a master by its number, like SIGTERM: it unregisters, flushes and closes."""
@@ -139,18 +204,19 @@ class LocalCluster:
 
     def promote(self, broker: LocalBroker) -> None:
         """Make a running broker master: it takes messages from now on. Whoever was master is to be demoted first."""
-        self._portal.call(_running(broker).promote())
+        self._portal.call(_acting_as(broker, _running(broker).promote()))
         broker.is_slave = False
 
     def demote(self, broker: LocalBroker) -> None:
         """Make a running broker slave: it follows whoever is registered as master."""
-        self._portal.call(_running(broker).demote())
+        self._portal.call(_acting_as(broker, _running(broker).demote()))
         broker.is_slave = True
 
     async def _open(self) -> None:
         asyncio.get_running_loop().set_default_executor(self._threads)
         async with AsyncExitStack() as stack:
             name_server = NameServer(host=HOST, port=0, clock=self.clock, data_dir=self.data / "namesrv")
+            act_as(_NAMESRV)
             self.namesrv = (await stack.enter_async_context(name_server)).address
             self.brokers = [self._new_broker(number) for number in range(self._count)]
             self.slaves = [self._new_slave(master, number) for master in self.brokers for number in self._slave_ids()]
@@ -170,6 +236,8 @@ class LocalCluster:
         return range(1, self._slaves_each + 1)
 
     async def _start_broker(self, broker: LocalBroker) -> None:
+        act_as(broker)
+        self._network.revive(broker)
         attempts = 1 if broker.port else _PORT_ATTEMPTS
         while not broker.running:
             port = broker.port or _free_port()
@@ -181,7 +249,30 @@ class LocalCluster:
                 if attempts == 0:
                     raise
 
+    async def _kill(self, broker: LocalBroker) -> None:
+        act_as(broker)
+        broker.give_up()
+        self._network.kill(broker)
+        broker.clock.resume()
+        await self._stop_broker(broker)
+
+    async def _pause(self, broker: LocalBroker) -> None:
+        broker.clock.pause()
+        self._network.pause(broker)
+
+    async def _resume(self, broker: LocalBroker) -> None:
+        self._network.resume(broker)
+        broker.clock.resume()
+
+    async def _calm_down(self) -> None:
+        """Undo what holds brokers up, so that they can end."""
+        self._network.heal()
+        for broker in (*self.brokers, *self.slaves):
+            if broker.running:
+                await self._resume(broker)
+
     async def _stop_broker(self, broker: LocalBroker) -> None:
+        act_as(broker)
         server, broker.server = broker.server, None
         if server is not None:
             await server.__aexit__(None, None, None)
@@ -200,7 +291,7 @@ class LocalCluster:
         settings = {**own, **self._settings}
         if broker.is_slave:
             settings |= {"brokerRole": "SLAVE", "brokerId": str(broker.broker_id or self._slaves_each + 1)}
-        return Broker(broker_config(settings, host=HOST), self.clock)
+        return broker.new_server(broker_config(settings, host=HOST), self.clock)
 
     def _is_busy(self) -> bool:
         """Return True if a thread has work that answers wait for."""
@@ -210,6 +301,11 @@ class LocalCluster:
         self._portal.close()
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
+
+
+async def _acting_as(broker: LocalBroker, work: Coroutine[Any, Any, T]) -> T:
+    act_as(broker)
+    return await work
 
 
 def _running(broker: LocalBroker) -> Broker:
