@@ -57,6 +57,18 @@ async def test_an_older_epoch_is_refused_even_when_the_newer_master_has_gone(pee
     assert await members(peer) == {0: A}
 
 
+async def test_an_epoch_is_forgotten_ten_minutes_after_its_master_was_last_heard_of(
+    peer: Peer, broker: Peer, clock: TestClock
+) -> None:
+    await broker.register(address=B, epoch=5)
+    await broker.unregister(B, epoch=5)
+    await clock.advance_async(minutes=9)
+    await peer.register(address=A, epoch=1, expect=REFUSED)
+    await clock.advance_async(minutes=2)
+    await peer.register(address=A, epoch=1)  # a new broker on a new disk, say
+    assert await members(peer) == {0: A}
+
+
 async def test_a_broker_that_begins_again_at_its_address_is_taken(peer: Peer) -> None:
     await peer.register(address=A, epoch=9)
     await peer.register(address=A, epoch=1)

@@ -1,8 +1,8 @@
 """MasterEpochs: which master of a broker name is the newest, so that a deposed one cannot take its place back.
 
 A broker of ours says in which epoch it is master. The greatest number per broker name is remembered, in memory only,
-together with the address that gave it. The same address may always register: it is the same broker, perhaps on a new
-disk, whose epochs begin at 1 again.
+together with the address that gave it, until that master has not registered for ten minutes. The same address may
+always register: it is the same broker, perhaps on a new disk, whose epochs begin at 1 again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_NAMES: Final = 10_000
 _MOST_REFUSED: Final = 1_000
+_FORGOTTEN_AFTER: Final = 600.0
+"""Seconds without a registration, after which there is no master to protect: a broker may begin again elsewhere."""
 
 
 class BrokerName(NamedTuple):
@@ -30,6 +32,7 @@ class BrokerName(NamedTuple):
 class _NewestMaster(NamedTuple):
     epoch: int
     address: str
+    seen: float
 
 
 class MasterEpochs:
@@ -39,19 +42,19 @@ class MasterEpochs:
         self._newest: OrderedDict[BrokerName, _NewestMaster] = OrderedDict()  # the longest silent first
         self._refused: OrderedDict[tuple[BrokerName, str, int], None] = OrderedDict()
 
-    def check(self, broker: BrokerRegistration, registered: str | None) -> None:
+    def check(self, broker: BrokerRegistration, registered: str | None, now: float) -> None:
         """Raise BrokerError if a newer master is known. `registered` is the master that is alive, if there is one."""
-        problem = self._problem(broker, registered)
+        problem = self._problem(broker, registered, now)
         if problem:
             self._log_once(broker, problem)
             raise BrokerError(problem)
 
-    def note(self, broker: BrokerRegistration) -> None:
+    def note(self, broker: BrokerRegistration, now: float) -> None:
         """Note that a master is registered."""
         name = BrokerName(broker.cluster, broker.broker_name)
         self._refused.pop((name, broker.address, broker.epoch), None)
         if broker.epoch:
-            self._newest[name] = _NewestMaster(broker.epoch, broker.address)
+            self._newest[name] = _NewestMaster(broker.epoch, broker.address, now)
             self._newest.move_to_end(name)
             if len(self._newest) > _MOST_NAMES:
                 self._newest.popitem(last=False)
@@ -61,10 +64,10 @@ class MasterEpochs:
         newest = self._newest.get(name)
         return newest is not None and newest.address != address and 0 < epoch < newest.epoch
 
-    def _problem(self, broker: BrokerRegistration, registered: str | None) -> str:
+    def _problem(self, broker: BrokerRegistration, registered: str | None, now: float) -> str:
         name = BrokerName(broker.cluster, broker.broker_name)
         newest = self._newest.get(name)
-        if newest is None or newest.address == broker.address:
+        if newest is None or newest.address == broker.address or now - newest.seen > _FORGOTTEN_AFTER:
             return ""
         who = f"{newest.address} became master of broker {broker.broker_name} in epoch {newest.epoch}"
         is_alive = registered == newest.address

@@ -106,7 +106,7 @@ class RouteTable:
         """
         self._check_room(broker)
         if broker.broker_id == MASTER_ID:
-            self._replace_master(broker)
+            self._replace_master(broker, now)
         group = self._groups.setdefault(broker.broker_name, _BrokerGroup(broker.cluster))
         self._clusters.setdefault(broker.cluster, {})[broker.broker_name] = None
         known = self._live.get(broker.address)
@@ -123,12 +123,12 @@ class RouteTable:
         self._set_filter_servers(broker)
         return self._master_of(group) if broker.broker_id != MASTER_ID else None
 
-    def _replace_master(self, broker: BrokerRegistration) -> None:
+    def _replace_master(self, broker: BrokerRegistration, now: float) -> None:
         """Let a master take the place of an older one, whose address is forgotten at once."""
         group = self._groups.get(broker.broker_name)
         before = self._master_of(group) if group else None
-        self._epochs.check(broker, before.address if before else None)
-        self._epochs.note(broker)
+        self._epochs.check(broker, before.address if before else None, now)
+        self._epochs.note(broker, now)
         if broker.epoch and before is not None and before.address != broker.address:
             logger.info("master replaced name=%r id=%d address=%r before=%r", *_identity(broker), before.address)
             self._disconnect(before.address)
