@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,15 +12,20 @@ import pytest
 
 from pyromq import Message, MessageQueue
 from pyromq.blocking import Producer
+from pyromq.broker.replication.tables.table_copy import TableCopy
 from pyromq.broker.tables.topic_table import topic_config
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.errors import DiskFull
+from pyromq.protocol.bodies import KVTable, SubscriptionGroupConfig, encode
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import request
+from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.server import RemotingServer
 from pyromq.store.retention.retention import DiskLevel
-from pyromq.testing import LocalCluster, wait_until
+from pyromq.testing import LocalCluster, TestClock, eventually, wait_until
+from tests.broker.conftest import Connect, StartBroker
 from tests.broker.replication.test_replication import same_logs, send, server
 
 
@@ -242,6 +248,21 @@ def test_a_slave_deletes_what_its_master_has_deleted_and_on_a_full_disk_all_that
         assert slave.min_physical_offset == 3 << 16
 
 
+def test_a_slave_without_room_says_so_and_goes_on_when_there_is_room(
+    pair: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slave = server(pair.slaves[0])
+
+    def refuse(physical_offset: int, data: bytes) -> None:
+        raise DiskFull("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(slave.store, "append_raw", refuse)
+        send(pair, b"two")
+        wait_until(lambda: "no space left" in slave._follower.problem)
+    wait_until(lambda: same_logs(pair))
+
+
 # --- a promotion
 
 
@@ -265,3 +286,64 @@ def _send_to_queue_0(cluster: LocalCluster, count: int) -> None:
     with Producer("shop", cluster.namesrv, clock=cluster.clock) as producer:
         for _ in range(count):
             producer.send(Message("orders", b"x"), queue=MessageQueue("orders", "broker-a", 0))
+
+
+# --- Apache's master
+
+
+class FakeMaster:
+    """Answers what a master of Apache's answers its slaves."""
+
+    def __init__(self) -> None:
+        self.log_end = 0
+        self.delays: bytes | None = b'{"offsetTable":{1:7,3:2}}'
+        self.handlers: dict[int, Handler] = {
+            RequestCode.GET_ALL_TOPIC_CONFIG: lambda command, _: response(
+                command, body=b'{"dataVersion":{"counter":1,"timestamp":1},"topicConfigTable":{}}'
+            ),
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: lambda command, _: response(
+                command, body=b'{"dataVersion":{"counter":1,"timestamp":1},"subscriptionGroupTable":{}}'
+            ),
+            RequestCode.GET_ALL_CONSUMER_OFFSET: lambda command, _: response(
+                command, body=b'{"offsetTable":{"orders@billing":{0:5},"%s@%s":{0:3}}}' % (HALVES, TRANSACTIONS)
+            ),
+            RequestCode.GET_ALL_DELAY_OFFSET: self._delays,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime,
+        }
+
+    def _delays(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        return response(command, 1) if self.delays is None else response(command, body=self.delays)
+
+    def _runtime(self, command: RemotingCommand, connection: Connection) -> RemotingCommand:
+        table = {"commitLogMinOffset": "0", "commitLogMaxOffset": str(self.log_end)}
+        return response(command, body=encode(KVTable(table=table)))
+
+
+HALVES, TRANSACTIONS = b"RMQ_SYS_TRANS_HALF_TOPIC", b"CID_RMQ_SYS_TRANS"
+
+
+@pytest.mark.parametrize("has_delays", [True, False])
+async def test_a_slave_asks_a_master_of_apaches_for_delay_levels_too(
+    start_broker: StartBroker, connect: Connect, clock: TestClock, has_delays: bool
+) -> None:
+    slave = await start_broker()
+    await (await connect(slave)).send("orders")
+    slave.store.flush()
+    parts, fake = slave.service.parts, FakeMaster()
+    fake.log_end = slave.store.max_physical_offset + 1
+    if not has_delays:
+        fake.delays = None
+    async with RemotingServer(fake.handlers, host="127.0.0.1", port=0, clock=clock) as server:
+        copy = TableCopy(parts, slave.store, slave.service.remoting)
+        following = asyncio.create_task(copy.follow(f"127.0.0.1:{server.port}", is_ours=False))
+        await eventually(lambda: parts.offsets.get("billing", "orders", 0) == 5)
+        assert parts.tables.delays.saved.offsets == {}  # the log here lacks a byte of what it counts
+        assert parts.offsets.get(TRANSACTIONS.decode(), HALVES.decode(), 0) is None
+        fake.log_end -= 1
+        await (await connect(slave)).send("orders")
+        slave.store.flush()
+        await clock.advance_async(seconds=6)
+        await eventually(lambda: parts.offsets.get(TRANSACTIONS.decode(), HALVES.decode(), 0) == 3)
+        assert parts.tables.delays.saved.offsets == ({1: 7, 3: 2} if has_delays else {})
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)

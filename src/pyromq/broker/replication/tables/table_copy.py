@@ -238,8 +238,7 @@ class TableCopy:
         parts = self._parts
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
         offsets = decode(ConsumerOffsetSerializeWrapper, answer.body).offset_table
-        answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
-        delays = DelayProgress(dict(decode(DelayOffsetSerializeWrapper, answer.body).offset_table))
+        delays = await self._apaches_delays(master)
         # Asked last: all that the answers count was in its log by then.
         self._master_start, log_end = await MasterCalls(self._remoting, master).log_range()
         theirs = self._progress.hold(log_end, delays, {key: dict(row) for key, row in offsets.items()})
@@ -248,6 +247,13 @@ class TableCopy:
         parts.offsets.adopt(theirs | own, ())
         self._met_mark = parts.offsets.changed_keys.mark
         await self._tell(master, own, theirs)
+
+    async def _apaches_delays(self, master: str) -> DelayProgress | None:
+        try:
+            answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
+        except BrokerError:
+            return None  # one without delay levels refuses, and the offsets of groups matter more
+        return DelayProgress(dict(decode(DelayOffsetSerializeWrapper, answer.body).offset_table))
 
     async def _ask(self, master: str, code: int, header: Header | None = None, *, body: bytes = b"") -> RemotingCommand:
         command = request(code, header, body, language=LanguageCode.JAVA)
