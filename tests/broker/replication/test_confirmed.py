@@ -25,6 +25,7 @@ from tests.broker.helpers import Peer
 from tests.broker.replication.conftest import Attach
 from tests.broker.replication.fake_slave import FakeSlave
 from tests.broker.replication.test_replication import same_logs, send, server
+from tests.store.helpers import message
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +114,24 @@ async def test_only_slaves_of_ours_are_told_and_only_news(broker: Broker, attach
     assert notes(foreign) == []
 
 
+async def test_what_is_visible_is_said_before_the_bytes_that_follow_it(broker: Broker, attach: Attach) -> None:
+    """What a master does because a message is visible never reaches a slave that does not know of it."""
+    broker.store.confirm(EVERYTHING)
+    slave = await attach(broker)
+    file_size = broker.store.copied_log.file_size
+    slave.send(encode(Hello(broker.config.name, 1, "a store", broker._ha.epoch_id, file_size)))
+    slave.report(0)
+    await eventually(lambda: notes(slave))
+    for body in (b"a delayed message", b"its delivery"):
+        broker.store.put(message(body=body))
+        broker.store.commit()
+    broker._ha.pump()
+    await slave.has(broker.store.max_physical_offset)
+    places = [index for index, (offset, body) in enumerate(slave.transfers) if offset != NOTE and body]
+    before = [body for offset, body in slave.transfers[: places[0]] if offset == NOTE]
+    assert decode_confirmed(before[-1]) == broker.store.max_physical_offset
+
+
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_a_message_is_acknowledged_when_it_is_durable_and_seen_when_it_is_confirmed(
     start_broker: StartBroker, connect: Connect, flush: str
@@ -127,7 +146,7 @@ async def test_a_message_is_acknowledged_when_it_is_durable_and_seen_when_it_is_
     pull = asyncio.create_task(consumer.pull(sys_flag=6))
     await eventually(lambda: broker.http_info()["held_pulls"] == 1)
     broker.store.confirm(broker.store.max_physical_offset)
-    assert [message.body for message in decode_messages((await pull).body)] == [b"one"]
+    assert [found.body for found in decode_messages((await pull).body)] == [b"one"]
     assert (await consumer.ask(RequestCode.GET_MAX_OFFSET, queue)).ext_fields["offset"] == "1"
     await consumer.ask(RequestCode.VIEW_MESSAGE_BY_ID, message_id)
 

@@ -299,12 +299,12 @@ class Follower:
         for physical_offset, body in transfers:
             if physical_offset == NOTE:
                 self._visible_end = decode_confirmed(body)
-                continue
-            if body:
-                self._store.append_raw(physical_offset, body)
-            self.master_end = max(self.master_end, physical_offset + len(body))
-        if self._visible_end is not None:
-            self._store.confirm(min(self._visible_end, self._store.max_physical_offset))
+            else:
+                if body:
+                    self._store.append_raw(physical_offset, body)
+                self.master_end = max(self.master_end, physical_offset + len(body))
+            if self._visible_end is not None:  # at once: what follows may count on it
+                self._store.confirm(min(self._visible_end, self._store.max_physical_offset))
         if self._store.max_physical_offset >= self.master_end:
             self._whole = self._heard
         self._report()

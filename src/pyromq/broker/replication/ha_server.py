@@ -90,7 +90,12 @@ class HaServer:
             link.close()
 
     def pump(self) -> None:
-        """Send all slaves what was written; called at the end of each round."""
+        """Send all slaves what was written; called at the end of each round.
+
+        What is visible is said before the bytes that follow it: a slave that has the delivery of a delayed message has
+        heard that the message itself was visible.
+        """
+        self._tell()
         for link in tuple(self.links):
             link.pump()
 
