@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
+import tracemalloc
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -85,6 +86,21 @@ def test_a_large_body_is_written_and_read_in_steps(body: Any) -> None:
     assert data == encode(body)
     assert len(data) > SMALL
     assert finish(decoding(type(body), data)) == body
+
+
+def test_a_large_body_is_copied_once_at_the_end() -> None:
+    """The last step of 20 MB took 50 ms when each container copied what was inside it."""
+    body = LockBatchRequestBody("g", "c", [MessageQueue("topic" * 40, "broker", number) for number in range(40_000)])
+    steps = encoding(body)
+    next(steps)
+    tracemalloc.start()
+    try:
+        data = finish(steps)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(data) > 10_000_000
+    assert peak < 2.3 * len(data), "the parts and the whole"
 
 
 def test_a_small_body_may_be_in_any_dialect() -> None:

@@ -60,8 +60,14 @@ def dumps(value: object, *, quoted_keys: bool = False) -> bytes:
 
 def dumping(value: object, *, quoted_keys: bool = False) -> Generator[None, None, bytes]:
     """Write a value in small steps, with the same result as `dumps`. It must not change meanwhile."""
-    text = yield from _Writer(standard=quoted_keys).steps(value)
-    return text.encode("utf-8", "replace")
+    texts: list[str] = []
+    parts: list[bytes] = []
+    for _ in _Writer(standard=quoted_keys).steps(value, texts.append):
+        parts.append("".join(texts).encode("utf-8", "replace"))
+        texts.clear()
+        yield
+    parts.append("".join(texts).encode("utf-8", "replace"))
+    return b"".join(parts)  # the only copy of the whole, which may have megabytes
 
 
 def dumps_pretty(value: object) -> bytes:
@@ -74,6 +80,7 @@ class _Writer:
         self._standard = standard
         self._pretty = pretty
         self._depth = 0
+        self._in_step = 0
 
     def text(self, value: object) -> str:
         if type(value) is str:
@@ -88,45 +95,56 @@ class _Writer:
             return self._members(value)
         return self._rarer(value)
 
-    def steps(self, value: object) -> Generator[None, None, str]:
-        """Write a value as `text` does, and yield after every few items or kilobytes."""
+    def steps(self, value: object, put: Callable[[str], None]) -> Generator[None, None, None]:
+        """Put a value as `text` writes it, piece by piece, and yield after every few items or kilobytes."""
         if isinstance(value, Struct) and _has_containers(type(value)):
-            keys, read = _layout(type(value))
-            members = []
-            for key, member in zip(keys, read(value), strict=True):
-                if member is not None:
-                    members.append(key + (yield from self.steps(member)))
-            return self._group("{", members, "}", by_line=True)
-        if type(value) is dict:
-            return (yield from self._mapping_steps(value))
-        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-            return (yield from self._list_steps(value))
-        return self.text(value)
+            yield from self._member_steps(value, put)
+        elif type(value) is dict:
+            yield from self._mapping_steps(value, put)
+        elif isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            yield from self._list_steps(value, put)
+        else:
+            put(self.text(value))
 
-    def _mapping_steps(self, value: dict[object, object]) -> Generator[None, None, str]:
-        members = []
-        size = 0
+    def _member_steps(self, value: Struct, put: Callable[[str], None]) -> Generator[None, None, None]:
+        keys, read = _layout(type(value))
+        before = "{"
+        for key, member in zip(keys, read(value), strict=True):
+            if member is not None:
+                put(before + key)
+                before = ","
+                yield from self.steps(member, put)
+        put("}" if before == "," else "{}")
+
+    def _mapping_steps(self, value: dict[object, object], put: Callable[[str], None]) -> Generator[None, None, None]:
+        before = "{"
         for key, member in value.items():
             if member is None:
                 continue
-            text = self.text(member) if _is_leaf(member) else (yield from self.steps(member))
-            members.append(f"{self._key(key)}:{text}")
-            size += len(members[-1]) + _ITEM_COST
-            if size > _STEP_SIZE:
-                size = 0
-                yield
-        return self._group("{", members, "}", by_line=True)
+            put(f"{before}{self._key(key)}:")
+            before = ","
+            yield from self._item_steps(member, put)
+        put("}" if before == "," else "{}")
 
-    def _list_steps(self, value: Sequence[object]) -> Generator[None, None, str]:
-        texts = []
-        size = 0
+    def _list_steps(self, value: Sequence[object], put: Callable[[str], None]) -> Generator[None, None, None]:
+        before = "["
         for item in value:
-            texts.append(self.text(item) if _is_leaf(item) else (yield from self.steps(item)))
-            size += len(texts[-1]) + _ITEM_COST
-            if size > _STEP_SIZE:
-                size = 0
-                yield
-        return self._group("[", texts, "]", by_line=True)
+            put(before)
+            before = ","
+            yield from self._item_steps(item, put)
+        put("]" if before == "," else "[]")
+
+    def _item_steps(self, item: object, put: Callable[[str], None]) -> Generator[None, None, None]:
+        if _is_leaf(item):
+            text = self.text(item)
+            put(text)
+            self._in_step += len(text)
+        else:
+            yield from self.steps(item, put)
+        self._in_step += _ITEM_COST
+        if self._in_step > _STEP_SIZE:
+            self._in_step = 0
+            yield
 
     def _rarer(self, value: object) -> str:
         if isinstance(value, Enum):
