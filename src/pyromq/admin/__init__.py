@@ -41,11 +41,15 @@ if TYPE_CHECKING:
     from pyromq.admin.groups.offset_reset import ResetTo as ResetTo
     from pyromq.admin.timed_messages import TimedMessage as TimedMessage
     from pyromq.admin.timed_messages import TimedMessages as TimedMessages
+    from pyromq.admin.topics.deletion import TopicDeletion as TopicDeletion
     from pyromq.admin.topics.description import QueueContents as QueueContents
     from pyromq.admin.topics.description import TopicConsumer as TopicConsumer
     from pyromq.admin.topics.description import TopicDescription as TopicDescription
     from pyromq.admin.topics.description import TopicListing as TopicListing
     from pyromq.admin.topics.description import TopicSummary as TopicSummary
+    from pyromq.admin.topics.resize import DrainingGroup as DrainingGroup
+    from pyromq.admin.topics.resize import ResizePlan as ResizePlan
+    from pyromq.admin.topics.resize import ResizeProgress as ResizeProgress
     from pyromq.admin.topics.topics import Topics as Topics
     from pyromq.admin.traces import ConsumeEvent as ConsumeEvent
     from pyromq.admin.traces import MessageTrace as MessageTrace
@@ -63,6 +67,7 @@ _HOMES = {
     "ConsumeEvent": "traces",
     "DeadLetterTopic": "dead_letters",
     "DeadLetters": "dead_letters",
+    "DrainingGroup": "topics.resize",
     "GroupDescription": "groups.description",
     "GroupListing": "groups.description",
     "GroupSummary": "groups.description",
@@ -79,11 +84,14 @@ _HOMES = {
     "QueueProgress": "groups.description",
     "ResetPlan": "groups.offset_reset",
     "ResetTo": "groups.offset_reset",
+    "ResizePlan": "topics.resize",
+    "ResizeProgress": "topics.resize",
     "SendEvent": "traces",
     "TimedMessage": "timed_messages",
     "TimedMessages": "timed_messages",
     "TopicConsumer": "topics.description",
     "TopicCount": "groups.description",
+    "TopicDeletion": "topics.deletion",
     "TopicDescription": "topics.description",
     "TopicListing": "topics.description",
     "TopicSubscription": "groups.description",

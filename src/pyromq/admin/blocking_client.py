@@ -79,6 +79,10 @@ class Topics(_Theme):
     create = waits(topics.Topics.create)
     plan_set = waits(topics.Topics.plan_set)
     set = waits(topics.Topics.set)
+    plan_delete = waits(topics.Topics.plan_delete)
+    delete = waits(topics.Topics.delete)
+    plan_resize = waits(topics.Topics.plan_resize)
+    resize = iterates(topics.Topics.resize)
 
 
 class AdminClient(BlockingClient):

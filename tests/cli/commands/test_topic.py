@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from subprocess import CompletedProcess
+from signal import SIGINT
+from subprocess import PIPE, CompletedProcess, Popen
 from typing import Any
 
 import pytest
 
 from pyromq import Message, blocking
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import LocalCluster
 from tests.cli.conftest import one_line_error, pyromq_here
 
@@ -165,3 +168,131 @@ def test_what_cannot_be_done_is_said_with_an_exit_code(
     assert text in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+# --- delete and resize
+
+
+def committed(cluster: LocalCluster, group: str, name: str) -> None:
+    """Let a group consume all of a topic and leave."""
+    with blocking.LitePullConsumer(group, cluster.namesrv, {name: "*"}, start_from="earliest") as consumer:
+        while not consumer.poll():
+            pass
+        consumer.commit()
+
+
+def send_to(cluster: LocalCluster, name: str, *queue_ids: int) -> None:
+    with blocking.Producer("shop", cluster.namesrv) as producer:
+        for queue_id in queue_ids:
+            producer.send(Message(topic=name, body=b"x"), queue=MessageQueue(name, "broker-a", queue_id))
+
+
+def test_delete_names_what_goes_and_asks(cluster: LocalCluster) -> None:
+    topic(cluster, "create", "gone", "--queues", "2", "--order")
+    send_to(cluster, "gone", 0)
+    committed(cluster, "leaving", "gone")
+    send_to(cluster, "gone", 0, 1)
+    (plan,) = lines_of(cluster, "delete", "gone", "--dry-run")
+    assert plan == {
+        "topic": "gone",
+        "brokers": {"broker-a": [cluster.brokers[0].address]},
+        "queues": 2,
+        "messages": 3,
+        "groups": [{"group": "leaving", "members": 0, "lag": 2}],
+        "retry_topics": ["%RETRY%leaving"],
+        "order": "broker-a:2",
+        "name_servers": [cluster.namesrv],
+        "silent_slaves": {},
+    }
+    text = "\n".join(topic(cluster, "delete", "gone", "--dry-run"))
+    for piece in ("gone would be deleted on broker-a", "3 in 2 queues", "leaving", "lag of 2", "broker-a:2"):
+        assert piece in text
+    refused = pyromq_here("topic", "delete", "gone", "-n", cluster.namesrv, text="n\n")
+    assert refused.returncode == 1
+    assert "Delete gone with 3 messages, which these groups consume: leaving (lag 2, members 0)?" in refused.stderr
+    assert "nothing was changed" in refused.stderr
+    assert settings(cluster, "gone")["order"] == "broker-a:2"
+    done = pyromq_here("topic", "delete", "gone", "--json", "-n", cluster.namesrv, text="y\n")
+    assert (done.returncode, json.loads(done.stdout)) == (0, plan)
+    assert "no broker has the topic 'gone'" in one_line_error(command(cluster, "delete", "gone", "--yes"))
+
+
+def test_resize_grows_at_once(cluster: LocalCluster) -> None:
+    topic(cluster, "create", "growing", "--queues", "2")
+    assert topic(cluster, "resize", "growing", "--queues", "4", "--dry-run") == [
+        "growing on broker-a: 2 read and 2 write queues, then 4 of both"
+    ]
+    assert settings(cluster, "growing")["read_queue_nums"] == 2
+    assert topic(cluster, "resize", "growing", "--queues", "4")[-1] == "growing: 4 queues on each broker"
+    shape = settings(cluster, "growing")
+    assert (shape["read_queue_nums"], shape["write_queue_nums"]) == (4, 4)
+
+
+def test_resize_shrinks_when_groups_have_consumed(cluster: LocalCluster) -> None:
+    topic(cluster, "create", "shrinking", "--queues", "4")
+    send_to(cluster, "shrinking", 0)
+    committed(cluster, "late", "shrinking")
+    send_to(cluster, "shrinking", 2, 3, 3)
+    (plan,) = lines_of(cluster, "resize", "shrinking", "--queues", "2", "--dry-run")
+    assert plan["groups"] == [{"group": "late", "members": 0, "waiting": 3}]
+    assert [queue["queue_id"] for queue in plan["leaving"]] == [2, 3]
+    assert "not confirmed" in command(cluster, "resize", "shrinking", "--queues", "2").stderr
+    assert settings(cluster, "shrinking")["write_queue_nums"] == 4
+    options = ("resize", "shrinking", "--queues", "2", "--yes", "--settle", "0s")
+    stopped = command(cluster, *options, "--timeout", "0s")
+    assert "of late (3); the same command goes on" in one_line_error(stopped)
+    assert stopped.stdout.splitlines()[-1] == "shrinking: messages to consume in 2 queues: late 3"
+    shape = settings(cluster, "shrinking")
+    assert (shape["read_queue_nums"], shape["write_queue_nums"]) == (4, 2)
+    lines = lines_of(cluster, *options, "--ignore-group", "late")
+    assert [line["phase"] for line in lines] == ["write", "drain", "done"]
+    assert lines[-1] == {
+        "topic": "shrinking",
+        "queues": 2,
+        "phase": "done",
+        "leaving": 2,
+        "waiting": 0,
+        "groups": [],
+        "quiet_seconds": 0.0,
+        "silent_brokers": {},
+    }
+    shape = settings(cluster, "shrinking")
+    assert (shape["read_queue_nums"], shape["write_queue_nums"]) == (2, 2)
+
+
+def test_a_resize_that_is_interrupted_goes_on(cluster: LocalCluster) -> None:
+    topic(cluster, "create", "stopped", "--queues", "4")
+    options = ("topic", "resize", "stopped", "--queues", "2", "--yes", "-n", cluster.namesrv)
+    process = Popen([sys.executable, "-m", "pyromq.cli.main", *options], stdout=PIPE, stderr=PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stopped: producers have 2 queues on each broker; 2 queues go\n"
+    assert process.stdout.readline().startswith("stopped: all is consumed in 2 queues")
+    process.send_signal(SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "stopped: stopped can be used as it is, and the same command goes on\n"
+    shape = settings(cluster, "stopped")
+    assert (shape["read_queue_nums"], shape["write_queue_nums"]) == (4, 2)
+    assert pyromq_here(*options, "--settle", "0s").returncode == 0
+    assert settings(cluster, "stopped")["read_queue_nums"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ("delete nowhere --yes", 1, "no broker has the topic 'nowhere'"),
+        ("delete TBW102 --yes", 1, "RocketMQ's own"),
+        ("delete orders", 1, "not confirmed, nothing was changed"),
+        ("resize orders", 2, "--queues"),
+        ("resize orders --queues 0", 2, "--queues"),
+        ("resize orders --queues 2 --settle soon", 2, "--settle must be a duration"),
+        ("resize orders --queues 2 --timeout 5", 2, "--timeout must be a duration"),
+        ("resize nowhere --queues 2", 1, "no broker has the topic 'nowhere'"),
+    ],
+)
+def test_wrong_deletions_and_sizes_are_refused(cluster: LocalCluster, arguments: str, code: int, text: str) -> None:
+    done = command(cluster, *arguments.split())
+    assert done.returncode == code, done
+    assert text in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert settings(cluster, "orders")["write_queue_nums"] == 4

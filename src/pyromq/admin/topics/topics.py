@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from pyromq.admin.groups.snapshot import EPOCH
 from pyromq.admin.masters import Masters
-from pyromq.admin.topics.changes import TopicChanges
 from pyromq.admin.topics.consumers import find_consumers
 from pyromq.admin.topics.description import QueueContents, TopicDescription, TopicListing, TopicSummary, perm_text
 from pyromq.admin.topics.order_setting import OrderSetting
+from pyromq.admin.topics.resize import TopicResizes
 from pyromq.protocol.bodies import (
     ClusterInfo,
     QueueData,
@@ -23,7 +23,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 
 
-class Topics(TopicChanges):
+class Topics(TopicResizes):
     """Lists, describes and changes topics.
 
     >>> async with AdminClient("127.0.0.1:9876") as admin:

@@ -36,12 +36,19 @@ class Deliveries:
         """
         try:
             record = delivered_record(message)
+            self._keep_readable(record)
             place = self._store.put(record)
         except (ValueError, LocalProtocolError, MessageTooLarge) as error:
             logger.error("a delayed message cannot be delivered id=%s reason=%s", message.offset_message_id, error)
             return None
         self._count(record.topic, place.size)
         return place
+
+    def _keep_readable(self, record: Record) -> None:
+        """Choose another queue if the topic has lost the one for which the message was sent: nobody would read it."""
+        topic = self._topics.get(record.topic)
+        if topic is not None and 0 < topic.queues <= record.queue_id:
+            record.queue_id %= topic.queues
 
     def _count(self, name: str, size: int) -> None:
         self.count += 1

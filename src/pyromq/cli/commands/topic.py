@@ -1,22 +1,39 @@
-"""`pyromq topic`: list, describe, create and change topics."""
+"""`pyromq topic`: list, describe, create, change, resize and delete topics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from pyromq.admin import AdminClient, TopicDescription, TopicListing
+from pyromq.admin import AdminClient, ResizeProgress, TopicDeletion, TopicDescription, TopicListing
 from pyromq.admin.topics.changes import DEFAULT_QUEUES, parse_perm
 from pyromq.admin.topics.description import perm_text
-from pyromq.admin.views.topic_view import topic_fields, topic_settings_fields, topic_summary_fields
-from pyromq.cli.arguments import AsJson, DryRun, Namesrv, namesrv_addresses
+from pyromq.admin.topics.resize import SETTLE
+from pyromq.admin.views.topic_view import (
+    resize_fields,
+    resize_plan_fields,
+    topic_deletion_fields,
+    topic_fields,
+    topic_settings_fields,
+    topic_summary_fields,
+)
+from pyromq.cli.arguments import AsJson, DryRun, Namesrv, Yes, confirm, namesrv_addresses, parse_duration
 from pyromq.cli.family import Family
 from pyromq.cli.show.console import output, remarks
-from pyromq.cli.show.lines import json_line
-from pyromq.cli.show.topic_tables import topic_groups_table, topic_queues_table, topics_as_table
+from pyromq.cli.show.lines import json_line, report_line
+from pyromq.cli.show.topic_tables import (
+    deletion_as_lines,
+    resize_as_line,
+    resize_plan_as_lines,
+    topic_groups_table,
+    topic_queues_table,
+    topics_as_table,
+)
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.protocol.bodies import TopicConfig
@@ -204,3 +221,116 @@ def _show_settings(topic: str, settings: Mapping[str, TopicConfig], what: str, a
             queues = f"{config.read_queue_nums} read and {config.write_queue_nums} write queues"
             ordered = ", ordered" if config.order else ""
             print(f"{topic} {what} on {broker}: {queues}, {perm_text(config.perm)}{ordered}")
+
+
+# --- delete
+
+
+@app.command()
+def delete(
+    topic: Topic, namesrv: Namesrv = None, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Delete a topic from all brokers, their slaves and name servers.
+
+    Its offsets and its order setting go too. Groups and their dead letters stay.
+    """
+    gone = run(_delete(namesrv_addresses(namesrv), topic, dry_run=dry_run, ask=not yes))
+    if as_json:
+        print(json_line(topic_deletion_fields(gone)))
+    else:
+        print(*deletion_as_lines(gone, "would be deleted" if dry_run else "deleted"), sep="\n")
+    for slave, reason in gone.silent_slaves.items():
+        remarks().print(f"[yellow]slave {slave} still has it: {escape(reason)}[/]", soft_wrap=True)
+
+
+async def _delete(namesrv: str, topic: str, *, dry_run: bool, ask: bool) -> TopicDeletion:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
+        if not dry_run and not ask:
+            return await admin.topics.delete(topic)
+        plan = await admin.topics.plan_delete(topic)
+        if dry_run:
+            return plan
+        confirm(_deletion_question(plan))
+        return await admin.topics.delete(topic)
+
+
+def _deletion_question(plan: TopicDeletion) -> str:
+    groups = ", ".join(f"{it.group} (lag {it.lag:,}, members {it.members})" for it in plan.groups)
+    return f"Delete {plan.topic} with {plan.messages:,} messages, which these groups consume: {groups or 'none'}?"
+
+
+# --- resize
+
+
+@app.command()
+def resize(
+    topic: Topic,
+    queues: Annotated[int, typer.Option(min=1, max=MAX_QUEUES, help="Queues on each broker.")],
+    namesrv: Namesrv = None,
+    ignore_group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Do not wait for this group; may be repeated.", show_default="wait for all"),
+    ] = None,
+    settle: Annotated[
+        str, typer.Option(help="How long no message must come to queues that go: producers may be 30 s late.")
+    ] = f"{SETTLE:g}s",
+    timeout: Annotated[
+        str | None, typer.Option(help="Give up after this time; the same command goes on.", show_default="never")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a topic more or fewer queues.
+
+    More are there at once. Fewer come in steps: producers leave the queues that go, groups consume what is left in
+    them, then they go. Stop it at any time: the same command goes on.
+    """
+    seconds = parse_duration(settle, "--settle").total_seconds()
+    limit = None if timeout is None else parse_duration(timeout, "--timeout").total_seconds()
+    run(
+        _resize(
+            namesrv_addresses(namesrv), topic, queues, ignore_group or (), seconds, limit, as_json=as_json,
+            dry_run=dry_run, ask=not yes,
+        )
+    )  # fmt: skip
+
+
+async def _resize(
+    namesrv: str,
+    topic: str,
+    queues: int,
+    ignored: Sequence[str],
+    settle: float,
+    timeout: float | None,
+    *,
+    as_json: bool,
+    dry_run: bool,
+    ask: bool,
+) -> None:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
+        plan = await admin.topics.plan_resize(topic, queues, ignore_groups=ignored)
+        if dry_run:
+            print(json_line(resize_plan_fields(plan)) if as_json else "\n".join(resize_plan_as_lines(plan)))
+            return
+        if ask and plan.leaving:
+            confirm(f"{'. '.join(resize_plan_as_lines(plan))}. Go on?")
+        try:
+            await _show_resize(
+                admin.topics.resize(topic, queues, ignore_groups=ignored, settle=settle, timeout=timeout),
+                settle,
+                as_json=as_json,
+            )
+        except asyncio.CancelledError:
+            print(f"stopped: {topic} can be used as it is, and the same command goes on", file=sys.stderr)
+            raise
+
+
+async def _show_resize(steps: AsyncIterator[ResizeProgress], settle: float, *, as_json: bool) -> None:
+    shown = ""
+    async for progress in steps:
+        if as_json:
+            report_line(json_line(resize_fields(progress)), flush=True)
+        elif (line := resize_as_line(progress, settle)) != shown:
+            shown = line
+            report_line(line, flush=True)

@@ -1,13 +1,13 @@
-"""Topics as tables."""
+"""Topics as tables, and what happens to them as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 from rich.table import Column, Table
 
-from pyromq.admin import TopicDescription, TopicSummary
+from pyromq.admin import ResizePlan, ResizeProgress, TopicDeletion, TopicDescription, TopicSummary
 from pyromq.admin.views.iso_times import iso_moment
 
 
@@ -41,3 +41,41 @@ def topic_groups_table(topic: TopicDescription) -> Table:
     for consumer in topic.groups:
         table.add_row(escape(consumer.group), str(consumer.members), f"{consumer.lag:,}")
     return table
+
+
+def deletion_as_lines(plan: TopicDeletion, what: str) -> Iterator[str]:
+    """Yield what goes with a topic, a line each."""
+    places = (f"{name} ({', '.join(addresses)})" for name, addresses in plan.brokers.items())
+    yield f"{plan.topic} {what} on {', '.join(places) or 'name servers only'}"
+    yield f"messages: {plan.messages:,} in {plan.queues} queues"
+    for it in plan.groups:
+        yield f"offsets: of {it.group}, which has {it.members} members and a lag of {it.lag:,}"
+    for name in plan.retry_topics:
+        yield f"retry topic: {name}"
+    if plan.order is not None:
+        yield f"order setting: {plan.order}"
+    yield f"route: at {', '.join(plan.name_servers)}"
+
+
+def resize_plan_as_lines(plan: ResizePlan) -> Iterator[str]:
+    """Yield what a resize does, a line for each broker and group."""
+    for name, config in plan.settings.items():
+        now = f"{config.read_queue_nums} read and {config.write_queue_nums} write queues"
+        yield f"{plan.topic} on {name}: {now}, then {plan.queues} of both"
+    for group in plan.groups:
+        yield f"{group.group} has {group.waiting:,} messages to consume in the queues that go"
+
+
+def resize_as_line(progress: ResizeProgress, settle: float) -> str:
+    """Return how far a resize is."""
+    head = f"{progress.topic}: "
+    if progress.phase == "done":
+        return f"{head}{progress.queues} queues on each broker"
+    if progress.phase == "write":
+        return f"{head}producers have {progress.queues} queues on each broker; {progress.leaving} queues go"
+    if progress.silent_brokers:
+        return f"{head}waiting for {', '.join(progress.silent_brokers)}, which does not answer"
+    if progress.waiting:
+        groups = (f"{it.group} {it.waiting:,}" for it in progress.groups if it.waiting)
+        return f"{head}messages to consume in {progress.leaving} queues: {', '.join(groups)}"
+    return f"{head}all is consumed in {progress.leaving} queues; they go if no message comes for {settle:g} s"

@@ -249,6 +249,18 @@ async def test_a_deleted_topic_gets_its_delayed_messages_when_it_is_made_again(
     assert [message.body for message in await peer.read()] == [b"a", b"b"]
 
 
+async def test_a_message_for_a_queue_that_went_comes_to_one_that_is_read(
+    peer: Peer, broker: Broker, clock: TestClock
+) -> None:
+    broker.topics.update(topic_config("orders", 4))
+    await peer.send(body=b"a", queue_id=3, properties=delayed(1))
+    broker.topics.update(topic_config("orders", 2))
+    await clock.advance_async(seconds=2)
+    await eventually(lambda: bool(stored(broker.store, "orders", 1)))
+    assert [message.body for message in await peer.read(queue_id=1)] == [b"a"]
+    assert stored(broker.store, "orders", 3) == []
+
+
 async def test_a_message_that_names_no_topic_of_its_own_does_not_stop_the_others(
     peer: Peer, broker: Broker, clock: TestClock, caplog: pytest.LogCaptureFixture
 ) -> None:
