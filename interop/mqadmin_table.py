@@ -114,6 +114,34 @@ ROWS = (
     Row("deleteTopic", (Use("-t made -c {cluster}"),)),
 )
 
+# What to run instead, below `pyromq`.
+OURS = {
+    "clusterList": "cluster status",
+    "updateTopic": "topic create; topic set; topic resize",
+    "updateTopicPerm": "topic set --perm",
+    "updateOrderConf": "topic set --order; topic set --no-order; topic describe",
+    "topicList": "topic list",
+    "topicRoute": "topic describe",
+    "topicStatus": "topic describe",
+    "topicClusterList": "topic describe",
+    "deleteTopic": "topic delete",
+    "updateSubGroup": "group set",
+    "getConsumerConfig": "group describe --json",
+    "deleteSubGroup": "group delete",
+    "consumerProgress": "group list; group describe",
+    "consumerStatus": "group describe",
+    "consumerConnection": "group describe",
+    "resetOffsetByTime": "group reset --to",
+    "skipAccumulatedMessage": "group reset --to latest",
+    "cloneGroupOffset": "group clone",
+    "brokerConsumeStats": "group list",
+    "queryMsgTraceById": "message trace",
+    "printMsg": "tail --from earliest",
+    "sendMessage": "send",
+    "consumeMessage": "tail --group",
+    "checkMsgSendRT": "bench send",
+}
+
 
 def page() -> str:
     """Return docs/mqadmin.md."""
@@ -133,7 +161,13 @@ def page() -> str:
         lines.append(f"| `{row.command}` | {options} | {equal} |")
     lines += ["", "Notes:", ""]
     lines += [f"- `{row.command}`: {row.note}." for row in ROWS if row.note]
+    lines += ["", "## The same with `pyromq`", "", "| mqadmin | ours |", "| --- | --- |"]
+    lines += [f"| `{row.command}` | {_ours(OURS[row.command])} |" for row in ROWS if row.command in OURS]
     return "\n".join(lines) + "\n"
+
+
+def _ours(commands: str) -> str:
+    return ", ".join(f"`pyromq {command}`" for command in commands.split("; "))
 
 
 if __name__ == "__main__":

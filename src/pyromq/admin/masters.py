@@ -43,9 +43,13 @@ class Masters:
     async def ask_all(self, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
         """Return the answers of all brokers; raises ClientError if one is missing: half a change is worse than none."""
         answers = await self.ask(question)
+        self.check_all_answered()
+        return answers
+
+    def check_all_answered(self) -> None:
+        """Raise ClientError if a broker has not answered a question."""
         for broker, reason in self.silent.items():
             raise ClientError(f"{broker} does not answer, so nothing was changed: {reason}")
-        return answers
 
     async def _ask(self, name: str, question: Callable[[str], Awaitable[T]]) -> tuple[T] | None:
         try:

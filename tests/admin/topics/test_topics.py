@@ -47,6 +47,18 @@ async def test_what_is_odd_about_a_topic_is_told(pair: LocalCluster, admin: Admi
     assert (summary.kind, summary.perm) == ("topic", "r")
 
 
+async def test_queues_that_are_only_read_are_shown_too(pair: LocalCluster, admin: AdminClient, topic: str) -> None:
+    """A topic that is being resized: brokers list only the queues that are written."""
+    await admin.topics.create(topic, brokers=["broker-a"], read_queues=2, write_queues=2)
+    async with Producer("filling", pair.namesrv) as producer:
+        await producer.send(Message(topic=topic, body=b"x"), queue=MessageQueue(topic, "broker-a", 1))
+    await anext(admin.topics.resize(topic, 1))
+    found = await admin.topics.describe(topic)
+    assert [(it.queue.queue_id, it.messages) for it in found.queues] == [(0, 0), (1, 1)]
+    assert found.findings == ("broker-a does not write the queues from 1 on any more; `topic resize` takes them away",)
+    assert (await admin.topics.plan_delete(topic)).messages == 1
+
+
 async def test_topics_are_told_apart(pair: LocalCluster, admin: AdminClient, topic: str, group: str) -> None:
     await admin.api.create_topic(pair.brokers[0].address, topic, 1)
     async with LitePullConsumer(group, pair.namesrv, {topic: "*"}):

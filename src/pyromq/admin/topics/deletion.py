@@ -14,6 +14,7 @@ from pyromq.admin.topics.changes import TopicChanges
 from pyromq.admin.topics.consumers import find_consumers
 from pyromq.admin.topics.description import TopicConsumer
 from pyromq.admin.topics.order_setting import OrderSetting
+from pyromq.admin.topics.queue_ends import find_ends
 from pyromq.errors import BrokerError, NoRoute, PyroMQError
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.protocol.names import retry_topic
@@ -57,14 +58,14 @@ class TopicDeletions(TopicChanges):
                 raise
             settings = {}  # a name server of Apache's keeps the route of a topic that all brokers have lost
         masters = await self._masters([*settings])
-        ends = await masters.ask_all(lambda address: self._calls.topic_ends(address, topic))
-        rows = [row for table in ends.values() if table for row in table.values()]
+        ends = await find_ends(self._api, masters, topic, settings)
         groups = await find_consumers(self._calls, masters, topic)
+        masters.check_all_answered()
         return TopicDeletion(
             topic=topic,
             brokers=await self._addresses([*settings]),
             queues=sum(max(it.read_queue_nums, it.write_queue_nums) for it in settings.values()),
-            messages=sum(row.max_offset - row.min_offset for row in rows),
+            messages=sum(row.max_offset - row.min_offset for row in ends.values()),
             groups=groups,
             retry_topics=tuple(await self._retry_topics(topic, groups)),
             order=await OrderSetting(self._namesrv, topic).get(),

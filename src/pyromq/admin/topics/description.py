@@ -41,7 +41,7 @@ class QueueContents(Struct, frozen=True, kw_only=True):
     min_offset: int
     max_offset: int
     last_stored: datetime | None
-    """When its last message was stored; None if it is empty."""
+    """When its last message was stored; None if it is empty, or not written any more."""
 
     @property
     def messages(self) -> int:

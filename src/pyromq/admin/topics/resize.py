@@ -101,8 +101,7 @@ class TopicResizes(TopicDeletions):
         )
         masters = await self._masters([*settings])
         look = await self._look(masters, leaving, ignore_groups)
-        for broker, reason in masters.silent.items():
-            raise ClientError(f"{broker} does not answer, so nothing was changed: {reason}")
+        masters.check_all_answered()
         return ResizePlan(topic=topic, queues=queues, settings=settings, leaving=leaving, groups=look.groups)
 
     async def resize(

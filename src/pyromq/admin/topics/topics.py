@@ -11,6 +11,7 @@ from pyromq.admin.masters import Masters
 from pyromq.admin.topics.consumers import find_consumers
 from pyromq.admin.topics.description import QueueContents, TopicDescription, TopicListing, TopicSummary, perm_text
 from pyromq.admin.topics.order_setting import OrderSetting
+from pyromq.admin.topics.queue_ends import find_ends
 from pyromq.admin.topics.resize import TopicResizes
 from pyromq.protocol.bodies import (
     ClusterInfo,
@@ -53,9 +54,9 @@ class Topics(TopicResizes):
         settings = {data.broker_name: data for data in sorted(route.queue_datas, key=lambda data: data.broker_name)}
         addresses = {data.broker_name: data.broker_addrs.get(MASTER_ID) for data in route.broker_datas}
         masters = Masters({name: addresses.get(name) for name in settings})
-        ends = await masters.ask(lambda address: self._calls.topic_ends(address, topic))
+        ends = await find_ends(self._api, masters, topic, settings)
         groups = await find_consumers(self._calls, masters, topic)
-        queues = [_contents(*item) for table in ends.values() if table for item in table.items()]
+        queues = [_contents(*item) for item in ends.items()]
         return TopicDescription(
             topic=topic,
             kind=_kind(topic, cluster),
@@ -113,5 +114,8 @@ def _findings(settings: Mapping[str, QueueData], silent: Mapping[str, str]) -> I
         if data.read_queue_nums < data.write_queue_nums:
             hidden = data.write_queue_nums - data.read_queue_nums
             yield f"{broker} has {hidden} queues that are written but never read"
+        if data.read_queue_nums > data.write_queue_nums:
+            first = data.write_queue_nums
+            yield f"{broker} does not write the queues from {first} on any more; `topic resize` takes them away"
     if len({(data.read_queue_nums, data.write_queue_nums) for data in settings.values()}) > 1:
         yield "its brokers have different numbers of queues"

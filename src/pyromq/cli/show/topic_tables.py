@@ -47,14 +47,18 @@ def deletion_as_lines(plan: TopicDeletion, what: str) -> Iterator[str]:
     """Yield what goes with a topic, a line each."""
     places = (f"{name} ({', '.join(addresses)})" for name, addresses in plan.brokers.items())
     yield f"{plan.topic} {what} on {', '.join(places) or 'name servers only'}"
-    yield f"messages: {plan.messages:,} in {plan.queues} queues"
+    yield f"messages: {plan.messages:,} in {_queues(plan.queues)}"
     for it in plan.groups:
-        yield f"offsets: of {it.group}, which has {it.members} members and a lag of {it.lag:,}"
+        yield f"offsets: of {it.group} (members {it.members}, lag {it.lag:,})"
     for name in plan.retry_topics:
         yield f"retry topic: {name}"
     if plan.order is not None:
         yield f"order setting: {plan.order}"
     yield f"route: at {', '.join(plan.name_servers)}"
+
+
+def _queues(count: int) -> str:
+    return "1 queue" if count == 1 else f"{count} queues"
 
 
 def resize_plan_as_lines(plan: ResizePlan) -> Iterator[str]:
@@ -63,19 +67,19 @@ def resize_plan_as_lines(plan: ResizePlan) -> Iterator[str]:
         now = f"{config.read_queue_nums} read and {config.write_queue_nums} write queues"
         yield f"{plan.topic} on {name}: {now}, then {plan.queues} of both"
     for group in plan.groups:
-        yield f"{group.group} has {group.waiting:,} messages to consume in the queues that go"
+        yield f"messages that {group.group} has to consume in the queues that go: {group.waiting:,}"
 
 
 def resize_as_line(progress: ResizeProgress, settle: float) -> str:
     """Return how far a resize is."""
     head = f"{progress.topic}: "
     if progress.phase == "done":
-        return f"{head}{progress.queues} queues on each broker"
+        return f"{head}{_queues(progress.queues)} on each broker"
     if progress.phase == "write":
-        return f"{head}producers have {progress.queues} queues on each broker; {progress.leaving} queues go"
+        return f"{head}producers have {_queues(progress.queues)} on each broker; queues that go: {progress.leaving}"
     if progress.silent_brokers:
         return f"{head}waiting for {', '.join(progress.silent_brokers)}, which does not answer"
     if progress.waiting:
         groups = (f"{it.group} {it.waiting:,}" for it in progress.groups if it.waiting)
-        return f"{head}messages to consume in {progress.leaving} queues: {', '.join(groups)}"
-    return f"{head}all is consumed in {progress.leaving} queues; they go if no message comes for {settle:g} s"
+        return f"{head}messages to consume in {_queues(progress.leaving)}: {', '.join(groups)}"
+    return f"{head}all is consumed in {_queues(progress.leaving)}; they go if no message comes for {settle:g} s"
