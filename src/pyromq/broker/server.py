@@ -40,6 +40,7 @@ from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
 from pyromq.broker.replication.tables.table_feed import TableFeed
 from pyromq.broker.replication.tables.takeover import take_over_tables
 from pyromq.broker.sides.ports import Ports
+from pyromq.broker.sides.refusals import refuse_as_slave, refuse_before_agreement, refuse_while_stopping
 from pyromq.broker.sides.service import Service
 from pyromq.broker.sides.write_side import WriteSide
 from pyromq.broker.signals import StoreSignals
@@ -50,12 +51,10 @@ from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
-from pyromq.errors import ServiceNotAvailable
 from pyromq.figures import BoundFigures, Figures
 from pyromq.protocol.bodies.replication import Epoch
 from pyromq.protocol.codes import MASTER_ID
-from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Handler
 from pyromq.remoting.limits import ConnectionRoom
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.message_store import MessageStore
@@ -88,6 +87,7 @@ class Broker:
         self._files = files
         self._first_role = role or (Role.SLAVE if config.is_slave else Role.MASTER)
         self._write: WriteSide | None = None
+        self._is_elected = False
         self._fence = Fence()
         self._coordinator: Coordinator | None = None
         self._stop_sending: Callable[[], None] = lambda: None
@@ -289,8 +289,8 @@ class Broker:
 
     @property
     def is_master(self) -> bool:
-        """Whether it takes messages."""
-        return self._write is not None
+        """Whether slaves follow it: it takes messages, or was elected and will as soon as they have what it has."""
+        return self._write is not None or self._is_elected
 
     @property
     def acting_role(self) -> str:
@@ -309,35 +309,51 @@ class Broker:
             if check is not None:
                 check()
             self._leave_slaves()  # those of a master that goes back to work have to hear of the new epoch
-            await self._write_in(epoch, self._replicas())
+            self._serve_slaves(epoch)
+            await self._go_to_work(self._replicas())
             if self.service.is_open:
                 await self.service.registration.register_everywhere()
 
     async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:
-        """Become master because this broker was elected; raise StoreError if the epoch cannot be stored."""
+        """Become master for slaves, because this broker was elected; raise StoreError if that cannot be stored."""
         await self._follower.stop()
         try:
             begun = self.history.epochs.begin(self.store.max_physical_offset, epoch, must_save=True)
         except OSError as error:
             raise store_error("store the epoch in", str(self.config.store.root), error) from error
         self._fence.replicas = replicas
+        self._is_elected = True
+        self._serve_slaves(begun)
         replicas.open()
-        await self._write_in(begun, replicas if replicas.waits else None)
 
-    async def _write_in(self, epoch: Epoch, replicas: Replicas | None) -> None:
-        if self.service.is_open:  # it was a slave until now
-            take_over_tables(self.service.parts, self.store)
+    async def take_messages(self) -> None:
+        """Go to work after an election; raise StoreError or ConfigError."""
+        replicas = self._fence.replicas
+        await self._go_to_work(replicas if replicas is not None and replicas.waits else None)
+
+    def _serve_slaves(self, epoch: Epoch) -> None:
         self.history.last_run.settle()  # what was not taken back by now is given up: the epoch says so
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
+        self.service.registration.epoch = epoch.number
+        self._ha.epoch_id = epoch.id
+        self._send_to_slaves()
+
+    def _send_to_slaves(self) -> None:
+        """Send them the log at the end of each round, after all that was added before: what is written goes at once."""
+        self._stop_sending()
+        arrived = self.service.parts.signals.arrived
+        self._stop_sending = self._ha.serve(self.store, self._ports.round, arrived, lambda: self.config.ha_keep_bytes)
+
+    async def _go_to_work(self, replicas: Replicas | None) -> None:
+        """Take messages, and go on with what waits in the log."""
+        if self.service.is_open:  # it was a slave until now
+            take_over_tables(self.service.parts, self.store)
         write = WriteSide(self.service.parts, self.store, self._cleaning, replicas)
         self._write = await write.__aenter__()
+        self._send_to_slaves()
         self._ports.answer(write.handlers, self._reads)
         self._ports.allow_reads()
         self.service.registration.broker_id = MASTER_ID
-        self.service.registration.epoch = epoch.number
-        self._ha.epoch_id = epoch.id
-        arrived = self.service.parts.signals.arrived
-        self._stop_sending = self._ha.serve(self.store, self._ports.round, arrived, lambda: self.config.ha_keep_bytes)
 
     def _leave_slaves(self) -> None:
         """Send nothing any more, and end all connections."""
@@ -351,6 +367,7 @@ class Broker:
 
     async def follow(self) -> None:
         """Become slave because another broker was, or may be, elected."""
+        self._is_elected = False
         await self.demote()
         self._fence.replicas = None
 
@@ -361,7 +378,7 @@ class Broker:
         """
         registration = self.service.registration
         registration.slave_id = self.config.broker_id or broker_id or registration.slave_id
-        await self.rest(_refuse_as_slave)
+        await self.rest(refuse_as_slave)
         if self._ha.epoch_id:
             is_copied = self._ha.is_copied(self.history.slaves.addresses, self.store.max_physical_offset)
             self.history.may_have_tail = not is_copied
@@ -370,9 +387,9 @@ class Broker:
         self._follower.start()
 
     def _be_slave(self) -> None:
-        self._ports.refuse_writes(_refuse_as_slave)
+        self._ports.refuse_writes(refuse_as_slave)
         if self.history.may_have_tail and not self.store.config.shows_confirmed_only:
-            self._ports.refuse_reads(_refuse_before_agreement)
+            self._ports.refuse_reads(refuse_before_agreement)
         self.service.registration.broker_id = self.service.registration.slave_id
         self.service.registration.epoch = 0
 
@@ -397,7 +414,7 @@ class Broker:
     async def _stop_answering(self) -> None:
         """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""
         self.service.reading.pulls.waiting.close()
-        await self.rest(_refuse_while_stopping)
+        await self.rest(refuse_while_stopping)
         self.handover.close()
         self._leave_slaves()
         await self._reads.close()
@@ -479,15 +496,3 @@ class Broker:
     def _more_figures(self) -> list[BoundFigures[Any]]:
         side = [self._follower.figures()] if self._write is None else self._write.figures()
         return [writing_figures(self.store), self.replication.figures(), *side]
-
-
-def _refuse_as_slave(request: RemotingCommand, connection: Connection) -> None:
-    raise ServiceNotAvailable("this broker is a slave and takes no messages: ask its master")
-
-
-def _refuse_before_agreement(request: RemotingCommand, connection: Connection) -> None:
-    raise ServiceNotAvailable("this broker was master and has not met the new one yet: ask that one")
-
-
-def _refuse_while_stopping(request: RemotingCommand, connection: Connection) -> None:
-    raise ServiceNotAvailable("this broker is stopping")

@@ -5,7 +5,8 @@ then the answers leave. A flush that takes too long is answered with FLUSH_DISK_
 yet. A SYNC_MASTER also waits for a slave, or answers SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT. One that cannot know
 whether it still is master answers neither, but SERVICE_NOT_AVAILABLE: a client then asks the next one. Whoever sends
 with WAIT=false is answered after the write. If that fails, every waiting send is told so, and none hears "stored".
-Parts of the broker that put messages themselves are told when the log here has them.
+Parts of the broker that put messages themselves are told when these can be read: where slaves have to confirm them, a
+delayed message that nobody sees yet would never be looked for again.
 
 Only the log counts here. Whether a table is saved is another question: who depends on it waits for it before the
 message is put (`TopicTable.when_saved`). An answer "not stored" about a message that is in the log would double it.
@@ -33,7 +34,7 @@ WaitingAnswers = list[tuple[Connection, RemotingCommand, bytes]]
 """Who waits, for which request, and what it will hear."""
 
 WhenStored = Callable[[bool], None]
-"""What a part of the broker does once the log has its message (True) or could not take it (False)."""
+"""What a part of the broker does once its message can be read (True) or could not be stored (False)."""
 
 FRAME_PREFIX = 4
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Acknowledgements:
         group.append((connection, request, answer))
 
     def then(self, told: WhenStored) -> None:
-        """Call back when the log has what was put into the open group just now, or could not take it."""
+        """Call back when what was put into the open group just now can be read, or could not be stored."""
         self._told.append(told)
         self._round.schedule()
 
@@ -136,7 +137,7 @@ class Acknowledgements:
     def _look(self, *_: object) -> None:
         """Let the answers leave whose promise has come true."""
         durable = self._durability.durable_end
-        while self._telling and self._telling[0][0] <= durable:
+        while self._telling and self._telling[0][0] <= self._durability.visible_end:
             _tell(self._telling.popleft()[1], True)
         while self._waiting and self._waiting[0].end <= durable:
             copies = self._durability.copies(self._waiting[0].end)

@@ -3,9 +3,10 @@
     flushed    up to there the log is on this disk: progress that is saved may count on it
     durable    up to there it is here as safely as was promised: written, or flushed where sends wait for that
     copies     whether slaves have it up to an end, where sends wait for them (SYNC_MASTER)
+    visible    up to there queues show it: durable, and confirmed by slaves where only that is shown
 
-Whoever answers a send asks for both; whoever delivers a message that waited asks for "durable". Nobody else knows of
-disks or other machines.
+Whoever answers a send asks for durable and copies; whoever delivers a message that waited asks for "visible". Nobody
+else knows of disks or other machines.
 """
 
 from __future__ import annotations
@@ -67,6 +68,11 @@ class Durability:
     def durable_end(self) -> int:
         """Up to where the log is here as safely as was promised."""
         return self._store.durable_offset
+
+    @property
+    def visible_end(self) -> int:
+        """Up to where the log can be read by its queues."""
+        return self._store.confirm_offset
 
     @property
     def is_fenced(self) -> bool:

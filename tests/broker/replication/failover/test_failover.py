@@ -16,6 +16,7 @@ from pyromq.errors import BrokerError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
 from pyromq.protocol.headers.send import SendMessageRequestHeader
+from pyromq.protocol.messages.properties import encode_properties
 from pyromq.remoting.client import RemotingClient
 from pyromq.testing import eventually
 from tests.etcd_server import EtcdCluster, etcd_unavailable
@@ -55,7 +56,7 @@ class Brokers:
         for broker in list(self._stacks):
             await self.stop(broker)
 
-    async def send(self, broker: Broker, body: bytes) -> int:
+    async def send(self, broker: Broker, body: bytes, **properties: str) -> int:
         """Return the code of the answer to a send."""
         header = SendMessageRequestHeader(
             producer_group="p",
@@ -66,6 +67,7 @@ class Brokers:
             sys_flag=0,
             born_timestamp=0,
             flag=0,
+            properties=encode_properties(properties),
         )
         command = request(RequestCode.SEND_MESSAGE, header, body)
         return (await self.client.request(broker.address, command, 10.0)).code
@@ -100,6 +102,16 @@ async def test_a_message_is_acknowledged_and_visible_once_the_set_has_it(brokers
     assert master.store.max_offset("orders", 0) == 1
     await eventually(lambda: slave.store.max_offset("orders", 0) == 1)
     assert await brokers.send(slave, b"two") == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("delay", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "100"}], ids=["level", "timer"])
+async def test_a_delayed_message_is_delivered_although_no_other_follows_it(
+    brokers: Brokers, delay: dict[str, str]
+) -> None:
+    """It is in the log before it is visible: whoever looks for it only then waits for ever."""
+    master, _ = await brokers.pair()
+    assert await brokers.send(master, b"later", **delay) == ResponseCode.SUCCESS
+    await eventually(lambda: master.store.max_offset("orders", 0) == 1)
 
 
 async def test_a_master_that_stops_hands_over(brokers: Brokers) -> None:

@@ -71,7 +71,10 @@ class Roles(Protocol):
     """What a coordinator does to its broker."""
 
     async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:
-        """Become master of an epoch that is stored on disk before the first message is taken; raise PyroMQError."""
+        """Become master of an epoch that is stored on disk, for slaves: it takes no messages yet; raise PyroMQError."""
+
+    async def take_messages(self) -> None:
+        """Take messages, and go on with what waits in the log: all of it is visible now; raise PyroMQError."""
 
     async def follow(self) -> None:
         """Become slave: let the answers leave that wait, and follow who leads."""
@@ -137,6 +140,8 @@ class Coordinator:
         """Whether etcd did not answer when it was last asked."""
         self._is_forced = False
         self._led_until: float | None = None
+        self._takes_messages = False
+        self._began, self._waited = 0.0, 0.0
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -197,6 +202,7 @@ class Coordinator:
             except Exception:
                 logger.exception("looking at the leader failed")
             await self._step_down_if_fenced()
+            await self._take_messages_once_all_is_visible()
 
     async def _act(self) -> None:
         view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
@@ -299,6 +305,26 @@ class Coordinator:
         replicas.look()
         logger.info("the in-sync set is %s epoch=%d", ",".join(sorted(wanted)), leader.epoch)
 
+    async def _take_messages_once_all_is_visible(self) -> None:
+        """Go to work when the set has all that this broker was elected with.
+
+        Delays, timers and transactions begin with what they find in the log: they must not miss its hidden end.
+        """
+        replicas, leader = self.replicas, self.known.leader
+        if replicas is None or leader is None or self._takes_messages or not replicas.has_shown_all:
+            return
+        try:
+            await self._roles.take_messages()
+        except Exception:
+            logger.exception("this broker cannot go to work")
+            await self._step_down()  # the key is given back at the next look
+            return
+        self._takes_messages = True
+        took = self._waited + self._clock.monotonic() - self._began
+        logger.info("elected epoch=%d after %.2f s without a master", leader.epoch, took)
+        at_ms = self._clock.now_ms()
+        self.elected(LastFailover(at_ms=at_ms, took_ms=round(took * 1000), epoch=leader.epoch, how="elected"))
+
     async def _step_down_if_fenced(self) -> None:
         if self.replicas is not None and self.replicas.is_fenced:
             logger.warning("the lease is over, and not every member confirms: this broker takes no messages")
@@ -315,6 +341,7 @@ class Coordinator:
         replicas.close()
         self.replicas = self.known.leader = self._wanted = None
         self._led_until = self._clock.monotonic()
+        self._takes_messages = False
 
     # --- following, and standing for election
 
@@ -368,7 +395,7 @@ class Coordinator:
         self.problem = reason
 
     async def _begin(self, leader: Leader, members: list[str], lease: int) -> None:
-        began, waited = self._clock.monotonic(), self._seconds_without_master()
+        self._began, self._waited = self._clock.monotonic(), self._seconds_without_master()
         in_sync = InSyncSet(leader.store, members, self._clock.monotonic())
         replicas = InSyncReplicas(
             in_sync, self._lease, lease, self._server, self._store, self._clock, waits=self._waits_for_slaves
@@ -381,10 +408,6 @@ class Coordinator:
             raise  # the key is given back at the next look
         self.replicas = replicas
         self._wanted, self._leaderless_since = None, None
-        took = waited + self._clock.monotonic() - began
-        logger.info("elected epoch=%d after %.2f s without a master", leader.epoch, took)
-        at_ms = self._clock.now_ms()
-        self.elected(LastFailover(at_ms=at_ms, took_ms=round(took * 1000), epoch=leader.epoch, how="elected"))
 
     def _seconds_without_master(self) -> float:
         """Return for how long this broker has neither heard of a master nor been it; 0 if it knows of none."""

@@ -76,6 +76,11 @@ class InSyncReplicas:
             return True
         return not self._lease.holds(self.lease_id) and not self.set.stands_without_lease(self._clock.monotonic())
 
+    @property
+    def has_shown_all(self) -> bool:
+        """Whether all that is in the log is confirmed, and visible."""
+        return self._store.confirm_offset >= self._store.max_physical_offset
+
     def end(self) -> None:
         """This broker leads no more: nothing that waits can be promised."""
         self._is_over = True
