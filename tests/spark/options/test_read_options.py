@@ -129,6 +129,10 @@ def test_a_time_between_two_milliseconds_is_the_later_one() -> None:
         ({"propertiesAs": "json"}, "option propertiesAs: expected map or string"),
         ({"readFrom": "any"}, "option readFrom: expected master, slave or suggested, not 'any'"),
         ({"sql": "a >"}, "option sql: "),
+        (
+            {"startingTimestamp": "1700000000"},
+            "1700000000 looks like seconds, expected milliseconds since 1970: 1700000000000",
+        ),
         ({"startingTimestamp": "9" * 20}, "option startingTimestamp: expected milliseconds since 1970"),
         ({"minPartitions": "9" * 20}, "option minPartitions: expected a number up to 2147483647"),
         ({"kafka.bootstrap.servers": "a:1"}, "unknown option 'kafka.bootstrap.servers'; did you mean 'namesrv'?"),

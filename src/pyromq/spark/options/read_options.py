@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -163,6 +163,8 @@ def _offsets(text: str) -> Position:
 
 def _time(text: str) -> AtTime:
     if re.fullmatch(r"[0-9]+", text) and int(text) <= option_values.MOST_OFFSETS:
+        if len(text) == _DIGITS_OF_SECONDS:  # as milliseconds they would be of early 1970: everything would be read
+            raise ValueError(f"{text} looks like seconds, expected milliseconds since 1970: {text}000")
         return AtTime(int(text))
     try:
         time = datetime.fromisoformat(text)
@@ -221,6 +223,9 @@ def _read_from(text: str) -> str:
     if text not in ("master", "slave", "suggested"):
         raise ValueError(f"expected master, slave or suggested, not {text!r}")
     return text
+
+
+_DIGITS_OF_SECONDS: Final = 10  # from 2001 to 2286
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
