@@ -127,6 +127,14 @@ def test_brokers_and_slaves_start_in_one_process(tmp_path: Path) -> None:
         }
         sent = pyromq_here("send", "orders", "x", "-n", running.namesrv)
         assert sent.returncode == 0, sent.stderr
+        shown = json.loads(pyromq_here("cluster", "status", "--json", "-n", running.namesrv).stdout)["brokers"]
+        assert {one["address"] for one in shown} == set(running.broker.split(","))
+        assert [(one["broker_name"], one["broker_id"], one["role"]) for one in shown] == [
+            ("broker-a", 0, "ASYNC_MASTER"),
+            ("broker-a", 1, "SLAVE"),
+            ("broker-b", 0, "ASYNC_MASTER"),
+            ("broker-b", 1, "SLAVE"),
+        ]
     finally:
         assert stop(running) == 0
 
