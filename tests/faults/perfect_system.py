@@ -26,6 +26,7 @@ from tests.faults.journal import (
     Formed,
     Moved,
     Recalled,
+    Reigned,
     Restarted,
     Stored,
 )
@@ -399,7 +400,61 @@ def _bury(events: list[AnyEvent], number: int) -> list[AnyEvent] | None:
     return [*events, Buried(group=delivered.group, value=delivered.value, at=events[-1].at)]
 
 
+def _answer_before(events: list[AnyEvent], number: int) -> tuple[int, int] | None:
+    """Return the places of two acknowledged sends of which the second was asked after the first was answered."""
+    answer = events[number]
+    if not isinstance(answer, Answered) or answer.status != SEND_OK or answer.queue is None:
+        return None
+    if answer.queue.topic == "side" and _has_deletions(events):
+        return None
+    asked = next(place for place, e in enumerate(events) if isinstance(e, Attempted) and e.value == answer.value)
+    for place, before in enumerate(events[:asked]):
+        if isinstance(before, Answered) and before.status == SEND_OK and before.queue == answer.queue:
+            return place, number
+    return None
+
+
+def _store_before(events: list[AnyEvent], number: int) -> list[AnyEvent] | None:
+    """Store a message before one that was answered when it was sent."""
+    places = _answer_before(events, number)
+    if places is None:
+        return None
+    return [structs.replace(event, offset=-1) if place == number else event for place, event in enumerate(events)]
+
+
+def _reign_on(events: list[AnyEvent], number: int) -> list[AnyEvent] | None:
+    """Have a master acknowledge what it was asked after its successor had answered."""
+    places = _answer_before(events, number)
+    if places is None:
+        return None
+    first = events[places[0]]
+    nodes = {places[0]: "new", places[1]: "old"}
+    reign = Reigned(node="new", epoch=2, at=first.at - 0.01, since=first.at - 0.02)
+    renamed = [
+        structs.replace(event, node=nodes[place]) if place in nodes else event for place, event in enumerate(events)
+    ]
+    return [*renamed, reign]
+
+
+def _leave_gap(events: list[AnyEvent], number: int) -> list[AnyEvent] | None:
+    stored = events[number]
+    if not isinstance(stored, Stored) or (stored.queue.topic == "side" and _has_deletions(events)):
+        return None
+    offsets = [event.offset for event in events if isinstance(event, Stored) and event.queue == stored.queue]
+    return [*events[:number], *events[number + 1 :]] if min(offsets) < stored.offset < max(offsets) else None
+
+
+def _differ(events: list[AnyEvent], number: int) -> list[AnyEvent] | None:
+    """Give a second broker all but one of the messages."""
+    if not isinstance(events[number], Stored):
+        return None
+    one = [structs.replace(event, node="one") if isinstance(event, Stored) else event for event in events]
+    two = [structs.replace(event, node="two") for event in events if isinstance(event, Stored)]
+    return [*one, *(event for event in two if event.at != events[number].at)]
+
+
 _FAULTS: dict[str, Callable[[list[AnyEvent], int], list[AnyEvent] | None]] = {
     "lost": _lose, "invented": _invent, "doubled": _double, "early": _hurry, "out of order": _overtake,
-    "two values": _swap, "moved back": _go_back, "ahead": _run_ahead, "untried": _bury,
+    "two values": _swap, "moved back": _go_back, "ahead": _run_ahead, "untried": _bury, "overtaken": _store_before,
+    "deposed": _reign_on, "gaps": _leave_gap, "unlike": _differ,
 }  # fmt: skip

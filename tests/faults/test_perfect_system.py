@@ -13,6 +13,7 @@ from tests.faults.perfect_system import PerfectSystem, falsified
 
 SEEDS = st.integers(0, 1 << 40)
 KINDS = [rule.__name__.replace("_", " ") for rule in RULES]
+CALLED = {"overtaken": "out of order", "gaps": "gap"}  # what rules call their findings, if not as themselves
 
 
 @given(seed=SEEDS, steps=st.integers(0, 300))
@@ -28,7 +29,7 @@ def test_a_falsified_history_is_always_found_out(kind: str, seed: int, steps: in
     chance = random.Random(seed)
     history = falsified(PerfectSystem(chance).run(steps), kind, chance)
     if history is not None:
-        assert kind in {finding.kind for finding in check(history)}
+        assert CALLED.get(kind, kind) in {finding.kind for finding in check(history)}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,8 @@ from tests.cli.conftest import one_line_error, pyromq_here
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    monkeypatch.delenv("COLUMNS", raising=False)  # a parallel run sets it for its workers
     with LocalCluster(slaves=1, data=tmp_path, settings={"brokerRole": "SYNC_MASTER"}) as running:
         wait_until(lambda: server(running.brokers[0]).replication.in_sync())
         yield running
