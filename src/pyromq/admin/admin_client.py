@@ -41,8 +41,8 @@ class AdminSession:
         opening = BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
         self.api = await self._exit.enter_async_context(await opening)
         self.dead_letters = DeadLetters(self.api, self.producer, self._clock)
-        self.timed_messages = TimedMessages(self.api, self.masters, ADMIN_GROUP)
-        self.transactions = Transactions(self.api, self.masters)
+        self.timed_messages = TimedMessages(self.api, self._find_masters, ADMIN_GROUP)
+        self.transactions = Transactions(self.api, self._find_masters)
         self.traces = Traces(self.api)
         self.groups = Groups(self.api, self._clock)
         self.topics = Topics(self.api, self._clock)
@@ -61,7 +61,10 @@ class AdminSession:
 
     async def masters(self) -> dict[str, str]:
         """Return the address of every broker's master, by the broker's name."""
-        return (await Masters.find(self.api)).addresses
+        return (await self._find_masters()).addresses
+
+    async def _find_masters(self) -> Masters:
+        return await Masters.find(self.api)
 
 
 class AdminClient(ClientLifecycle[AdminSession]):

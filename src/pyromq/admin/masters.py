@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.errors import AccessDenied, BrokerError, ClientError, ProtocolError, RemotingError
+from pyromq.errors import AccessDenied, BrokerError, ClientError, NoMaster, ProtocolError, RemotingError
 from pyromq.protocol.codes import MASTER_ID
 
 _AT_A_TIME = 64
@@ -21,7 +21,9 @@ class Masters:
 
     def __init__(self, addresses: Mapping[str, str | None]) -> None:
         self.addresses = {name: address for name, address in sorted(addresses.items()) if address is not None}
-        self.silent = {name: "it has no master now" for name in sorted(addresses) if addresses[name] is None}
+        self.absent = [name for name in sorted(addresses) if addresses[name] is None]
+        """Brokers without a master."""
+        self.silent = dict.fromkeys(self.absent, "it has no master now")
         """Brokers that did not answer a question so far, and why. What only they know is missing."""
         self._unreachable: set[str] = set()
 
@@ -30,6 +32,24 @@ class Masters:
         """Get their addresses from a name server."""
         brokers = (await api.cluster_info()).broker_addr_table
         return cls({name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()})
+
+    def address(self, name: str) -> str:
+        """Return where a broker's master is; raises NoMaster if it has none, ClientError if nobody knows it."""
+        if name in self.absent:
+            raise NoMaster(f"broker {name} has no master now")
+        try:
+            return self.addresses[name]
+        except KeyError:
+            raise ClientError(f"no name server knows a broker {name!r}") from None
+
+    def check_complete(self) -> None:
+        """Raise NoMaster if a broker has no master: what it holds is missing in an answer."""
+        if self.absent:
+            which = "broker" if len(self.absent) == 1 else "brokers"
+            verb = "has" if len(self.absent) == 1 else "have"
+            raise NoMaster(
+                f"{which} {', '.join(self.absent)} {verb} no master now: what is there could not be asked for"
+            )
 
     async def ask(self, question: Callable[[str], Awaitable[T]]) -> dict[str, T]:
         """Ask all brokers at once, by address; return the answers by name; raises AccessDenied.
@@ -62,6 +82,9 @@ class Masters:
         except BrokerError as error:
             self.silent[name] = str(error)
         return None
+
+
+FindMasters = Callable[[], Awaitable[Masters]]
 
 
 async def gather_limited(items: Iterable[K], work: Callable[[K], Awaitable[T]], at_a_time: int = _AT_A_TIME) -> list[T]:

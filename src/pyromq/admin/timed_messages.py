@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 
 from msgspec import Struct
 
+from pyromq.admin.masters import FindMasters
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.calls.timer_calls import WaitingMessage
 from pyromq.errors import NotSupported, NotSupportedByServer
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
-
-FindMasters = Callable[[], Awaitable[Mapping[str, str]]]
-"""Returns the address of every broker's master, by broker name."""
 
 
 class TimedMessage(Struct, frozen=True, kw_only=True):
@@ -39,17 +37,19 @@ class TimedMessages:
     async def pending(self, topic: str | None = None) -> AsyncIterator[TimedMessage]:
         """Yield waiting messages of a topic or of all topics, broker by broker, in order of their time.
 
-        Brokers other than PyroMQ's have none. Raises NotSupported if no broker is PyroMQ's.
+        Brokers other than PyroMQ's have none. Raises NotSupported if no broker is PyroMQ's, and NoMaster at the end if
+        a broker could not be asked.
         """
         refusals: list[NotSupported] = []
         masters = await self._masters()
-        for name, address in masters.items():
+        for name, address in masters.addresses.items():
             try:
                 async for message in self._pending_of(name, address, topic):
                     yield message
             except NotSupported as error:
                 refusals.append(error)
-        if refusals and len(refusals) == len(masters):
+        masters.check_complete()
+        if refusals and len(refusals) == len(masters.addresses):
             raise refusals[0]
 
     async def _pending_of(self, broker_name: str, address: str, topic: str | None) -> AsyncIterator[TimedMessage]:
@@ -62,7 +62,9 @@ class TimedMessages:
 
     async def count(self) -> int:
         """Return the number of waiting messages on all brokers."""
-        return sum([await self._count_of(address) for address in (await self._masters()).values()])
+        masters = await self._masters()
+        masters.check_complete()
+        return sum([await self._count_of(address) for address in masters.addresses.values()])
 
     async def _count_of(self, address: str) -> int:
         try:
@@ -73,18 +75,21 @@ class TimedMessages:
     async def cancel(self, message_id: str, topic: str = "") -> list[str]:
         """Cancel a waiting message by its id or its offset id; return the names of the brokers that had it.
 
-        With a topic, only a message for that topic. Raises NotSupported if no broker is PyroMQ's.
+        With a topic, only a message for that topic. Raises NotSupported if no broker is PyroMQ's, and NoMaster if none
+        had it and one could not be asked.
         """
         refusals: list[NotSupported] = []
         cancelled: list[str] = []
         masters = await self._masters()
-        for name, address in masters.items():
+        for name, address in masters.addresses.items():
             try:
                 if await self._api.cancel_waiting(address, self._group, WaitingMessage(topic, name, message_id)):
                     cancelled.append(name)
             except NotSupportedByServer:
                 refusals.append(NotSupported(f"broker {address} is not PyroMQ's: it has no timer"))
-        if refusals and len(refusals) == len(masters):
+        if not cancelled:
+            masters.check_complete()
+        if refusals and len(refusals) == len(masters.addresses):
             raise refusals[0]
         return cancelled
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 from msgspec import Struct
 
+from pyromq.admin.masters import FindMasters
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.protocol.messages import properties as names
@@ -41,12 +42,15 @@ class HalfMessage(Struct, frozen=True):
 class Transactions:
     """Lists and resumes transactions on all brokers of a cluster."""
 
-    def __init__(self, api: BrokerApi, masters: Callable[[], Awaitable[dict[str, str]]]) -> None:
+    def __init__(self, api: BrokerApi, masters: FindMasters) -> None:
         self._calls = AdminCalls(api.remoting)
         self._masters = masters
 
     async def pending(self) -> AsyncIterator[HalfMessage]:
-        """Yield the half messages of open transactions, oldest copies first, broker by broker."""
+        """Yield the half messages of open transactions, oldest copies first, broker by broker.
+
+        Raises NoMaster at the end if a broker could not be asked; so does `given_up`.
+        """
         async for half in self._all(given_up=False):
             yield half
 
@@ -57,14 +61,16 @@ class Transactions:
 
     async def resume(self, half: HalfMessage) -> None:
         """Let brokers ask about a given-up one again; raises BrokerError if it was resumed or decided since."""
-        address = (await self._masters())[half.message.broker_name or ""]
+        address = (await self._masters()).address(half.message.broker_name or "")
         await self._calls.resume_checks(address, half.message.offset_message_id)
 
     async def _all(self, *, given_up: bool) -> AsyncIterator[HalfMessage]:
-        for name, address in (await self._masters()).items():
+        masters = await self._masters()
+        for name, address in masters.addresses.items():
             offset, is_last = 0, False
             while not is_last:
                 page = await self._calls.half_messages(address, name, offset, _AT_A_TIME, given_up=given_up)
                 for message in page.messages:
                     yield HalfMessage(message, given_up)
                 offset, is_last = page.next_offset, page.is_last
+        masters.check_complete()
