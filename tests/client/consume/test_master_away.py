@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -144,6 +145,34 @@ async def test_members_that_meet_at_a_slave_share_the_queues(
 
 def _queues(consumer: PushConsumer, topic: str) -> int:
     return sum(queue.topic == topic for queue in consumer.assignment)
+
+
+@pytest.mark.parametrize("kind", ["push", "poll"])
+async def test_pulls_do_not_wait_at_a_master_that_hangs(pair: LocalCluster, topic: str, group: str, kind: str) -> None:
+    """It still has the connections, as one that was suspended; another is master by now."""
+    heard = Heard()
+    async with AsyncExitStack() as stack:
+        if kind == "push":
+            push = PushConsumer(group, pair.namesrv, {topic: "*"}, heard, start_from="earliest", clock=pair.clock)
+            instance = (await stack.enter_async_context(push))._session.instance
+        else:
+            poll = LitePullConsumer(group, pair.namesrv, {topic: "*"}, start_from="earliest", clock=pair.clock)
+            instance = (await stack.enter_async_context(poll))._session.instance
+            stack.callback(asyncio.create_task(_poll(poll, heard)).cancel)
+        await heard.wait_for(COUNT)
+        hung = _server(pair.brokers[0])
+        await eventually(lambda: hung.service.reading.pulls.waiting._count >= 4)
+        hung.service.reading.pulls.waiting.on_arrival = lambda arrivals: None  # type: ignore[method-assign]
+        await asyncio.to_thread(pair.demote, pair.brokers[0])
+        await asyncio.to_thread(pair.promote, pair.slaves[0])
+        instance.refresh_soon()
+        await eventually(lambda: _server(pair.slaves[0]).service.reading.pulls.waiting._count >= 4, seconds=10)
+
+
+async def _poll(consumer: LitePullConsumer, heard: Heard) -> None:
+    while True:
+        for message in await consumer.poll(timeout=1.0):
+            await heard(message)
 
 
 async def test_queues_of_other_brokers_go_on_while_one_is_down(topic: str, group: str) -> None:

@@ -122,6 +122,17 @@ async def test_a_producer_that_starts_without_a_master_says_so_or_waits(pair: Lo
         assert (await send).status is SendStatus.SEND_OK
 
 
+async def test_an_ordered_send_whose_route_is_known_to_lack_a_master_waits_too(pair: LocalCluster, topic: str) -> None:
+    async with Producer("p", pair.namesrv, clock=pair.clock, send_timeout=20) as producer:
+        await producer.send(Message(topic, b"one"))
+        await level(pair)
+        await asyncio.to_thread(pair.stop_broker)
+        await producer._delivery.instance.routes.refresh(topic)
+        send = asyncio.create_task(producer.send(Message(topic, b"two"), order_key="one customer"))
+        await asyncio.to_thread(pair.promote, pair.slaves[0])
+        assert (await send).status is SendStatus.SEND_OK
+
+
 async def test_a_send_that_finds_no_master_in_its_time_fails_with_the_reason(pair: LocalCluster, topic: str) -> None:
     async with Producer("p", pair.namesrv, clock=pair.clock, send_timeout=0.5) as producer:
         await producer.send(Message(topic, b"one"))

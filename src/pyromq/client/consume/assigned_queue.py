@@ -35,6 +35,8 @@ class AssignedQueue(ABC):
         """Which broker of the group the next pull should go to, as the last answer suggested."""
         self.pulls_from_master = True
         """Whether the last pull went to the master: it may have gone to a slave because the master is away."""
+        self.pull_address = ""
+        """The address of the broker that the last pull went to."""
         self.newest_ms = 0
         """When the newest message that was pulled was stored, in milliseconds."""
         self.size = 0

@@ -65,6 +65,11 @@ class Assignment(Generic[Q]):
             self._drop(self._loops.pop(queue))
         await self._released()
 
+    def follow_routes(self) -> None:
+        """Let pulls that wait at a deposed master go elsewhere."""
+        for loop in self._loops.values():
+            loop.follow_route()
+
     async def stop(self) -> None:
         """Stop all loops and wait for queues that are being given up; the others stay, for a last commit."""
         self._stopped = True

@@ -94,7 +94,7 @@ class Fetcher:
         """
         queue = held.queue
         reader = await self._routes.find_reader(queue, held.broker_id)
-        held.pulls_from_master = reader.broker_id == MASTER_ID
+        held.pulls_from_master, held.pull_address = reader.broker_id == MASTER_ID, reader.address
         wanted = self._subscriptions.get(queue.topic)
         if wanted is None:
             raise ClientError(f"{queue.topic} is no longer subscribed")
@@ -118,6 +118,11 @@ class Fetcher:
         if self._observe is not None and messages:
             self._observe(queue.topic, seconds, len(messages))
         return Fetched(messages, answer.next_offset, moved)
+
+    def waits_in_vain(self, held: AssignedQueue) -> bool:
+        """Return True if the last pull went to a master that is none any more: if that hangs, it answers no more."""
+        is_known = self._routes.reader(held.queue.broker_name) is not None
+        return is_known and held.pulls_from_master and self._routes.master(held.queue.broker_name) != held.pull_address
 
     def _offset_to_commit(self, held: AssignedQueue) -> int | None:
         return held.offset_to_commit if self._terms.commits and held.committed_is_sure else None

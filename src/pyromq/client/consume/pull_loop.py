@@ -70,6 +70,12 @@ class PullLoop(Generic[Q]):
         self.held.jump_to(offset)
         self.start()
 
+    def follow_route(self) -> None:
+        """Pull elsewhere at once if the broker that has the pull is no longer the master."""
+        if self.held.pull_offset is not None and self.held.pull_address and self._fetcher.waits_in_vain(self.held):
+            self.held.pull_address = ""
+            self.start()
+
     async def stop(self) -> None:
         """Stop for good; the answer to a pull that is under way is discarded."""
         self._stopped = True

@@ -64,6 +64,7 @@ class ClientInstance:
         self._beating = Periodic("heartbeat", clock, interval, self.heartbeats.beat_due)
         self.routes.on_change.append(lambda topic: self._beating.wake())  # there may be a new broker
         self.routes.on_moved.append(self.refresh_soon)  # other topics are on that broker too
+        self.api.unreachable.on_failure = self.refresh_soon
 
     def start(self) -> None:
         """Start the background work, unless another user has done so."""
@@ -132,6 +133,8 @@ class ClientInstance:
 
     def refresh_soon(self) -> None:
         """Refresh all routes in the background, at most once a second: a broker failed and may have moved."""
+        if not self._started or self._remoting.closed:
+            return
         wait = self._refreshed_at + _REFRESH_PAUSE - self.clock.monotonic()
         if wait <= 0:
             self._refreshing.wake()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from pyromq.errors import ConnectionLost, RemotingError
+from pyromq.errors import ConnectionLost, RemotingError, ServiceNotAvailable
 from pyromq.remoting.client import RemotingClient
 
 _LASTS: Final = 30.0
@@ -15,6 +16,8 @@ class UnreachableBrokers:
     """The addresses that failed and have not answered since; a heartbeat that arrives clears one at once."""
 
     def __init__(self, remoting: RemotingClient) -> None:
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called at every failure: the broker may have moved."""
         self._remoting = remoting
         self._until: dict[str, float] = {}
 
@@ -30,9 +33,11 @@ class UnreachableBrokers:
 
         A lost connection says nothing yet: the next request finds out. Nor does a late answer, if others arrive.
         """
-        if address is None or not isinstance(error, RemotingError) or isinstance(error, ConnectionLost):
+        if address is None or not isinstance(error, RemotingError | ServiceNotAvailable):
             return
-        if self._remoting.ready(address) is None:
+        self.on_failure()
+        is_silent = isinstance(error, RemotingError) and not isinstance(error, ConnectionLost)
+        if is_silent and self._remoting.ready(address) is None:
             self._until[address] = self._remoting.clock.monotonic() + _LASTS
 
     def answered(self, address: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -82,6 +83,7 @@ class PollSession:
     async def start(self) -> None:
         """Start; with subscriptions, join the group and take a first share of the queues."""
         self.instance.start()
+        self.instance.routes.on_change.append(self._route_changed)
         if self.settings.auto_commit:
             self._committing.start()
         if not self.subscribed:
@@ -96,6 +98,8 @@ class PollSession:
         delivered again.
         """
         self.ready.stop()
+        with suppress(ValueError):  # it never started
+            self.instance.routes.on_change.remove(self._route_changed)
         if not failed and self.settings.auto_commit:
             self.ready.mark_consumed()
         await run_all(
@@ -123,6 +127,9 @@ class PollSession:
 
     def connection_lost(self, address: str) -> None:
         """Ignore it: the queues of this kind of consumer have no locks."""
+
+    def _route_changed(self, topic: str) -> None:
+        self.assignment.follow_routes()
 
     def progress(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offsets up to which the queues of a topic are consumed."""

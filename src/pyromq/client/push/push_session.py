@@ -287,7 +287,8 @@ class PushSession:
         self._lock_again([held for held in self.assignment if held.locked_at == address])
 
     def _route_changed(self, topic: str) -> None:
-        """Lock queues again whose master has changed, is away, or is back."""
+        """Pull elsewhere, and lock again, where a master has changed, is away, or is back."""
+        self.assignment.follow_routes()
         self._lock_again([held for held in self.assignment if self._is_locked_elsewhere(held)])
 
     def _is_locked_elsewhere(self, held: ProcessQueue) -> bool:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pyromq.client.config import ClientConfig
 from pyromq.client.hooks import EndContext, SendContext, SendHook, run_hooks
 from pyromq.client.net.calls.answers import SendAnswer
+from pyromq.client.net.calls.base import CALL_TIMEOUT
 from pyromq.client.net.calls.broker_api import read_region, read_sent
 from pyromq.client.net.calls.timer_calls import WaitingMessage
 from pyromq.client.net.publish_info import Select, TopicPublishInfo, queue_by_choice, queue_for_key
@@ -108,8 +109,12 @@ class Delivery:
         order_key: str | None = None,
         queue: MessageQueue | None = None,
         select: Select | None = None,
+        timeout: float = CALL_TIMEOUT,
     ) -> MessageQueue:
-        """Return the given queue, the one that the key or function selects, or the next in turn."""
+        """Return the given queue, the one that the key or function selects, or the next in turn.
+
+        If the topic's brokers have only slaves, wait for a master, at most for `timeout`.
+        """
         if (order_key is not None) + (queue is not None) + (select is not None) > 1:
             raise ClientError("give only one of order_key=, queue= and select=")
         if queue is not None:
@@ -118,16 +123,37 @@ class Delivery:
             if queue.topic not in (message.topic, topic):
                 raise InvalidMessage(f"the queue is one of topic {queue.topic!r}, the message has {message.topic!r}")
             return queue._replace(topic=topic)
-        info = self._routes.publish_info(topic) or await self._routes.find_queues(topic)
+        info = self._routes.publish_info(topic)
+        if info is None:
+            info = await self._await_queues(topic, timeout + self._clock.monotonic())
         if order_key is not None:
             return queue_for_key(info.queues, order_key)
         if select is not None:
             return queue_by_choice(self._bare_queues(info), message, select)._replace(topic=topic)
         return info.next()
 
+    async def send_chosen(
+        self,
+        message: Message,
+        prepared: PreparedMessage,
+        timeout: float,
+        *,
+        order_key: str | None,
+        queue: MessageQueue | None,
+        select: Select | None,
+    ) -> SendResult:
+        """Send to the queue that the caller chooses in one way or another."""
+        is_known = self._routes.publish_info(prepared.topic) is not None
+        began = 0.0 if is_known else self._clock.monotonic()
+        chosen = await self.choose(
+            message, prepared.topic, order_key=order_key, queue=queue, select=select, timeout=timeout
+        )
+        left = timeout if is_known else timeout + began - self._clock.monotonic()
+        return await self.send_to(chosen, prepared, left)
+
     async def announce(self, topic: str) -> None:
         """Send a heartbeat to the brokers of a topic that have had none: only then can they push requests to us."""
-        await self._routes.find_queues(topic)
+        await self._await_queues(topic, CALL_TIMEOUT + self._clock.monotonic())
         known = self.instance.heartbeats.brokers
         if any(address not in known for address in self._routes.addresses(slaves=False)):
             await self.instance.heartbeats.beat()

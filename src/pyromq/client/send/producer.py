@@ -191,8 +191,9 @@ class Producer(ClientLifecycle[ProducerSession]):
             await self._preparer.compress(prepared)
             if order_key is None and queue is None and select is None:
                 return await delivery.send_anywhere(prepared, timeout)
-            chosen = await delivery.choose(message, prepared.topic, order_key=order_key, queue=queue, select=select)
-            return await delivery.send_to(chosen, prepared, timeout)
+            return await delivery.send_chosen(
+                message, prepared, timeout, order_key=order_key, queue=queue, select=select
+            )
         finally:
             self._in_flight.leave(size)
 

@@ -44,5 +44,7 @@ class BrokerCalls:
     ) -> RemotingCommand:
         answer = await self.call(address, request(code, header, body), timeout)
         if answer.code != ResponseCode.SUCCESS:
-            raise broker_error(answer.code, answer.remark)
+            error = broker_error(answer.code, answer.remark)
+            self.unreachable.failed(address, error)
+            raise error
         return answer
