@@ -414,6 +414,7 @@ class Broker:
     async def _stop_answering(self) -> None:
         """Refuse what writes, answer the pulls that wait, and let the answers leave that wait for the disk."""
         self.service.reading.pulls.waiting.close()
+        self.service.parts.followers.close()
         await self.rest(refuse_while_stopping)
         self.handover.close()
         self._leave_slaves()

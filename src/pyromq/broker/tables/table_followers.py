@@ -31,6 +31,8 @@ class TableFollowers:
     def __init__(self, tables: Tables, clock: Clock) -> None:
         self.woken = asyncio.Event()
         """Set when slaves that wait for changes are to be answered."""
+        self.is_closed = False
+        """Whether slaves are answered at once: a broker that stops must not wait for what it holds."""
         self._tables = tables
         self._clock = clock
         self._followers: dict[int, _TableFollower] = {}
@@ -50,6 +52,11 @@ class TableFollowers:
             tables.locks.changed_keys.mark,
             tables.delays.mark,
         )
+
+    def close(self) -> None:
+        """Answer the slaves that wait, and hold none any more."""
+        self.is_closed = True
+        self.woken.set()
 
     def note(self, broker_id: int, marks: TableMarks, connection: Connection) -> None:
         """Note what a slave that asks has taken over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -263,3 +264,21 @@ def test_a_timer_waits_on_at_a_promoted_slave(brokers: Pair) -> None:
     brokers.hand_over()
     brokers.cluster.clock.advance(seconds=31)
     wait_until(lambda: server(brokers.slave).http_info()["timed_messages_delivered"] == 1)
+
+
+def test_a_master_that_stops_does_not_wait_for_a_slave_that_waits_for_changes(
+    brokers: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question is held for 5 s if nothing changes; a stop would wait for that."""
+    followers = server(brokers.master).service.parts.followers
+    wait_until(lambda: followers.are_there)
+    asked: list[int] = []
+    note = followers.note
+
+    def count(broker_id: int, *what: Any) -> None:
+        asked.append(broker_id)
+        note(broker_id, *what)
+
+    monkeypatch.setattr(followers, "note", count)
+    brokers.run(followers.close)
+    wait_until(lambda: len(asked) > 20)  # in vain for a minute and a half if they were held

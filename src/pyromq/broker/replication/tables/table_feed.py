@@ -74,7 +74,7 @@ class TableFeed:
     async def _wait(self, known: TableMarks, seconds: float) -> None:
         clock, followers = self._parts.clock, self._followers
         deadline = clock.monotonic() + seconds
-        while followers.marks == known and (left := deadline - clock.monotonic()) > 0:
+        while followers.marks == known and not followers.is_closed and (left := deadline - clock.monotonic()) > 0:
             followers.woken.clear()
             try:
                 await wait_for(clock, followers.woken.wait(), min(_OFFSETS_PERIOD, left))
