@@ -13,7 +13,7 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
-from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.testing import LocalCluster, eventually
 from pyromq.testing.cluster import LocalBroker
 from tests.client.helpers import Heard, committed, fill, read
@@ -173,6 +173,36 @@ async def _poll(consumer: LitePullConsumer, heard: Heard) -> None:
     while True:
         for message in await consumer.poll(timeout=1.0):
             await heard(message)
+
+
+async def test_orderly_queues_keep_one_owner_when_the_master_goes(pair: LocalCluster, topic: str, group: str) -> None:
+    """The second member joins at the slave while a listener of the first still has a message of every queue."""
+    busy: set[MessageQueue] = set()
+    clashes: list[MessageQueue] = []
+    heard, gate = Heard(), asyncio.Event()
+
+    async def listen(message: MessageExt) -> None:
+        if message.queue in busy:
+            clashes.append(message.queue)
+        busy.add(message.queue)
+        await gate.wait()
+        busy.discard(message.queue)
+        await heard(message)
+
+    def member() -> PushConsumer:
+        return PushConsumer(
+            group, pair.namesrv, {topic: "*"}, listen, orderly=True, start_from="earliest", clock=pair.clock
+        )
+
+    async with member():
+        await eventually(lambda: len(busy) == 4)
+        await stop_master(pair)
+        async with member():
+            await pair.clock.advance_async(seconds=3)
+            gate.set()
+            await heard.wait_for(COUNT)
+    assert not clashes
+    assert len(heard.messages) == COUNT
 
 
 async def test_queues_of_other_brokers_go_on_while_one_is_down(topic: str, group: str) -> None:
