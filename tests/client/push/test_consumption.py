@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 
@@ -173,6 +174,37 @@ async def test_a_message_whose_failure_cannot_be_read_becomes_a_dead_letter(
     assert tries == 2
     (letter,) = dead_letters(own_cluster, group)
     assert "Unreadable: its text cannot be read" in letter.properties["PYROMQ_CAUSE"]
+
+
+async def test_a_log_handler_that_raises_does_not_change_what_becomes_of_a_message(
+    own_cluster: LocalCluster, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strict(logging.Handler):
+        """Reads the text of each error, as formatters do that write JSON, and does not catch what that raises."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.exc_info:
+                str(record.exc_info[1])
+
+    tried: list[int] = []
+
+    async def listen(message: MessageExt) -> None:
+        tried.append(message.reconsume_times)
+        raise Unreadable
+
+    await send_numbers(own_cluster, topic, 1)
+    monkeypatch.setattr(logging.getLogger("pyromq.client.push.consumption"), "handlers", [Strict()])
+    async with PushConsumer(
+        group,
+        own_cluster.namesrv,
+        {topic: "*"},
+        listen,
+        max_reconsume=1,
+        start_from="earliest",
+        clock=own_cluster.clock,
+    ):
+        await pass_time(own_cluster, lambda: dead_letters(own_cluster, group) != [], step=5)
+    assert tried == [0, 1]
 
 
 def dead_letters(cluster: LocalCluster, group: str) -> list[MessageExt]:
