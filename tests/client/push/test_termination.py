@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -24,6 +24,14 @@ pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM"),
     pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="handlers are called there"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def default_handler() -> Iterator[None]:
+    """Begin with what a program begins with, whatever other tests of this process have left."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
 def terminate() -> None:
