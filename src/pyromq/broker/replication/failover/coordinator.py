@@ -139,6 +139,7 @@ class Coordinator:
         self.is_away = False
         """Whether etcd did not answer when it was last asked."""
         self._is_forced = False
+        self._is_stopping = False
         self._led_until: float | None = None
         self._takes_messages = False
         self._began, self._waited = 0.0, 0.0
@@ -154,6 +155,7 @@ class Coordinator:
 
     async def stop(self) -> None:
         """Hand over to a member of the set, if this broker leads, and take part no more."""
+        self._is_stopping = True
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -185,7 +187,7 @@ class Coordinator:
         self._is_forced = True
 
     async def _run(self) -> None:
-        while True:
+        while not self._is_stopping:  # a request may end by itself just when it is cancelled
             await self.look()
             await self._clock.sleep(_POLL)
 
