@@ -230,10 +230,6 @@ class PullHandler:
         return group.which_broker_when_consume_slowly if suggest_slave else group.broker_id
 
 
-def _ignore(header: PullMessageRequestHeader, result: GetResult) -> None:
-    """Stand in for a listener that nobody set."""
-
-
 def _code(result: GetResult, header: PullMessageRequestHeader) -> int:
     code = _CODES.get(result.status)
     if code is not None:

@@ -376,7 +376,7 @@ class Coordinator:
         self._note_objection(reason)
         if reason or not self._lease.is_valid:
             return
-        known = max((epoch.number for epoch in self._epochs.epochs), default=0)
+        known = self._epochs.number
         leader = Leader(
             epoch=max(view.epoch, known) + 1,
             store=me,
