@@ -92,6 +92,15 @@ class StoreClosed(StoreError):
     retriable = True
 
 
+class UnknownFormat(StoreError):
+    """A file of ours was written by a later release, in a format that this one does not know."""
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{path} has format {found}, and this release knows format {known}: start the release that wrote it"
+        )
+
+
 class CorruptRecord(StoreError):
     """A stored record is damaged."""
 
@@ -169,6 +178,18 @@ class AccessDenied(BrokerError):
         return self.remark
 
 
+class AccessRefused(BrokerError):
+    """A server's refusal by access control, in the words by which every 4.x client knows one."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"org.apache.rocketmq.acl.common.AclException: {reason}")
+        self.reason = reason
+
+
+class UnknownCaller(AccessRefused):
+    """The request does not show who sent it: no account, an unknown one, or a wrong signature."""
+
+
 class MessageIllegal(BrokerError):
     """The message is too large or malformed."""
 
@@ -180,6 +201,10 @@ class ServiceNotAvailable(BrokerError):
 
     default_code = ResponseCode.SERVICE_NOT_AVAILABLE
     retriable = True
+
+
+class FateUnknown(ServiceNotAvailable):
+    """The broker has stored the message, and may have a successor that lacks it: sending again may double it."""
 
 
 class ReplicationRefused(PyroMQError):

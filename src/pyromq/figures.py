@@ -2,7 +2,10 @@
 
 A part lists its rows in a tuple and binds them to itself in `figures()`. A server joins the rows of its parts in one
 `Figures`. Every view of a running server is a rendering of that registry: /varz (here), RocketMQ's runtime information
-(in the broker), and later /metrics and the console. To add a figure, add one row.
+(in the broker), /metrics (console/exposition.py) and later the console. To add a figure, add one row.
+
+What there are many of, such as topics and groups, has rows too: `MetricSeries`, read from one subject after another,
+and `SeriesTable`, the rows that share their labels. Only /metrics shows them.
 """
 
 from __future__ import annotations
@@ -44,6 +47,13 @@ class Figure(NamedTuple, Generic[S]):
     runtime_text: Callable[[Any], str] = str
     """How RocketMQ writes the value there."""
     in_varz: bool = True
+    in_metrics: bool = True
+    """Whether /metrics has it under a name of ours; a text never is there."""
+    metric: str = ""
+    """Its name there, where the one that follows from `name` would mislead."""
+    exporter: str | Mapping[str, str] = ""
+    """rocketmq-exporter's name in /metrics, `{}` for the label, or a name for each value of the label; empty if it has
+    none. The value is as it is read: no unit is converted."""
 
 
 class BoundFigures(NamedTuple, Generic[S]):
@@ -79,6 +89,30 @@ class Figures:
     def varz(self) -> dict[str, Any]:
         """Return what /varz shows: values by name, fractions with one digit."""
         return {row.name: _rounded(value) for row, value in self.read(lambda row: row.in_varz)}
+
+
+class MetricSeries(NamedTuple, Generic[S]):
+    """One row of a table: a metric that every subject of a kind has, such as every topic."""
+
+    name: str
+    """The whole name in /metrics: one of ours, or rocketmq-exporter's."""
+    help: str
+    kind: Kind
+    read: Callable[[S], float | None]
+    """Return the value of one subject; None if it has none."""
+
+
+class SeriesTable(NamedTuple, Generic[S]):
+    """Rows whose subjects have the same labels."""
+
+    labels: tuple[str, ...]
+    key: Callable[[S], tuple[str, ...]]
+    """Return the values of the labels for one subject."""
+    rows: Sequence[MetricSeries[S]]
+
+
+SeriesBatch: TypeAlias = tuple[Sequence[SeriesTable[Any]], Sequence[Any]]
+"""Some subjects, few enough to be read at once, and the tables that show them."""
 
 
 def _rounded(value: Any) -> Any:

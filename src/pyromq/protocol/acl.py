@@ -23,8 +23,12 @@ ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 (a field's name)
 SIGNATURE: Final = "Signature"
 
-# Java clients since 4.9.4 sign the second one too. No 4.9 broker does, so it refuses their queries by key.
-_NOT_SIGNED: Final = frozenset({SIGNATURE, "_UNIQUE_KEY_QUERY"})
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+
+# Java clients since 4.9.4 sign the second one too. No 4.9 broker does, so it refuses their queries by key; ours accepts
+# both texts.
+_NOT_SIGNED: Final = frozenset({SIGNATURE, UNIQUE_KEY_QUERY})
+_NOT_SIGNED_SINCE_494: Final = frozenset({SIGNATURE})
 
 ACCESS_DENIED: Final = "access denied"
 """The start of a refusal's remark after `name_account`."""
@@ -55,11 +59,17 @@ class Credentials:
         return named if self.security_token is None else {**named, SECURITY_TOKEN: self.security_token}
 
 
-def sign(fields: Mapping[str, str], body: bytes, secret: str) -> str:
-    """Return the signature of a request with these ext fields and this body."""
-    in_order = sorted(fields, key=None if "".join(fields).isascii() else _as_java_sorts)
-    text = "".join([fields[name] for name in in_order if name not in _NOT_SIGNED])
+def sign(fields: Mapping[str, str], body: bytes, secret: str, *, is_newer: bool = False) -> str:
+    """Return the signature of a request with these ext fields and this body; `is_newer` as clients since 4.9.4 do."""
+    text = "".join([fields[name] for name in signed_names(fields, is_newer=is_newer)])
     return signature(text.encode() + body, secret.encode()).decode()
+
+
+def signed_names(fields: Mapping[str, str], *, is_newer: bool = False) -> list[str]:
+    """Return the names of the fields that are signed, in their order."""
+    left_out = _NOT_SIGNED_SINCE_494 if is_newer else _NOT_SIGNED
+    in_order = sorted(fields, key=None if "".join(fields).isascii() else _as_java_sorts)
+    return [name for name in in_order if name not in left_out]
 
 
 def signature(signed: bytes, secret: bytes) -> bytes:
@@ -81,6 +91,9 @@ def name_account(answer: RemotingCommand, credentials: Credentials | None) -> No
     """If the answer is a refusal by access control, replace its remark by plain words that name the account."""
     refusal = _REFUSAL.fullmatch((answer.remark or "").strip())
     if refusal is not None:
+        if refusal["reason"].startswith("account "):  # our broker's words name it
+            answer.remark = f"{ACCESS_DENIED}: {refusal['reason']}"
+            return
         whom = f"account {credentials.access_key!r}" if credentials else "a client without credentials"
         answer.remark = f"{ACCESS_DENIED} to {whom}: {refusal['reason']}"
 

@@ -143,6 +143,9 @@ class RequestCode(IntEnum):
     TABLE_CHANGES = 30032  # broker to broker
     PROMOTE_BROKER = 30033  # operator to slave
     STEP_DOWN = 30034  # broker to broker
+    PREVIEW_CLEANING = 30040
+    TOPIC_ACTIVITY = 30050
+    GROUP_ACTIVITY = 30051
 
 
 class ResponseCode(IntEnum):

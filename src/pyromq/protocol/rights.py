@@ -1,4 +1,4 @@
-"""Right: what an account needs for a request. Every row of a table of requests names one; nobody enforces it yet.
+"""Right: what an account needs for a request. Every row of a table of requests names one; `access` enforces it.
 
 What counts is what is read or written, never what the request says: the topic of the message at that offset, the group
 in a retry topic's name, the topic stored with a delayed message.
@@ -18,6 +18,7 @@ class Right(Enum):
     REPLY = "any right on anything; the reply goes to the reply topic only"
 
     SUB = "SUB on the topic and on the group"
+    SUB_OF_BODY = "SUB on the group and on the topics that the body names"
     SUB_TOPIC = "SUB on the topic"
     SUB_OF_MESSAGE = "SUB on the topic of the message at the offset"
     SEND_BACK = "SUB on the group, and on the topic of the message at the offset"

@@ -178,6 +178,11 @@ HOSTILE = {
     "cut short": encode(LARGE[1])[:-1],
     "followed by more": encode(LARGE[1]) + b",",
     "commas": b"{" + b"," * MANY + b"}",
+    "a long text": b'{"clientID":"' + b"x" * 16 * MANY + b'"}',
+    "a long name": b'{"' + b"\\a" * 16 * MANY + b'":1}',
+    "a long number": b'{"clientID":' + b"1" * 16 * MANY + b"}",
+    "a long text in a list": b'{"consumerDataSet":[[' + b'1],["' + b"\\a" * 8 * MANY + b'"]]}',
+    "a flat object": b'{"consumerDataSet":[{' + b'"a":"b",' * 2 * MANY + b'"b":2}',
     "not UTF-8": b'{"clientID":"' + b"\xff" * MANY + b'"}',
 }
 

@@ -45,7 +45,8 @@ FIELDS = {
     "TablePartResponseHeader": "pyromqNext:L? pyromqEdition:S?",
     "PullQueuesRequestHeader": "consumerGroup:S topic:S ranges:S subscription:S? maxMsgNums:I maxBytes:L",
     "PullQueuesResponseHeader": "count:I suggestWhichBrokerId:L nextOffsets:S minOffsets:S maxOffsets:S",
-    "QueryMessageRequestHeader": "topic:S key:S maxNum:I beginTimestamp:L endTimestamp:L _UNIQUE_KEY_QUERY:B",
+    "QueryMessageRequestHeader": "topic:S key:S maxNum:I beginTimestamp:L endTimestamp:L _UNIQUE_KEY_QUERY:B"
+    " pyromqBefore:L?",
     "QueryMessageResponseHeader": "indexLastUpdateTimestamp:L indexLastUpdatePhyoffset:L",
     "ViewMessageByIdRequestHeader": "offset:L",
     "QueryConsumerOffsetRequestHeader": "consumerGroup:S topic:S queueId:I bname:S?",
@@ -79,8 +80,8 @@ FIELDS = {
     "ListTransactionsRequestHeader": "givenUp:B offset:L maxNum:I",
     "ListTransactionsResponseHeader": "nextOffset:L isLast:B",
     "RegisterBrokerRequestHeader": "brokerName:S brokerAddr:S clusterName:S haServerAddr:S brokerId:L compressed:B"
-    " bodyCrc32:I? pyromqEpoch:L?",
-    "RegisterBrokerResponseHeader": "haServerAddr:S? masterAddr:S?",
+    " bodyCrc32:I? pyromqEpoch:L? pyromqHistory:S?",
+    "RegisterBrokerResponseHeader": "haServerAddr:S? masterAddr:S? pyromqRival:S?",
     "UnregisterBrokerRequestHeader": "brokerName:S brokerAddr:S clusterName:S brokerId:L pyromqEpoch:L?",
     "QueryDataVersionRequestHeader": "brokerName:S brokerAddr:S clusterName:S brokerId:L",
     "QueryDataVersionResponseHeader": "changed:B!",

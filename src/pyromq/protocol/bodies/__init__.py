@@ -3,6 +3,7 @@
 routes            topics, brokers and clusters: what name servers know
 clients           heartbeats, subscriptions, offsets, queue locks, filters
 admin             what operators' tools ask for: progress, connections, statistics, accounts
+cleaning          what a broker would delete
 register_broker   the body of REGISTER_BROKER, which has a compressed form
 codec             a body from and to JSON, as leniently as Java reads it
 fastjson          the dialect of JSON that Java peers write; fastjson_reader reads what goes beyond the standard

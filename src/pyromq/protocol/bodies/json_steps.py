@@ -210,9 +210,11 @@ _BLANKS: Final = rb"[ \t\r\n]*+"
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _KEY = re.compile(rb"%b(%b)%b:%b" % (_BLANKS, _STRING, _BLANKS, _BLANKS), re.DOTALL)
 _FLAT = re.compile(rb'%b|\{[^{}\[\]"]*+(?:%b[^{}\[\]"]*+)*+\}|[^][{},": \t\r\n]++' % (_STRING, _STRING), re.DOTALL)
-_TOKEN = re.compile(rb'[^][{}"]*+(?:%b|([][{}]))' % _STRING, re.DOTALL)  # matched, not searched: else quadratic
+_TOKEN = re.compile(rb'([][{}])|%b|[^][{}"]++' % _STRING, re.DOTALL)
 _AFTER = re.compile(rb"%b([,\]}])%b" % (_BLANKS, _BLANKS))
 _START = re.compile(rb"%b" % _BLANKS)
+_LONGEST_TOKEN: Final = 256 * 1024
+"""Bytes of a text, a number or a run of blanks: a match takes up to 10 ns a byte, and stops the loop meanwhile."""
 
 
 class _Piece(NamedTuple):
@@ -232,14 +234,14 @@ def _cut(text: bytes, opening: bytes) -> Iterator[_Piece | None]:
     while mark == b",":
         key = b""
         if opening == b"{":
-            found = _KEY.match(text, position)
+            found = _match(_KEY, text, position)
             if found is None:
                 raise _not_standard(text, position)
             key, position = found[1], found.end()
-        flat = _FLAT.match(text, position)
+        flat = _match(_FLAT, text, position)
         end = flat.end() if flat is not None else (yield from _end_of_value(text, position))
         yield _Piece(key, text[position:end])
-        after = _AFTER.match(text, end)
+        after = _match(_AFTER, text, end)
         if after is None or after[1] not in (b",", closing):
             raise _not_standard(text, end)
         mark, position = after[1], after.end()
@@ -256,7 +258,7 @@ def _end_of_value(text: bytes, position: int) -> Generator[None, None, int]:
     if text[position : position + 1] not in (b"{", b"["):
         raise _not_standard(text, position)
     depth = tokens = 0
-    token = _TOKEN.match(text, position)
+    token = _match(_TOKEN, text, position)
     while token is not None:
         if token[1] is not None:
             depth += 1 if token[1] in b"[{" else -1
@@ -267,13 +269,17 @@ def _end_of_value(text: bytes, position: int) -> Generator[None, None, int]:
         tokens += 1
         if tokens % _TOKENS_A_STEP == 0:
             yield None
-        token = _TOKEN.match(text, token.end())
+        token = _match(_TOKEN, text, token.end())
     raise _not_standard(text, position)
 
 
 def _position_of(pattern: re.Pattern[bytes], text: bytes, position: int) -> int:
-    found = pattern.match(text, position)
+    found = _match(pattern, text, position)
     return found.end() if found else position
+
+
+def _match(pattern: re.Pattern[bytes], text: bytes, position: int) -> re.Match[bytes] | None:
+    return pattern.match(text, position, position + _LONGEST_TOKEN)
 
 
 def _not_standard(text: bytes, position: int) -> MalformedHeader:

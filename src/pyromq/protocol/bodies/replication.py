@@ -61,6 +61,16 @@ class LastFailover(Struct, frozen=True, kw_only=True):
     """`handover`, `forced` or `elected`."""
 
 
+class BrokerProblem(Struct, frozen=True, kw_only=True):
+    """Something that is wrong with a broker, in its own words."""
+
+    cause: str
+    """One word for machines, such as disk_full."""
+    text: str
+    advice: str = ""
+    stops_messages: bool = False
+
+
 class ReplicationState(Struct, frozen=True, kw_only=True):
     """How a broker's log stands (REPLICATION_STATE)."""
 
@@ -88,6 +98,8 @@ class ReplicationState(Struct, frozen=True, kw_only=True):
     """Of a slave: how it follows its master."""
     last_failover: LastFailover | None = None
     """When this broker last became master while it ran; None if it has not."""
+    problems: list[BrokerProblem] = []
+    """What is wrong with it at the moment."""
 
 
 class TableMarks(Struct, frozen=True):

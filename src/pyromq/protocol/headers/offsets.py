@@ -28,11 +28,15 @@ class QueryConsumerOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_o
 
 
 class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
-    """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: see PULL_FORWARD_FLAG."""
+    """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: see PULL_FORWARD_FLAG.
+
+    So is `pyromq_reset`: an operator moves the group, and nobody has consumed that far.
+    """
 
     consumer_group: str
     commit_offset: I64
     pyromq_forward: bool | None = None
+    pyromq_reset: bool | None = None
 
 
 class SearchOffsetByTimestampRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):

@@ -66,7 +66,10 @@ class PullQueuesResponseHeader(Header, frozen=True, kw_only=True, gc=False):
 
 
 class QueryMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """QUERY_MESSAGE (12): by key, or by unique key."""
+    """QUERY_MESSAGE (12): by key, or by unique key.
+
+    `pyromq_before` asks for messages before an offset of the log: the ones that follow an earlier answer.
+    """
 
     topic: str
     key: str
@@ -74,6 +77,7 @@ class QueryMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     begin_timestamp: I64
     end_timestamp: I64
     unique_key_query: bool = field(default=False, name="_UNIQUE_KEY_QUERY")
+    pyromq_before: I64 | None = None
 
 
 class QueryMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):

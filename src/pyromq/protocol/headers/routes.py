@@ -20,6 +20,8 @@ class RegisterBrokerRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=Tru
     body_crc32: I32 = 0
     pyromq_epoch: I64 | None = None
     """Ours: the epoch in which the broker is master; absent in what Apache's brokers and slaves send."""
+    pyromq_history: str | None = None
+    """Ours: the id of the first epoch of the master's log, which it shares with all copies of it."""
 
 
 class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
@@ -27,6 +29,8 @@ class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True, gc=False):
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
+    pyromq_rival: str | None = None
+    """Where another broker runs that registers under the same name and id; from our name servers only."""
 
 
 class UnregisterBrokerRequestHeader(_BrokerRequestHeader, frozen=True, kw_only=True, gc=False):

@@ -9,6 +9,9 @@ from msgspec import field
 from pyromq.protocol.headers import I32, I64, Header, encode_json
 from pyromq.protocol.names import DEFAULT_REGION
 
+STORED_HERE = "pyromqStored"
+"""The ext field of a refused send whose message is in the log nevertheless: it may survive, or not."""
+
 
 class SendMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324)."""

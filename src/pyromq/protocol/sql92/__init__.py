@@ -6,4 +6,9 @@ tree         the nodes; how large a tree is, and how it is written down again
 values       numbers and texts, read and compared as Java does
 evaluation   a tree to a function of a message's properties
 sql_filter   SqlFilter: all of it behind one class
+
+Operators' tools look at whole messages and have a little more than brokers:
+
+body_fields  the values of `body.field`, if the body is JSON
+conditions   MessageCondition: an expression over the properties and the body of a message
 """

@@ -9,13 +9,16 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from pyromq.protocol.sql92.body_fields import as_text, body_value
 from pyromq.protocol.sql92.tree import (
     And,
     Between,
+    BodyField,
     Comparison,
     Constant,
     Flag,
     In,
+    InBody,
     IsNull,
     Negative,
     Node,
@@ -58,6 +61,8 @@ def condition(node: Node) -> Condition:
             return condition(_as_comparisons(value, low, high, negated))
         case In(name, values, negated):
             return _in(name, frozenset(values), negated)
+        case InBody(field, values, negated):
+            return _in_body(_operand(field), frozenset(values), negated)
         case IsNull(operand, negated):
             return _is_null(_operand(operand), negated)
         case Flag(name):
@@ -130,6 +135,8 @@ def _operand(node: Node) -> Operand:
     match node:
         case Property(name):
             return lambda properties: properties.get(name)
+        case BodyField(path):
+            return lambda properties: body_value(properties, path)
         case Text(value):
             return lambda properties: value
         case Number():
@@ -153,6 +160,14 @@ def _in(name: str, values: frozenset[str], negated: bool) -> Condition:
     def evaluate(properties: Properties) -> bool | None:
         text = properties.get(name)
         return None if text is None else (text in values) is not negated
+
+    return evaluate
+
+
+def _in_body(operand: Operand, values: frozenset[str], negated: bool) -> Condition:
+    def evaluate(properties: Properties) -> bool | None:
+        value = operand(properties)
+        return None if value is None else (as_text(value) in values) is not negated
 
     return evaluate
 

@@ -17,22 +17,25 @@ TEXT: Final = "text"
 INTEGER: Final = "integer"
 FLOAT: Final = "float"
 SIGN: Final = "sign"
+PATH: Final = "path"
 END: Final = "end"
 
 # Nothing here can match in two ways, so no text is slow to reject. A line comment needs its line end, otherwise it is
 # two minus signs. A number may directly precede a name. `007` is three numbers.
 _EXPONENT: Final = "(?: [eE] [+-]? [0-9]++ )"
-_TOKEN: Final = re.compile(
-    rf"""
+_TOKEN_TEXT: Final = rf"""
     (?P<skipped> [ \t\n\r\f]++ | --[^\n\r]*+ (?: \r\n | [\n\r]) | /\* (?s:.*?) \*/ )
   | (?P<name> [A-Za-z_$] [A-Za-z0-9_$]*+ )
   | (?P<float> [0-9]++ \. [0-9]*+ {_EXPONENT}? | \. [0-9]++ {_EXPONENT}? | [0-9]++ {_EXPONENT} )
   | (?P<integer> 0 | [1-9][0-9]*+ [lL]? )
   | (?P<text> ' [^']*+ (?: '' [^']*+ )* ' )
   | (?P<sign> <> | <= | >= | [=<>(),+-] )
-    """,
-    re.VERBOSE,
-)
+    """
+_TOKEN: Final = re.compile(_TOKEN_TEXT, re.VERBOSE)
+# A field of a JSON body: body.amount, body.items.0.sku, body."order-id". Brokers do not know it.
+_STEP_TEXT: Final = r'\. (?: [\w$]++ | "[^"]++" )'
+_TOKEN_OR_PATH: Final = re.compile(rf"(?P<path> body (?: {_STEP_TEXT} )++ ) | {_TOKEN_TEXT}", re.VERBOSE)
+_STEP: Final = re.compile(r'\.(?:"([^"]+)"|([\w$]+))')
 
 
 class Token(NamedTuple):
@@ -48,16 +51,22 @@ def show(text: str, limit: int = 40) -> str:
     return repr(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
-class Lexer:
-    """Reads an expression token by token."""
+def steps_of(path: str) -> tuple[str, ...]:
+    """Return the names that lead to a field of the body."""
+    return tuple(quoted or plain for quoted, plain in _STEP.findall(path))
 
-    def __init__(self, text: str) -> None:
+
+class Lexer:
+    """Reads an expression token by token; `paths` says whether fields of the body may be named."""
+
+    def __init__(self, text: str, *, paths: bool = False) -> None:
         self._text = text
+        self._match = (_TOKEN_OR_PATH if paths else _TOKEN).match
         self._position = 0
 
     def next(self) -> Token:
         """Return the next token, END after the last; raise LocalProtocolError if none matches."""
-        while (found := _TOKEN.match(self._text, self._position)) is not None:
+        while (found := self._match(self._text, self._position)) is not None:
             self._position = found.end()
             if found.lastgroup != "skipped":
                 return Token(_kind(found), found.group(), found.start())

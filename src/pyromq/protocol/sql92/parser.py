@@ -15,16 +15,18 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pyromq.errors import LocalProtocolError
-from pyromq.protocol.sql92.lexer import END, FLOAT, INTEGER, NAME, TEXT, Lexer, Token, show
+from pyromq.protocol.sql92.lexer import END, FLOAT, INTEGER, NAME, PATH, TEXT, Lexer, Token, show, steps_of
 from pyromq.protocol.sql92.tree import (
     CONDITIONS,
     LITERALS,
     And,
     Between,
+    BodyField,
     Comparison,
     Constant,
     Flag,
     In,
+    InBody,
     IsNull,
     Negative,
     Node,
@@ -57,11 +59,14 @@ class Parsed(NamedTuple):
     rest: str
 
 
-def parse(expression: str) -> Parsed:
-    """Read an expression; raise LocalProtocolError, with one line, for what RocketMQ's parser refuses."""
+def parse(expression: str, *, paths: bool = False) -> Parsed:
+    """Read an expression; raise LocalProtocolError, with one line, for what RocketMQ's parser refuses.
+
+    With `paths`, fields of a JSON body are values too: `body.amount`.
+    """
     if len(expression) > MAX_LENGTH:
         raise _refused(f"the expression has {len(expression)} characters, at most {MAX_LENGTH} are allowed")
-    parser = _Parser(expression)
+    parser = _Parser(expression, paths=paths)
     tree = _condition(parser.expression())
     depth, size = measure(tree)
     if depth > MAX_DEPTH:
@@ -72,8 +77,8 @@ def parse(expression: str) -> Parsed:
 class _Parser:
     """One method for each level of the grammar; `token` is the next token."""
 
-    def __init__(self, text: str) -> None:
-        self._lexer = Lexer(text)
+    def __init__(self, text: str, *, paths: bool) -> None:
+        self._lexer = Lexer(text, paths=paths)
         self._open = 0
         self.token = self._lexer.next()
 
@@ -150,6 +155,8 @@ class _Parser:
             return self._in_parentheses()
         if token.kind == NAME:
             return Property(token.text)
+        if token.kind == PATH:
+            return BodyField(steps_of(token.text))
         if token.kind == TEXT:
             return Text(_unquoted(token))
         if token.kind == INTEGER:
@@ -193,6 +200,8 @@ def _condition(node: Node) -> Node:
         return node
     if isinstance(node, Property):
         return Flag(node.name)
+    if isinstance(node, BodyField):
+        return Comparison("=", node, Constant(True))
     raise _refused(f"{_show(node)} is not a condition: it is neither true nor false")
 
 
@@ -234,6 +243,8 @@ def _check_ordered(node: Node) -> None:
 
 
 def _in(left: Node, values: tuple[str, ...], negated: bool) -> Node:
+    if isinstance(left, BodyField):
+        return InBody(left, values, negated)
     if not isinstance(left, Property):
         raise _refused(f"IN needs a property on its left, not {_show(left)}")
     return In(left.name, values, negated)

@@ -23,6 +23,12 @@ class Property(Struct, frozen=True):
     name: str
 
 
+class BodyField(Struct, frozen=True):
+    """A field of the message's JSON body, as a value; NULL if the body has no such field."""
+
+    path: tuple[str, ...]
+
+
 class Text(Struct, frozen=True):
     """A literal in quotes."""
 
@@ -104,10 +110,32 @@ class In(Struct, frozen=True):
     negated: bool = False
 
 
+class InBody(Struct, frozen=True):
+    """A field of the body is, as a text, one of several texts, or is not."""
+
+    field: BodyField
+    values: tuple[str, ...]
+    negated: bool = False
+
+
 Node: TypeAlias = (
-    Property | Text | Number | Negative | Constant | Flag | Not | And | Or | Comparison | IsNull | Between | In
+    Property
+    | BodyField
+    | Text
+    | Number
+    | Negative
+    | Constant
+    | Flag
+    | Not
+    | And
+    | Or
+    | Comparison
+    | IsNull
+    | Between
+    | In
+    | InBody
 )
-CONDITIONS = (Constant, Flag, Not, And, Or, Comparison, IsNull, Between, In)
+CONDITIONS = (Constant, Flag, Not, And, Or, Comparison, IsNull, Between, In, InBody)
 LITERALS = (Text, Number, Constant)
 
 
@@ -142,6 +170,8 @@ def write(node: Node) -> str:
     match node:
         case Property(name) | Flag(name):
             return name
+        case BodyField(path):
+            return "body" + "".join(f".{_step(step)}" for step in path)
         case Text(value):
             return _quoted(value)
         case Number(value):
@@ -164,9 +194,11 @@ def write(node: Node) -> str:
             return f"{_operand(value)} {'NOT ' * negated}BETWEEN {_operand(low)} AND {_operand(high)}"
         case In(name, values, negated):
             return f"{name} {'NOT ' * negated}IN ({', '.join(map(_quoted, values))})"
+        case InBody(field, values, negated):
+            return f"{write(field)} {'NOT ' * negated}IN ({', '.join(map(_quoted, values))})"
 
 
-_WRITTEN_BARE = (Property, Text, Number, Constant, Flag, Negative)
+_WRITTEN_BARE = (Property, BodyField, Text, Number, Constant, Flag, Negative)
 
 
 def _operand(node: Node) -> str:
@@ -175,3 +207,7 @@ def _operand(node: Node) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _step(name: str) -> str:
+    return name if name.replace("$", "_").isidentifier() or name.isdecimal() else f'"{name}"'
