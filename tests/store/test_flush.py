@@ -47,7 +47,7 @@ class Gate(FaultyFiles):
 def position_of(root: Path) -> int:
     """Return up to where the flushed queues know the log; -1 before the first checkpoint."""
     path = root / "pyromq.position"
-    return int.from_bytes(path.read_bytes()[8:16], "big") if path.exists() else -1
+    return int.from_bytes(path.read_bytes()[12:20], "big") if path.exists() else -1
 
 
 def test_everything_written_is_flushed_within_the_interval_however_little_it_is(tmp_path: Path) -> None:

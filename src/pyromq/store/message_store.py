@@ -24,7 +24,7 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.dispatch import WriteGroup
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.flush import LogEnd
-from pyromq.store.index.key_query import MAX_TIME_MS, QueryBudget, read_offsets
+from pyromq.store.index.key_query import MAX_OFFSET, MAX_TIME_MS, QueryBudget, read_offsets
 from pyromq.store.read.copied_log import CopiedLog
 from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
@@ -426,12 +426,12 @@ class MessageStore:
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS,
-        budget: QueryBudget | None = None,
+        budget: QueryBudget | None = None, before: int = MAX_OFFSET,
     ) -> list[int]:  # fmt: skip
         """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
         with self._reading:
             count = min(max_count, self.config.max_query_count)
-            return self._index.find(topic, key, count, begin_ms, end_ms, self._log.start, budget)
+            return self._index.find(topic, key, count, begin_ms, end_ms, self._log.start, budget, before)
 
     def read_found(self, offsets: Sequence[int], begin_ms: int = 0, end_ms: int = MAX_TIME_MS) -> QueryResult:
         """Return the messages that find() found, the newest of them if they are too many bytes for one answer."""

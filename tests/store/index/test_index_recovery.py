@@ -240,13 +240,15 @@ def without_ours(root: Path, *, clean: bool) -> None:
         (root / "abort").touch()
 
 
-def rewrite_index(root: Path, count: int, *, dropped: int = 0, twice: bool = False) -> None:
+def rewrite_index(root: Path, count: int, *, dropped: int = 0, keys_of_last: int = 3, twice: bool = False) -> None:
     """Write the index as a Java broker does, one key at a time, the header through with each."""
     shutil.rmtree(root / "index")
     (root / "index").mkdir()
     file, name = PlainIndexFile(GEOMETRY), 20_230_101_000_000_000
     for number, offset, time_ms in _places(root, count - dropped):
         keys = [f"U{number}", f"a{number}", f"b{number % 3}"]
+        if number == count - dropped - 1:
+            keys = keys[:keys_of_last]
         for key in keys * (2 if twice and number == count - 1 else 1):
             if file.is_full:
                 (root / "index" / str(name)).write_bytes(file.data)
@@ -316,6 +318,19 @@ def test_files_of_a_java_broker_that_stopped_properly_are_read_and_continued(jav
     names = [path.name for path in index_files(java_store)]
     check_recovery(java_store, 8)
     assert [path.name for path in index_files(java_store)] == names  # the last one had room
+
+
+@pytest.mark.parametrize("dropped", [0, 1, 3])
+@pytest.mark.parametrize("keys_of_last", [1, 2, 3])
+def test_keys_that_a_java_broker_did_not_write_before_it_stopped_are_found(
+    java_store: Path, dropped: int, keys_of_last: int
+) -> None:
+    ours = [path.read_bytes() for path in index_files(java_store)]
+    rewrite_index(java_store, 8, dropped=dropped, keys_of_last=keys_of_last)
+    without_ours(java_store, clean=True)
+    with small_store(java_store, QuickFiles(), **TINY) as store:
+        check(store, 8)
+    assert ours == [path.read_bytes() for path in index_files(java_store)]  # no key is there twice
 
 
 def test_a_message_indexed_twice_is_answered_once(java_store: Path) -> None:

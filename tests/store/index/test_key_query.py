@@ -106,3 +106,14 @@ def test_records_that_are_only_on_disk_are_named_together(tmp_path: Path, time: 
         with pytest.raises(NotInMemory) as caught, store.disk.memory_only():
             store.read_found(offsets)
         assert len(caught.value.missing) == 30
+
+
+def test_pages_of_a_popular_key_meet_without_a_gap(tmp_path: Path, time: StillTime) -> None:
+    with open_store(tmp_path, time, **KEYS, max_query_count=COUNT) as store:
+        fill(store, time)
+        every = store.find("orders", "popular", COUNT)
+        assert len(every) == COUNT
+        found: list[int] = []
+        while page := store.find("orders", "popular", 300, before=found[-1] if found else key_query.MAX_OFFSET):
+            found += page
+        assert found == every

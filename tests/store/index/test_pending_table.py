@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.errors import DiskFull
+from pyromq.errors import DiskFull, UnknownFormat
 from pyromq.store.index.pending_table import (
     BEFORE_ALL,
     DIRECTORY_NAME,
@@ -101,12 +101,22 @@ def test_a_damaged_file_is_left_out(table: PendingTable, tmp_path: Path, damage:
     again.close()
 
 
-def test_a_file_of_a_later_format_is_left_out(table: PendingTable, tmp_path: Path) -> None:
+def test_a_file_whose_format_is_damaged_is_left_out(table: PendingTable, tmp_path: Path) -> None:
     table.save([Pending(1, 1)], [], PendingProgress(1, 1))
     assert table._connection is not None
     table._connection.execute("PRAGMA user_version = 9")
     table.close()
     assert PendingTable(tmp_path).open() is None
+
+
+def test_a_file_of_a_later_format_is_refused(table: PendingTable, tmp_path: Path) -> None:
+    table.save([Pending(1, 1)], [], PendingProgress(1, 1))
+    assert table._connection is not None
+    table._connection.execute("PRAGMA user_version = 9")
+    table._connection.execute("PRAGMA application_id = 9")
+    table.close()
+    with pytest.raises(UnknownFormat, match=r"pending\.db has format 9, and this release knows format 1"):
+        PendingTable(tmp_path).open()
 
 
 def test_waiting_messages_are_counted_from_outside(table: PendingTable, tmp_path: Path) -> None:

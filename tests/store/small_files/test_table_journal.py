@@ -52,7 +52,7 @@ def test_ids_differ() -> None:
 def test_a_line_is_its_checksum_and_json_for_everybody(path: Path) -> None:
     writer(path).append([(1, FIRST)])
     lines = path.read_bytes().splitlines()
-    assert [line[9:] for line in lines] == [b'{"journal":"5f3a9c21d4e0b7aa"}', FIRST]
+    assert [line[9:] for line in lines] == [b'{"journal":"5f3a9c21d4e0b7aa","format":1}', FIRST]
     assert all(int(line[:8], 16) for line in lines)
 
 

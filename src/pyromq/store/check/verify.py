@@ -24,6 +24,7 @@ from pyromq.store.index.key_hash import StoredKeys
 from pyromq.store.read.file_view import LOG_NAME, SegmentView, find_queues, find_root
 from pyromq.store.read.log_walk import LogWalk
 from pyromq.store.recovery.directory import ABORT_NAME
+from pyromq.store.recovery.formats import check_formats
 from pyromq.store.retention.deletions import Deletions
 from pyromq.store.segments import DescriptorPool
 from pyromq.store.small_files.checkpoint import CheckpointFiles
@@ -51,6 +52,7 @@ class StoreCheck:
         """Look for the store, here or in `store/`; raises StoreError if there is none."""
         self._files = files or ReadOnlyFiles()
         self.root = find_root(str(directory), self._files)
+        check_formats(Path(self.root), self._files)
         self.log_directories = [str(path) for path in commit_log] or [f"{self.root}/{LOG_NAME}"]
         self.is_live = is_held(Path(self.root), self._files)
         self.is_clean = not self._files.exists(f"{self.root}/{ABORT_NAME}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyromq.store.files import OsFiles, make_directories, read_file
 from pyromq.store.index.index_checkpoint import IndexCheckpointFile
-from pyromq.store.index.index_file import HEADER, NAME_LENGTH, Geometry, IndexFile, IndexHeader
+from pyromq.store.index.index_file import HEADER, NAME_LENGTH, Geometry, IndexFile, IndexHeader, last_hashes
 from pyromq.store.recovery.quarantine import SetAside
 from pyromq.store.segments import DirtyFiles
 
@@ -74,6 +75,14 @@ class IndexDirectory:
         try:
             for position in range(0, self.geometry.entries_start, _READ):
                 self.files.pread(descriptor, min(_READ, self.geometry.entries_start - position), position)
+        finally:
+            self.files.close(descriptor)
+
+    def last_hashes(self, file: IndexFile) -> Sequence[int]:
+        """Return the hashes of the keys of a file's last message; raises OSError."""
+        descriptor = self.files.open(file.path)
+        try:
+            return last_hashes(self.files, descriptor, self.geometry, file.header)
         finally:
             self.files.close(descriptor)
 

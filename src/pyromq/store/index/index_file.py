@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from pyromq.store.files import OsFiles
@@ -127,3 +128,21 @@ def walk_chain(files: OsFiles, descriptor: int, geometry: Geometry, newest: int,
         if entry.previous >= number:
             return
         number = entry.previous
+
+
+def last_hashes(files: OsFiles, descriptor: int, geometry: Geometry, header: IndexHeader) -> list[int]:
+    """Return the hashes of the keys of a file's last message, the last one first."""
+    found: list[int] = []
+    stop = min(header.next_entry, geometry.entries)
+    while stop > 1:
+        first = max(1, stop - _ENTRIES_A_READ)
+        data = files.pread(descriptor, ENTRY.size * (stop - first), geometry.entry_position(first))
+        entries = [
+            IndexEntry._make(fields) for fields in ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
+        ]
+        of_last = list(takewhile(lambda entry: entry.physical_offset == header.end_offset, reversed(entries)))
+        found += [entry.key_hash for entry in of_last]
+        if len(of_last) < stop - first:
+            break
+        stop = first
+    return found

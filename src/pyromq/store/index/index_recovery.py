@@ -2,7 +2,8 @@
 
 - Our mark counts, for nobody else has written since: entries before it are good. After a clean stop the file in use
   is taken as it is, after a crash its slots are made anew from its entries.
-- Another broker stopped properly: its files are taken as they are.
+- Another broker stopped properly: its files are taken as they are. RocketMQ's stops within five seconds even if it has
+  keys to write, so from its last message on the log is met again, and that message gets the keys that it lacks.
 - Another broker crashed: files up to the checkpoint's index time were flushed by it. Of the next one the entries are
   kept up to the first that cannot be right, without those of the last message, and all files behind it go.
 - No file is left: all of the log is indexed.
@@ -36,13 +37,15 @@ class LastIndexStop(NamedTuple):
 class LoadedIndex(NamedTuple):
     """Good files, the one to go on with if that had to be mended, and from where on keys may be missing.
 
-    Records from `known_end` on are not in the index; `start` is where to look for them, None if there are none.
+    Records from `known_end` on are not in the index, but for keys of the first that have one of `known_hashes`; `start`
+    is where to look for them, None if there are none.
     """
 
     files: list[IndexFile]
     writer: IndexWriter | None
     start: int | None
     known_end: int
+    known_hashes: frozenset[int] = frozenset()
 
 
 def load_index(directory: IndexDirectory, stop: LastIndexStop) -> LoadedIndex:
@@ -54,7 +57,7 @@ def load_index(directory: IndexDirectory, stop: LastIndexStop) -> LoadedIndex:
     if saved is not None and stop.is_ours:
         return _resume(directory, files, saved[0], stop)
     if stop.clean:
-        return _take_over(files, stop)
+        return _take_over(directory, files, stop)
     return _salvage(directory, files, stop)
 
 
@@ -106,11 +109,14 @@ def _resume(
     return _drop_last_message(directory, files[:-1], writer, stop)
 
 
-def _take_over(files: list[IndexFile], stop: LastIndexStop) -> LoadedIndex:
+def _take_over(directory: IndexDirectory, files: list[IndexFile], stop: LastIndexStop) -> LoadedIndex:
     files = [file for file in files if file.header.next_entry > 1]
     if not files:
         return LoadedIndex([], None, stop.log_start, stop.log_start)
-    return LoadedIndex(files, None, None, files[-1].header.end_offset + 1)
+    end = files[-1].header.end_offset
+    ending_there = takewhile(lambda file: file.header.end_offset == end, reversed(files))
+    hashes = frozenset(key_hash for file in ending_there for key_hash in directory.last_hashes(file))
+    return LoadedIndex(files, None, end, end, hashes)
 
 
 def _salvage(directory: IndexDirectory, files: list[IndexFile], stop: LastIndexStop) -> LoadedIndex:

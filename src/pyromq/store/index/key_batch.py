@@ -10,7 +10,7 @@ Java's hash of a run is the sum of its bytes times powers of 31. Modulo 2³² 31
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, cast
 
 import numpy as np
@@ -42,6 +42,11 @@ class KeyBatch(NamedTuple):
     def rows(self, first: int, stop: int) -> KeyBatch:
         """Return some of the rows."""
         return KeyBatch(self.hashes[first:stop], self.offsets[first:stop], self.times_ms[first:stop])
+
+    def without(self, hashes: Collection[int]) -> KeyBatch:
+        """Return the rows that have none of these hashes."""
+        kept = ~np.isin(self.hashes, list(hashes))
+        return KeyBatch(self.hashes[kept], self.offsets[kept], self.times_ms[kept])
 
 
 def hash_keys(messages: StoredKeys) -> KeyBatch:

@@ -17,6 +17,7 @@ from pyromq.store.index.index_file import Geometry, IndexFile, IndexHeader, read
 from pyromq.store.segments import FileRange, NotInMemory
 
 MAX_TIME_MS: Final = (1 << 63) - 1
+MAX_OFFSET: Final = (1 << 63) - 1
 
 _SECOND_MS: Final = 999  # what an entry's time lacks at most
 _MAX_ANSWER: Final = 8 << 20  # half of the largest frame
@@ -26,13 +27,15 @@ MOST_ENTRIES: Final = 4_000_000
 
 
 class KeyQuery(NamedTuple):
-    """Which messages are asked for: their key's hash, their store time, from which offset of the log on, how many."""
+    """Which messages are asked for: their key's hash, their store time, which part of the log, how many."""
 
     key_hash: int
     max_count: int
     begin_ms: int = 0
     end_ms: int = MAX_TIME_MS
     min_offset: int = 0
+    before: int = MAX_OFFSET
+    """Only messages before this offset of the log: whoever asks for the next older ones names the oldest he has."""
 
 
 class QueryBudget:
@@ -72,7 +75,9 @@ def find_offsets(
                 continue
             if len(found) >= query.max_count or file.header.end_offset < query.min_offset:
                 break
-            if file.header.covers(query.begin_ms - _SECOND_MS, query.end_ms):
+            if file.header.begin_offset < query.before and file.header.covers(
+                query.begin_ms - _SECOND_MS, query.end_ms
+            ):
                 search.look_into(file, newest_entry(file))
             if file.header.begin_ms < query.begin_ms:
                 break
@@ -116,7 +121,8 @@ class _Search(NamedTuple):
             is_older = time_ms + _SECOND_MS < query.begin_ms or entry.physical_offset < query.min_offset
             if len(found) >= query.max_count or entry.seconds < 0 or is_older:
                 return 0
-            if entry.key_hash == query.key_hash and time_ms <= query.end_ms:
+            is_asked = time_ms <= query.end_ms and entry.physical_offset < query.before
+            if entry.key_hash == query.key_hash and is_asked:
                 found[entry.physical_offset] = None
         following = next(chain, None)
         return 0 if following is None else entry.previous
@@ -133,7 +139,8 @@ class _Search(NamedTuple):
             is_older = (times_ms + _SECOND_MS < query.begin_ms) | (offsets < query.min_offset) | (seconds < 0)
             is_last = bool(is_older.any())
             count = int(is_older.argmax()) if is_last else len(hashes)
-            is_wanted = (hashes[:count] == query.key_hash) & (times_ms[:count] <= query.end_ms)
+            is_asked = (times_ms[:count] <= query.end_ms) & (offsets[:count] < query.before)
+            is_wanted = (hashes[:count] == query.key_hash) & is_asked
             for offset in offsets[:count][is_wanted].tolist():
                 if len(found) >= query.max_count:
                     return

@@ -23,7 +23,7 @@ from pyromq.store.index.index_directory import IndexDirectory
 from pyromq.store.index.index_file import IndexFile
 from pyromq.store.index.index_recovery import LastIndexStop, load_index
 from pyromq.store.index.key_hash import COLUMNS, StoredKeys, key_hash
-from pyromq.store.index.key_query import MAX_TIME_MS, KeyQuery, QueryBudget, find_offsets
+from pyromq.store.index.key_query import MAX_OFFSET, MAX_TIME_MS, KeyQuery, QueryBudget, find_offsets
 
 if TYPE_CHECKING:
     from pyromq.store.index.index_writer import IndexWriter
@@ -57,6 +57,7 @@ class MessageIndex:
         """Store time of the last key in a full file that was flushed: for the checkpoint."""
         self._directory = directory
         self._known_end = 0
+        self._known_hashes: frozenset[int] = frozenset()
         self._guard = threading.Lock()  # for the next four
         self._files = IndexFileList(directory, now_ms)
         self._waiting: StoredKeys = []
@@ -77,15 +78,23 @@ class MessageIndex:
             return
         found = load_index(self._directory, stop)
         self._files.begin(found.files, found.writer)
-        self.start, self._known_end = found.start, found.known_end
+        self.start, self._known_end, self._known_hashes = found.start, found.known_end, found.known_hashes
 
     def replay(self, topic: str, properties: bytes, physical_offset: int, store_timestamp_ms: int) -> None:
         """Meet one record of the log during recovery."""
-        if self.enabled and physical_offset >= self._known_end:
+        if physical_offset == self._known_end and self._known_hashes:
+            self._complete([topic, properties, physical_offset, store_timestamp_ms])
+        elif self.enabled and physical_offset >= self._known_end:
             self._waiting += (topic, properties, physical_offset, store_timestamp_ms)
             self._waiting_bytes += len(properties)
             if self._fills_batch:
                 self._put_waiting()
+
+    def _complete(self, message: StoredKeys) -> None:
+        """Put the keys of a message of which some are known."""
+        from pyromq.store.index.key_batch import hash_keys
+
+        self._files.put(hash_keys(message).without(self._known_hashes))
 
     def settle(self, end: int) -> None:
         """Drop the keys of records that are gone: the log ends here now. Raises OSError."""
@@ -245,12 +254,13 @@ class MessageIndex:
         end_ms: int = MAX_TIME_MS,
         min_offset: int = 0,
         budget: QueryBudget | None = None,
+        before: int = MAX_OFFSET,
     ) -> list[int]:
         """Return where messages with a key are, newest first; those of another key with its hash are among them.
 
         Raises QueryTooLong if the budget is spent before one is found.
         """
-        query = KeyQuery(key_hash(topic, key), max_count, begin_ms, end_ms, min_offset)
+        query = KeyQuery(key_hash(topic, key), max_count, begin_ms, end_ms, min_offset, before)
         if self._waiting and not self._is_ready:
             self._import_numpy()
         self._put_in_steps()

@@ -3,6 +3,9 @@
     pending   due_ms, physical_offset            a tree in this order: the next ones due are its first leaves
     progress  queue_offset, position, count      how far the table agrees with the log, and how many wait
 
+The format's number is SQLite's `user_version`, and once more its `application_id`: SQLite has no checksum, and a
+flipped bit is no later release.
+
 It is an SQLite file: ten million messages are some 200 MB on disk and 4 MB in memory. Nothing in it is the only copy:
 the log holds the messages, and whoever finds this file missing or damaged makes it again from the log. So it need not
 be synced at every change, but it must never be ahead of the log: save() is for what the log has flushed.
@@ -17,6 +20,7 @@ import json
 import logging
 import shutil
 import sqlite3
+import struct
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -26,14 +30,15 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pyromq.errors import CorruptRecord, DiskFull, StoreError
-from pyromq.store.files import OsFiles, make_directories
+from pyromq.errors import CorruptRecord, DiskFull, StoreError, UnknownFormat
+from pyromq.store.files import OsFiles, make_directories, read_file
 
 logger = logging.getLogger(__name__)
 
 DIRECTORY_NAME: Final = "pyromq.timer"
 FILE_NAME: Final = "pending.db"
 _FORMAT: Final = 1
+_UNFINISHED: Final = 0  # SQLite's number for a new file; the file beside it may have more
 _CACHE_KB: Final = 4096
 _FULL: Final = 13  # SQLITE_FULL
 
@@ -169,10 +174,12 @@ class PendingTable:
             connection.execute("PRAGMA synchronous = NORMAL")  # whole after a power cut, perhaps a few seconds old
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
             (found,) = connection.execute("PRAGMA user_version").fetchone()
-            if found == 0:
-                connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
-            elif found != _FORMAT:
-                raise CorruptRecord(f"it has the format {found}, this release has {_FORMAT}")
+            (copy,) = connection.execute("PRAGMA application_id").fetchone()
+            if found == _UNFINISHED:
+                numbers = f"PRAGMA user_version = {_FORMAT}; PRAGMA application_id = {_FORMAT};"
+                connection.executescript(f"BEGIN; {_SCHEMA} {numbers} COMMIT;")
+            else:
+                _check_format(str(self._directory / FILE_NAME), found, copy)
         except BaseException:
             connection.close()
             raise
@@ -215,6 +222,27 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _as_json(messages: Iterable[Pending]) -> str:
     """Write messages in the order of the tree, so that those in one leaf come one after the other."""
     return json.dumps({offset: due_ms for due_ms, offset in sorted(messages)})
+
+
+_NUMBERS: Final = struct.Struct(">60xI4xI")  # where SQLite's header has user_version and application_id
+
+
+def check_pending_format(root: Path, files: OsFiles) -> None:
+    """Raise UnknownFormat if a later release has written the file, without opening the database."""
+    path = str(root / DIRECTORY_NAME / FILE_NAME)
+    header = read_file(files, path, _NUMBERS.size)
+    if len(header) == _NUMBERS.size:
+        with suppress(CorruptRecord):  # whoever opens it makes it again
+            _check_format(path, *_NUMBERS.unpack(header))
+
+
+def _check_format(path: str, found: int, copy: int) -> None:
+    """Raise UnknownFormat, or CorruptRecord where the two copies of a number that is not ours differ."""
+    if found in (_FORMAT, _UNFINISHED):
+        return
+    if found != copy:
+        raise CorruptRecord(f"it has the formats {found} and {copy}, this release has {_FORMAT}")
+    raise UnknownFormat(path, found, _FORMAT)
 
 
 _BESIDE: Final = ("", "-wal")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pyromq.store.config import StoreConfig
-from pyromq.store.index.key_query import QueryBudget
+from pyromq.store.index.key_query import MAX_OFFSET, QueryBudget
 from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.results import GetResult, QueryResult
 from pyromq.store.segments import SegmentedFile
@@ -128,7 +128,14 @@ class SearchableStore(ReadableStore, Protocol):
         """The limits of queries, among others."""
 
     def find(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, budget: QueryBudget | None = None
+        self,
+        topic: str,
+        key: str,
+        max_count: int,
+        begin_ms: int,
+        end_ms: int,
+        budget: QueryBudget | None = None,
+        before: int = MAX_OFFSET,
     ) -> list[int]:
         """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow.
 

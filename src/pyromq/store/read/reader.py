@@ -20,7 +20,7 @@ from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, ConsumeQ
 from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.files import OsFiles, ReadOnlyFiles, store_error
 from pyromq.store.index.key_hash import key_hash
-from pyromq.store.index.key_query import MAX_TIME_MS, KeyQuery, QueryBudget, read_offsets
+from pyromq.store.index.key_query import MAX_OFFSET, MAX_TIME_MS, KeyQuery, QueryBudget, read_offsets
 from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.read.file_view import LOG_NAME, LogView, Segment, SegmentView, find_queues, find_root
 from pyromq.store.read.index_view import IndexView
@@ -267,12 +267,12 @@ class StoreReader:
 
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int = 0, end_ms: int = MAX_TIME_MS,
-        budget: QueryBudget | None = None,
+        budget: QueryBudget | None = None, before: int = MAX_OFFSET,
     ) -> list[int]:  # fmt: skip
         """Return where the newest messages with a key are, newest first. Any thread may call this: it can be slow."""
         count = min(max_count, self.config.max_query_count)
         try:
-            query = KeyQuery(key_hash(topic, key), count, begin_ms, end_ms, self.min_physical_offset)
+            query = KeyQuery(key_hash(topic, key), count, begin_ms, end_ms, self.min_physical_offset, before)
             return self._index().find(query, budget)
         except OSError as error:
             raise store_error("read", str(self.root), error) from error

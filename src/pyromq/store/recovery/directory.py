@@ -22,6 +22,7 @@ from pyromq.store.index.index_recovery import LastIndexStop
 from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.recovery.file_sizes import log_file_size, queue_file_size
+from pyromq.store.recovery.formats import check_formats
 from pyromq.store.recovery.log_healing import LogHealing
 from pyromq.store.recovery.quarantine import Quarantine
 from pyromq.store.recovery.recovery import LastStop, Recovered, Recovery, StoreParts
@@ -35,6 +36,7 @@ from pyromq.store.small_files.fences import Fences
 from pyromq.store.small_files.lock import DirectoryLock
 from pyromq.store.small_files.queue_ends import QueueEnds
 from pyromq.store.write.appender import Appender
+from pyromq.store.write.no_space import NoSpace
 from pyromq.store.write.visibility import Visibility
 
 ABORT_NAME: Final = "abort"
@@ -70,13 +72,14 @@ class StoreDirectory:
         self.queues = ConsumeQueues(queue_directory, config.queue_file_size, files, self.pool, self.dirty_queues)
         geometry = Geometry(config.max_hash_slots, config.max_index_entries)
         self.index = MessageIndex(IndexDirectory(config.root, geometry, files), now_ms, enabled=config.message_index)
+        self.no_space = NoSpace()
         self.parts = StoreParts(self.log, self.queues, self.index, self.deletions, self.fences, self._quarantine)
         self.healing = LogHealing(self.parts, files, config.delay_levels_ms)
 
     def open(self, stack: ExitStack) -> tuple[LastStop, Recovered]:
         """Lock, load and recover; what has to be closed goes on the stack.
 
-        Raises StoreLocked, StoreError or OSError.
+        Raises StoreLocked, UnknownFormat, StoreError or OSError.
         """
         for directory in make_directories(self._files, self._root):
             self._files.sync_directory(directory)
@@ -86,6 +89,7 @@ class StoreDirectory:
         stack.callback(self.pool.close)
         stack.callback(self.log.close)
         stack.callback(self.index.close)
+        check_formats(self._config.root, self._files)
         self._take_over_file_sizes()
         self.deletions.load()
         clean = not self._files.exists(self._abort)
@@ -109,6 +113,7 @@ class StoreDirectory:
             now_ms,
             max_message_size=self._config.max_message_size,
             delay_levels_ms=self._config.delay_levels_ms,
+            no_space=self.no_space,
         )
 
     def unseen_by(self, appender: Appender) -> Callable[[int], list[WriteGroup]]:
@@ -156,6 +161,7 @@ class StoreDirectory:
             now_ms=now_ms,
             durable_end=durable_end,
             expire_index=self.index.expire,
+            no_space=self.no_space,
         )
 
     def _confirmed(self) -> int | None:

@@ -24,6 +24,7 @@ from pyromq.store.retention.deletions import Deletions
 from pyromq.store.retention.remover import Remover
 from pyromq.store.retention.retention import DiskLevel, Retention
 from pyromq.store.segments import NotInMemory
+from pyromq.store.write.no_space import NoSpace
 from pyromq.store.write.visibility import Visibility
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,10 @@ class Cleaner:
         now_ms: Callable[[], int],
         durable_end: Callable[[], int],
         expire_index: Callable[[int], object],
+        no_space: NoSpace,
     ) -> None:
+        self.no_space = no_space
+        """Whether the disk refused space to a message."""
         self.retention = Retention(config, files, now_ms)
         self.refuses_messages = False
         """Whether the disk is too full to take another message."""
@@ -91,6 +95,7 @@ class Cleaner:
     def check_disk(self) -> None:
         """Look how full the disk is; above the warning level no message is taken, and below it they are again."""
         self.retention.check_disk()
+        self.no_space.look(self._log.end, self.retention.usable)
         self.refuses_messages = self.retention.level is DiskLevel.NO_MORE_MESSAGES
 
     def refusal(self) -> DiskFull:
@@ -119,6 +124,14 @@ class Cleaner:
         """Remove expired files now and in the passes to come, whatever the hour."""
         self.retention.delete_soon()
         self.run()
+
+    def expired_files(self) -> tuple[int, int]:
+        """Return how many files of the log have expired and could go, and their bytes."""
+        start = self.retention.expired_end(self._log, min(self._durable_end(), self._visible_end))
+        if start > self._log.start:
+            start = self._log.segments.file_start(min([start, *(free_to(start) for free_to in self._free_to)]))
+        held = max(start - self._log.start, 0)
+        return -(-held // self._log.file_size), held
 
     def _drop_log(self, start: int) -> None:
         logger.info("the log begins later now start=%d before=%d", start, self._log.start)
@@ -198,9 +211,13 @@ class Cleaner:
         """Topics that were deleted, each with where the log ended then, as far as the log still has their records."""
         return self._deletions.ends
 
+    def unused_topics(self, is_known: Callable[[str], bool]) -> list[str]:
+        """Return the topics that have queues and that nobody knows."""
+        return [topic for topic in self._queues.topics() if not (is_known(topic) or _never_has_a_row(topic))]
+
     def delete_unused_topics(self, is_known: Callable[[str], bool]) -> list[str]:
         """Forget the queues of topics that nobody knows; return those topics."""
-        unused = [topic for topic in self._queues.topics() if not (is_known(topic) or _never_has_a_row(topic))]
+        unused = self.unused_topics(is_known)
         for topic in unused:
             self.delete_topic(topic)
         return unused
@@ -215,6 +232,20 @@ class Cleaner:
             self._queues.remove(queue)
         self._remove_leftovers()
         return [(queue.topic, queue.queue_id) for queue in expired]
+
+    def expired_queues(self, is_in_use: Callable[[str, int], bool]) -> list[tuple[str, int]]:
+        """Return the queues that `delete_expired_queues` would forget."""
+        return [
+            (queue.topic, queue.queue_id)
+            for queue in self._queues
+            if queue.topic != SCHEDULE_TOPIC and not is_in_use(queue.topic, queue.queue_id) and self._is_over(queue)
+        ]
+
+    def _is_over(self, queue: ConsumeQueue) -> bool:
+        """Return True if the log has none of a queue's messages any more, whether the queue has followed it or not."""
+        if queue.min_offset >= queue.next_offset:
+            return True
+        return queue.entry(queue.next_offset - 1).physical_offset < self._log.start
 
     def _is_dead(self, queue: ConsumeQueue, is_in_use: Callable[[str, int], bool]) -> bool:
         if queue.topic == SCHEDULE_TOPIC or is_in_use(queue.topic, queue.queue_id):

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from enum import IntEnum
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +53,8 @@ class Retention:
         self.level = DiskLevel.FINE
         self.disk_percent = 0
         """How full the fuller of the two disks is, in whole percent, rounded up."""
+        self.usable = 0
+        """The bytes that are free on the one that has fewer."""
         self._config = config
         self._files = files
         self._now_ms = now_ms
@@ -66,18 +68,20 @@ class Retention:
     def check_disk(self) -> None:
         """Look how full the disks of log and queues are."""
         try:
-            self.disk_percent = max(self._percent(self._config.root), self._percent(self._config.commit_log_path))
+            disks = [self._usage(self._config.root), self._usage(self._config.commit_log_path)]
         except OSError as error:
             logger.warning("cannot tell how full the disk is: %s", error)
             return
+        self.disk_percent = max(map(used_percent, disks))
+        self.usable = min(disk.usable for disk in disks)
         level = self._level(self.disk_percent)
         if level is not self.level:
             log = logger.info if level is DiskLevel.FINE else logger.warning
             log("disk used=%d%%: %s", self.disk_percent, _CONSEQUENCES[level])
             self.level = level
 
-    def _percent(self, path: Path) -> int:
-        return used_percent(disk_usage(self._files, str(path.absolute())))
+    def _usage(self, path: Path) -> DiskUsage:
+        return disk_usage(self._files, str(path.absolute()))
 
     def _level(self, percent: int) -> DiskLevel:
         if percent > self._config.disk_space_warning_level_ratio * 100:
@@ -101,6 +105,14 @@ class Retention:
                 break
             start = candidate + log.file_size
         return start
+
+    def expired_end(self, log: CommitLog, durable_end: int) -> int:
+        """Return where the log would begin if all expired files went now."""
+        now_ms = self._now_ms()
+        last = min(log.segments.file_start(durable_end), log.segments.stop - log.file_size)
+        files = range(log.start, last, log.file_size)
+        gone = takewhile(lambda start: self._is_excess(log, start) or self._is_expired(log, start, now_ms), files)
+        return max((start + log.file_size for start in gone), default=log.start)
 
     def _is_time(self, now_ms: int) -> bool:
         if self._manual_passes:

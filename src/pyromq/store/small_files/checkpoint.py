@@ -7,7 +7,7 @@
 `pyromq.position` is ours: the same said in bytes of the log, which is exact, and said more often. It counts only while
 one of its copies equals the checkpoint: a broker that knows nothing of it changes that one when it writes.
 
-    flushed end of the log 8 | end of what queues have flushed 8
+    format 4 | flushed end of the log 8 | end of what queues have flushed 8
     copy of the checkpoint 24 | copy of the one that is about to replace it 24 | CRC-32 of all before 4
 """
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from pyromq.store.files import OsFiles, read_file, replace_file
+from pyromq.store.small_files.sealed_file import read_packed, replace_packed
 
 CHECKPOINT_NAME: Final = "checkpoint"
 POSITION_NAME: Final = "pyromq.position"
@@ -27,7 +27,6 @@ _CHECKPOINT_LENGTH: Final = 4096
 _SAFETY_MS: Final = 3_000
 _TIMES = struct.Struct(">qqq")
 _POSITION = struct.Struct(">qq24s24s")
-_CRC = struct.Struct(">I")
 
 
 class Checkpoint(NamedTuple):
@@ -73,10 +72,10 @@ class CheckpointFiles:
 
     def read_position(self) -> tuple[Position, list[bytes]] | None:
         """Return our position, and the checkpoints with which it counts; None if it is missing or damaged."""
-        data = read_file(self._files, self._position, _POSITION.size + _CRC.size)
-        if len(data) < _POSITION.size + _CRC.size or _CRC.pack(crc32(data[: _POSITION.size])) != data[_POSITION.size :]:
+        found = read_packed(self._files, self._position, _POSITION)
+        if found is None:
             return None
-        flushed, dispatched, *copies = _POSITION.unpack_from(data)
+        flushed, dispatched, *copies = found
         return Position(flushed, dispatched), copies
 
     def write(self, checkpoint: Checkpoint, position: Position) -> None:
@@ -91,5 +90,4 @@ class CheckpointFiles:
         self._replace_position(position, self._times)
 
     def _replace_position(self, position: Position, next_times: bytes) -> None:
-        data = _POSITION.pack(*position, self._times, next_times)
-        replace_file(self._files, self._position, data + _CRC.pack(crc32(data)))
+        replace_packed(self._files, self._position, _POSITION, *position, self._times, next_times)

@@ -25,6 +25,7 @@ from pyromq.store.small_files.table_journal import (
     Journal,
     JournalMark,
     JournalWriter,
+    check_journal,
     marked,
     new_journal_id,
     read_journal,
@@ -88,8 +89,12 @@ class TableFile(Generic[T, R]):
     # --- reading
 
     def load(self) -> T | None:
-        """Return the table with its journal folded in, None if there is none; raise ConfigError if it is unreadable."""
+        """Return the table with its journal folded in, None if there is none.
+
+        Raises ConfigError if it is unreadable, UnknownFormat if a later release has written the journal.
+        """
         data = self._read_journal()  # before the table: see table_journal
+        check_journal(data, self._journal_path)
         table, mark = self._json.load(self._decode) or (None, None)
         if mark is not None:
             self._journal, self.number = mark

@@ -1,7 +1,7 @@
 """The journal of a table: the rows that changed since the table was written.
 
     topics.json           …, "pyromqJournal":"5f3a9c21d4e0b7aa:42", "pyromqCrc32":"0d5e1a2b"}
-    topics.json.journal   2c1f09ab {"journal":"5f3a9c21d4e0b7aa"}
+    topics.json.journal   2c1f09ab {"journal":"5f3a9c21d4e0b7aa","format":1}
                           77d0e3c5 {"number":43,"rows":{"orders":{"perm":6,…}},"version":{"timestamp":…,"counter":8}}
                           19ab44f0 {"number":44,"removed":["old"],"version":{"timestamp":…,"counter":9}}
 
@@ -32,6 +32,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct, field
 
+from pyromq.errors import UnknownFormat
 from pyromq.protocol.bodies import DataVersion
 from pyromq.store.files import OsFiles, replace_file, write_all
 
@@ -40,8 +41,17 @@ JOURNAL: Final = ".journal"
 
 R = TypeVar("R")
 
+_FORMAT: Final = 1
+
 _MARK: Final = re.compile(rb',\s*"pyromqJournal":"([0-9a-f]{16}):([0-9]{1,18})"\s*\}$')
 _LINE: Final = re.compile(rb"([0-9a-f]{8}) (\{.*\})", re.DOTALL)
+
+
+class _Header(Struct):
+    """What the first line says."""
+
+    journal: str = ""
+    format: int = 1
 
 
 class JournalRecord(Struct, Generic[R], omit_defaults=True, kw_only=True):
@@ -109,17 +119,24 @@ def read_journal(data: bytes, journal: str) -> Journal:
         else:
             damaged, bad = damaged + bad, 0
             records.append(text)
-    return Journal(records, damaged, not records and _id_in(first) not in ("", journal))
+    return Journal(records, damaged, not records and _header_in(first).journal not in ("", journal))
 
 
-def _id_in(line: bytes) -> str:
-    """Return the id that the first line of a journal names; empty if it cannot be read."""
+def check_journal(data: bytes, path: str) -> None:
+    """Raise UnknownFormat if a later release has written a journal, which begins with these bytes."""
+    header = _header_in(data.split(b"\n", 1)[0])
+    if header.format != _FORMAT:
+        raise UnknownFormat(path, header.format, _FORMAT)
+
+
+def _header_in(line: bytes) -> _Header:
+    """Return what the first line of a journal says; an empty id if it cannot be read."""
     found = _LINE.fullmatch(line)
     try:
-        journal = msgspec.json.decode(found[2], type=dict[str, str]).get("journal", "") if found else ""
+        header = msgspec.json.decode(found[2], type=_Header) if found else _Header()
     except ValueError:  # msgspec's own is one
-        return ""
-    return journal if _text(line, journal) else ""
+        return _Header()
+    return header if _text(line, header.journal) else _Header()
 
 
 def _text(line: bytes, journal: str) -> bytes | None:
@@ -206,7 +223,7 @@ class JournalWriter:
             self.size = 0
 
     def _header(self) -> bytes:
-        return self._line(msgspec.json.encode({"journal": self._journal}))
+        return self._line(msgspec.json.encode(_Header(self._journal, _FORMAT)))
 
     def _line(self, text: bytes) -> bytes:
         return b"%08x %s\n" % (crc32(text, self._seed), text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from pyromq.errors import MessageTooLarge, StoreError
+from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.messages.record import Record, record_parts, record_size
 from pyromq.protocol.names import SCHEDULE_TOPIC
@@ -17,6 +17,7 @@ from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.read.log_walk import WalkedRecord
 from pyromq.store.results import PutResult, PutStatus
+from pyromq.store.write.no_space import NoSpace
 
 _PUT_OK: Final = PutStatus.PUT_OK
 _AROUND_BODY: Final = 64 * 1024  # what may stand around the largest body: hosts, topic and properties
@@ -34,7 +35,9 @@ class Appender:
         *,
         max_message_size: int,
         delay_levels_ms: tuple[int, ...],
+        no_space: NoSpace,
     ) -> None:
+        self._no_space = no_space
         self.group = WriteGroup(0)
         self._log = log
         self._queues = queues
@@ -66,14 +69,18 @@ class Appender:
         """Let a message join the open group; raises MessageTooLarge, DiskFull or another StoreError."""
         queue = self._queues.get(record.topic, record.queue_id)
         size = self._checked_size(record, queue)
-        if self._index.is_stuck:
-            self._index.make_room()
-        self._log.make_room(size)
         queued = is_queued(record.sys_flag)
-        place = PutResult(_PUT_OK, self._log.position, queue.next_offset if queued else 0, size, self._now_ms())
-        parts = _encode(record, queue, place)
-        if queued:
-            queue.make_room(1)
+        try:
+            if self._index.is_stuck:
+                self._index.make_room()
+            self._log.make_room(size)
+            place = PutResult(_PUT_OK, self._log.position, queue.next_offset if queued else 0, size, self._now_ms())
+            parts = _encode(record, queue, place)
+            if queued:
+                queue.make_room(1)
+        except DiskFull as error:
+            self._no_space.note(error, self._log.end)
+            raise
         self._join(record, queue, place, parts, queued)
         return place
 
@@ -84,12 +91,16 @@ class Appender:
         sizes = [self._checked_size(record, queue) for record in records]
         if sum(sizes) > self._log.file_size - BLANK_SIZE:
             raise MessageTooLarge(f"a batch of {sum(sizes)} bytes does not fit into a file of the log")
-        if self._index.is_stuck:
-            self._index.make_room()
-        self._log.make_room(sum(sizes))
-        places = self._places(queue, sizes)
-        parts = [_encode(record, queue, place) for record, place in zip(records, places, strict=True)]
-        queue.make_room(len(records))
+        try:
+            if self._index.is_stuck:
+                self._index.make_room()
+            self._log.make_room(sum(sizes))
+            places = self._places(queue, sizes)
+            parts = [_encode(record, queue, place) for record, place in zip(records, places, strict=True)]
+            queue.make_room(len(records))
+        except DiskFull as error:
+            self._no_space.note(error, self._log.end)
+            raise
         for record, place, pieces in zip(records, places, parts, strict=True):
             self._join(record, queue, place, pieces, queued=True)
         return places
