@@ -1,0 +1,210 @@
+"""AccessControl: decides about every request before its handler runs.
+
+    white-listed address?   only where white lists are trusted
+    account                 the ext field AccessKey names it
+    signature               compared in constant time, before the body is parsed
+    right                   of the request's code (decisions.py); a code without a row needs an administrator
+
+A connection whose account is removed, or loses a right, is closed: pulls that wait on it would still be answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from msgspec import Struct
+
+from pyromq.access.account import PUB, Account, Permission
+from pyromq.access.accounts import Accounts, AccountSet
+from pyromq.access.address_patterns import matcher
+from pyromq.access.decisions import Fields, decide, decide_as_apache, need_admin, need_group, need_topic
+from pyromq.access.message_topic import stored_topic
+from pyromq.access.refusals import Refusals
+from pyromq.access.signatures import Verifier
+from pyromq.clock import Clock
+from pyromq.errors import AccessRefused, UnknownCaller
+from pyromq.figures import BoundFigures
+from pyromq.protocol.acl import ACCESS_KEY, Credentials
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.access_log import AccessLog
+from pyromq.remoting.connection import Connection, HandlerResult
+from pyromq.remoting.requests import RequestTable
+
+logger = logging.getLogger(__name__)
+
+_ACCOUNTS: Final = "access_accounts"
+"""The attribute of a connection with the access keys that came in over it."""
+_TRUSTED: Final = ""
+"""What stands there for requests that a white list let in."""
+
+
+class AccessRules(Struct, frozen=True, kw_only=True):
+    """What an operator decides about access control."""
+
+    home: Path
+    """The directory with `conf/plain_acl.yml`."""
+    trusts_white_list: bool = False
+    """Whether an address in a white list replaces a signature (`pyromqAclTrustWhiteList`)."""
+    is_compatible: bool = False
+    """Whether to decide exactly as RocketMQ 4.9 (`pyromqAclCompatible`)."""
+    own: Credentials | None = None
+    """An administrator that exists only within this process."""
+
+
+class AccessControl:
+    """Lets requests in, or raises AccessRefused; an async context manager that follows its files while it is open."""
+
+    def __init__(self, rules: AccessRules, table: RequestTable, clock: Clock) -> None:
+        self.accounts = Accounts(rules.home / "conf", clock, rules.own)
+        self.refusals = Refusals(clock)
+        self._log = AccessLog(table)
+        self._compatible = rules.is_compatible
+        self._trusts = rules.trusts_white_list or rules.is_compatible
+        self._checks = decide_as_apache(table) if rules.is_compatible else decide(table)
+        self._connections: dict[str, set[Connection]] = {}
+        self._verifiers: dict[str, Verifier] = {}
+        self.accounts.on_change.append(self._accounts_changed)
+
+    async def __aenter__(self) -> Self:
+        """Read the accounts and follow their files; raise ConfigError."""
+        self.accounts.load()
+        self.accounts.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.accounts.stop()
+
+    def figures(self) -> BoundFigures[Refusals]:
+        """Return the figures of access control."""
+        return self.refusals.figures()
+
+    # --- every request
+
+    def guard(self, request: RemotingCommand, connection: Connection) -> HandlerResult:
+        """Return None if the request may be handled, else its answer."""
+        try:
+            self.admit(request, connection)
+        except AccessRefused as error:
+            self._log.refused(request, connection, error)
+            return self.refusals.answer(request, connection, error)
+        return None
+
+    def admit(self, request: RemotingCommand, connection: Connection) -> None:
+        """Return if the request may be handled; else raise AccessRefused."""
+        ext = request.ext
+        fields: Fields = ext if isinstance(ext, dict) else request.ext_fields
+        if self._trusts and self.accounts.current.is_white(host_of(connection)):
+            self._note(connection, _TRUSTED)
+            return
+        account = self._authenticate(fields, request, connection)
+        seen = connection.attributes.get(_ACCOUNTS)
+        if seen is None or account.access_key not in seen:  # type: ignore[operator]  # a set of ours
+            self._note(connection, account.access_key)
+        if not account.admin:
+            self._checks.get(request.code, need_admin)(account, fields)
+        elif self._compatible and (account.topics or account.groups) and self._checks[request.code] is not need_admin:
+            self._checks[request.code](account, fields)
+
+    def _authenticate(self, fields: Fields, request: RemotingCommand, connection: Connection) -> Account:
+        access_key = fields.get(ACCESS_KEY)
+        if not access_key:
+            raise UnknownCaller("No accessKey is configured")
+        account = self.accounts.get(access_key)
+        if account is None:
+            raise UnknownCaller(f"No acl config for {access_key[:100]}")
+        if self._trusts and account.white_address and matcher(account.white_address)(host_of(connection)):
+            return account
+        verifier = self._verifiers.get(access_key)
+        if verifier is None:
+            verifier = self._verifiers[access_key] = Verifier(account.secret_key)
+        if not verifier.is_signed(fields, request.code, request.body):
+            raise UnknownCaller(f"Check signature failed for accessKey={access_key}")
+        return account
+
+    def _note(self, connection: Connection, access_key: str) -> None:
+        """Remember that an account came in over a connection."""
+        seen = connection.attributes.setdefault(_ACCOUNTS, set())
+        assert isinstance(seen, set)
+        if access_key not in seen and not connection.closed:
+            seen.add(access_key)
+            self._connections.setdefault(access_key, set()).add(connection)
+            if len(seen) == 1:
+                connection.on_close.append(self._closed)
+
+    def _closed(self, connection: Connection) -> None:
+        for access_key in _seen(connection):
+            connections = self._connections.get(access_key)
+            if connections is not None:
+                connections.discard(connection)
+                if not connections:
+                    del self._connections[access_key]
+
+    def _accounts_changed(self, before: AccountSet, now: AccountSet) -> None:
+        self._verifiers.clear()
+        for access_key, old in before.by_key.items():
+            new = now.by_key.get(access_key)
+            if new is None or not new.covers(old):
+                for connection in tuple(self._connections.get(access_key, ())):
+                    connection.abort(f"account {access_key!r} was removed or has fewer rights now", logging.INFO)
+        for connection in tuple(self._connections.get(_TRUSTED, ())):
+            if not now.is_white(host_of(connection)):
+                connection.abort("its address is not in the white list any more", logging.INFO)
+
+    # --- what handlers ask
+
+    def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
+        """Raise AccessRefused unless the account of a request has a right on a topic."""
+        account = self._limited(request, connection)
+        if account is not None:
+            need_topic(account, right, topic)
+
+    def need_group(self, request: RemotingCommand, connection: Connection, group: str) -> None:
+        """Raise AccessRefused unless the account of a request may consume as a group."""
+        account = self._limited(request, connection)
+        if account is not None:
+            need_group(account, group)
+
+    def readable(
+        self, request: RemotingCommand, connection: Connection, topic: str, records: Iterable[bytes]
+    ) -> list[bytes]:
+        """Return those of the records that are of a topic: an index may find others with the same hash."""
+        if self._limited(request, connection) is None:
+            return list(records)
+        return [record for record in records if stored_topic(record) == topic]
+
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Return True if one of the accounts that came in over a connection may send to a topic."""
+        if self._compatible or _TRUSTED in _seen(connection):
+            return True
+        accounts = [self.accounts.get(access_key) for access_key in _seen(connection)]
+        return any(account is not None and (account.admin or account.on_topic(topic) & PUB) for account in accounts)
+
+    def _limited(self, request: RemotingCommand, connection: Connection) -> Account | None:
+        """Return the account of a request that was let in; None if it may do everything."""
+        if self._compatible and request.code != RequestCode.HEART_BEAT:
+            return None
+        if self._trusts and self.accounts.current.is_white(host_of(connection)):
+            return None
+        access_key = request.ext_fields.get(ACCESS_KEY, "")
+        account = self.accounts.get(access_key)
+        if account is None:  # it was removed while the request waited
+            raise AccessRefused(f"No acl config for {access_key[:100]}")
+        is_free = account.admin and not (self._compatible and (account.topics or account.groups))
+        return None if is_free else account
+
+
+def host_of(connection: Connection) -> str:
+    """Return the address of a peer without its port."""
+    return connection.peer.rpartition(":")[0].strip("[]")
+
+
+def _seen(connection: Connection) -> set[str]:
+    seen = connection.attributes.get(_ACCOUNTS)
+    return seen if isinstance(seen, set) else set()

@@ -1,0 +1,54 @@
+"""What handlers ask about rights that only they can judge: the topic of a message that was read, the groups in a body.
+
+Access control answers with AccessControl; a server without it has OPEN, which allows everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from pyromq.access.account import Permission
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.connection import Connection
+
+
+class CallerRights(Protocol):
+    """Refuses what the account of a request may not do. The request has been let in: its signature is right."""
+
+    def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
+        """Raise AccessRefused unless the account has a right on a topic."""
+
+    def need_group(self, request: RemotingCommand, connection: Connection, group: str) -> None:
+        """Raise AccessRefused unless the account may consume as a group."""
+
+    def readable(
+        self, request: RemotingCommand, connection: Connection, topic: str, records: Iterable[bytes]
+    ) -> list[bytes]:
+        """Return those of the records that are of a topic: an index may find others with the same hash."""
+
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Return True if the peer may see a message that it is asked about, as who may send to the topic."""
+
+
+class OpenAccess:
+    """Allows everything."""
+
+    def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
+        """Allow it."""
+
+    def need_group(self, request: RemotingCommand, connection: Connection, group: str) -> None:
+        """Allow it."""
+
+    def readable(
+        self, request: RemotingCommand, connection: Connection, topic: str, records: Iterable[bytes]
+    ) -> list[bytes]:
+        """Return all of them."""
+        return list(records)
+
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Return True."""
+        return True
+
+
+OPEN: Final = OpenAccess()
