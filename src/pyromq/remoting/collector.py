@@ -18,9 +18,9 @@ _MUCH: Final = 4_000_000
 """Blocks of memory by which a process must have grown, besides having doubled: some 300 MB. A server with 15,000
 topics and as many clients stays below, so that its loop is never stopped by a look at everything."""
 
-_FULL_AFTER: Final = 3
+_FULL_AFTER: Final = 1
 """Collections of the middle generation before a full one. Each object is looked at by one full collection and frozen
-then, so that many short ones cost no more than a few long ones: these look at some 25,000 objects."""
+then, so that many short ones cost no more than a few long ones: these look at some 10,000 objects."""
 
 
 class FrozenSurvivors:

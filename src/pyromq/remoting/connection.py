@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, TypeAlias, cast
@@ -58,8 +59,13 @@ class Connection(asyncio.Protocol):
         credentials: Credentials | None = None,
         drops_silent: bool = False,
         held: HeldBytes | None = None,
+        refusals: Counter[int] | None = None,
+        serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
     ) -> None:
+        """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request."""
         self.address = address
+        self.refusals: Counter[int] = Counter() if refusals is None else refusals
+        """How often requests were refused, by response code; shared by the connections of a server."""
         self.peer = ""
         self.local = ""
         self.closed = False
@@ -73,6 +79,8 @@ class Connection(asyncio.Protocol):
         self._round = round
         self._clock = clock
         self._serve = serve
+        self._serve_again = serve_again or serve
+        self._typed = serve_again is None
         self._on_open = on_open
         self._throttles = throttles
         self._credentials = credentials
@@ -212,7 +220,7 @@ class Connection(asyncio.Protocol):
 
     def serve_again(self, command: RemotingCommand) -> None:
         """Pass a request of the peer to its handler once more: it could not be answered when it came."""
-        self._serve(command, self)
+        self._serve_again(command, self)
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """Send a request and return its answer, whatever its code; raise RequestTimeout or ConnectionLost."""
@@ -342,7 +350,7 @@ class Connection(asyncio.Protocol):
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _take(self, frames: list[bytes | memoryview], at_least: int = 0) -> None:
-        throttles, until, write_high = self._throttles, 0.0, self._write_high
+        throttles, until, write_high, typed = self._throttles, 0.0, self._write_high, self._typed
         if throttles:
             self._round.schedule()
             until = self._round.serves_until
@@ -357,7 +365,7 @@ class Connection(asyncio.Protocol):
                     self._round.wait_turn(self)
                     return
             try:
-                command = decode(frame, max_header=self._max_header)
+                command = decode(frame, typed=typed, max_header=self._max_header)
             except RemoteProtocolError as error:
                 self.abort(str(error))
                 return

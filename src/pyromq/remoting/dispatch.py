@@ -11,7 +11,7 @@ from pyromq.clock import Clock, wait_for
 from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable, StoreError, SystemBusy
 from pyromq.protocol.codes import ONEWAY_FLAG, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
 from pyromq.remoting.slices import SliceQueue
 
 logger = logging.getLogger(__name__)
@@ -32,17 +32,34 @@ class Dispatcher:
     A plain function answers within the read. A generator is served in slices, a coroutine runs as a task.
     """
 
-    def __init__(self, handlers: Mapping[int, Handler], *, answer_unknown: bool = True) -> None:
+    def __init__(
+        self, handlers: Mapping[int, Handler], *, answer_unknown: bool = True, guard: Handler | None = None
+    ) -> None:
+        """`guard` is asked about each request, before its handler: it returns None to let it in, else the answer."""
+        self._guard = guard
+        self.is_guarded = guard is not None
         self._handler_of: Callable[[int], Handler | None] = handlers.get
         self._answer_unknown = answer_unknown
         self._tasks: set[asyncio.Task[None]] = set()
         self._slices = SliceQueue(_settle)
 
+    def serve_guarded(self, command: RemotingCommand, connection: Connection) -> None:
+        """Serve a request if the guard lets it in; else queue the guard's answer."""
+        assert self._guard is not None
+        try:
+            refusal = self._guard(command, connection)
+            if refusal is None:
+                self.serve(command, connection)
+            else:
+                self._turn_away(refusal, command, connection)
+        except Exception as error:
+            send_answer(error_answer(command, error, connection), command, connection)
+
     def serve(self, command: RemotingCommand, connection: Connection) -> None:
-        """Run the handler of `command` and queue its answer."""
+        """Run the handler of `command` and queue its answer; where there is a guard, it has been let in."""
         handler = self._handler_of(command.code)
         try:
-            answer = handler(command, connection) if handler else self._unknown(command)
+            answer = handler(command, connection) if handler else self._unknown(command, connection)
             if answer is None or isinstance(answer, (bytes, RemotingCommand)):  # cheaper than to test for a coroutine
                 send_answer(answer, command, connection)
             elif isinstance(answer, Generator):
@@ -52,7 +69,15 @@ class Dispatcher:
                 _check_running(answer, connection)
                 self._start(answer, command, connection)
         except Exception as error:
-            send_answer(error_answer(command, error), command, connection)
+            send_answer(error_answer(command, error, connection), command, connection)
+
+    def _turn_away(self, answer: HandlerResult, command: RemotingCommand, connection: Connection) -> None:
+        connection.refusals[ResponseCode.SYSTEM_ERROR] += 1
+        if isinstance(answer, Coroutine):
+            _check_running(answer, connection)
+            self._start(answer, command, connection)
+        elif isinstance(answer, (bytes, RemotingCommand)):
+            send_answer(answer, command, connection)
 
     async def stop(self, clock: Clock, timeout: float) -> None:
         """Refuse new requests, wait for running handlers, and cancel those still running after `timeout`."""
@@ -69,7 +94,8 @@ class Dispatcher:
         except TimeoutError:
             self._slices.drop_all()
 
-    def _unknown(self, command: RemotingCommand) -> RemotingCommand | None:
+    def _unknown(self, command: RemotingCommand, connection: Connection) -> RemotingCommand | None:
+        connection.refusals[ResponseCode.REQUEST_CODE_NOT_SUPPORTED] += 1
         if not self._answer_unknown:
             return None
         remark = f" request type {command.code} not supported"  # the blank is RocketMQ's
@@ -90,15 +116,21 @@ def _check_running(answer: Closable, connection: Connection) -> None:
 
 def _settle(answer: Answer | Exception, command: RemotingCommand, connection: Connection) -> None:
     if isinstance(answer, Exception):
-        answer = error_answer(command, answer)
+        answer = error_answer(command, answer, connection)
     try:
         send_answer(answer, command, connection)
     except Exception as error:  # the answer does not fit into a frame
-        send_answer(error_answer(command, error), command, connection)
+        send_answer(error_answer(command, error, connection), command, connection)
 
 
-def error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Return the answer that reports `error` to the peer; log errors that no handler raises on purpose."""
+def error_answer(command: RemotingCommand, error: Exception, connection: Connection) -> RemotingCommand:
+    """Return the answer that reports `error` to the peer, and count it; log what no handler raises on purpose."""
+    answer = _error_answer(command, error)
+    connection.refusals[answer.code] += 1
+    return answer
+
+
+def _error_answer(command: RemotingCommand, error: Exception) -> RemotingCommand:
     match error:
         case BrokerError():
             return response(command, error.code, _encodable(error.remark))
@@ -114,7 +146,7 @@ async def _run(coroutine: Coroutine[Any, Any, Answer], command: RemotingCommand,
     try:
         send_answer(await coroutine, command, connection)
     except Exception as error:
-        send_answer(error_answer(command, error), command, connection)
+        send_answer(error_answer(command, error, connection), command, connection)
     finally:
         connection.running -= 1
 
@@ -127,6 +159,12 @@ def send_answer(answer: Answer, command: RemotingCommand, connection: Connection
         connection.send(answer)
     else:
         connection.send_answer(answer)
+
+
+def refusals_by_cause(refusals: Mapping[int, int]) -> dict[str, int]:
+    """Return counts of refused requests by the name of the response code, for people."""
+    known = {code.value: code.name for code in ResponseCode}
+    return {known.get(code, str(code)): count for code, count in sorted(refusals.items())}
 
 
 def _refuse(command: RemotingCommand, connection: Connection) -> Answer:

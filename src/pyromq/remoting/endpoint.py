@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from pyromq.clock import Clock
@@ -37,6 +38,7 @@ class Endpoint:
         drops_silent: bool = False,
         room: ConnectionRoom | None = None,
         held: HeldBytes | None = None,
+        refusals: Counter[int] | None = None,
     ) -> None:
         """`room` and `held` limit what the connections of a server take, together with others in its process."""
         self.connections: set[Connection] = set()
@@ -53,17 +55,19 @@ class Endpoint:
         self._drops_silent = drops_silent
         self._room = room
         self._held = held
+        self._refusals: Counter[int] = Counter() if refusals is None else refusals
         self._deadlines = Deadlines(clock)
         self._closing = False
         self._was_full = False
 
     def new_connection(self, address: str = "") -> Connection:
         """Return a protocol for the loop to attach a socket to."""
+        guarded = self._dispatcher.is_guarded
         return Connection(
             round=self._round,
             clock=self._clock,
             deadlines=self._deadlines,
-            serve=self._dispatcher.serve,
+            serve=self._dispatcher.serve_guarded if guarded else self._dispatcher.serve,
             on_open=self._opened,
             limits=self._limits,
             throttles=self._throttles,
@@ -71,6 +75,8 @@ class Endpoint:
             credentials=self._credentials,
             drops_silent=self._drops_silent,
             held=self._held,
+            refusals=self._refusals,
+            serve_again=self._dispatcher.serve if guarded else None,
         )
 
     async def close(self, timeout: float) -> None:

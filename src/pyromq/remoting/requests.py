@@ -1,12 +1,12 @@
 """The table of the requests that a server answers: one row for each code, and whatever is decided by code.
 
     code → header type, handler, right needed, whether it writes, what it costs, how large its body may be, whether it
-           reads messages
+           reads messages, what it changes
 
 A row names its handler as a function of a class (`SendHandler.send`). A server binds the table to the objects that it
 has built: `handlers()` returns the bound methods by code, for dispatch to find with one lookup. Everything else reads
 the same rows: which codes a server without a writing side refuses, which ones its fast port leaves out, who may ask,
-and by which name a code is counted. To answer a new code, add one row.
+which requests the access log has, and by which name a code is counted. To answer a new code, add one row.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class RequestRow(Struct, frozen=True):
     reads: bool = False
     """Whether it reads messages, which may be on the disk only. Such a handler is no coroutine, and changes nothing
     before its last read: it runs again from the beginning once the bytes are in memory."""
+    changes: str = ""
+    """What it changes, if operators want to know who did that: `topics`, `offsets` … See access_log.py."""
 
     @property
     def owner(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
@@ -45,7 +46,13 @@ class RemotingServer:
         on_disconnect: ConnectionCallback | None = None,
         room: ConnectionRoom = PROCESS_ROOM,
         held: HeldBytes = PROCESS_BYTES,
+        refusals: Counter[int] | None = None,
+        guard: Handler | None = None,
     ) -> None:
+        """`refusals` counts refused requests by response code, where servers share a count.
+
+        `guard` is asked about each request first: it returns None to let it in, else the answer.
+        """
         if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
             raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")
         self.handlers = handlers
@@ -63,6 +70,8 @@ class RemotingServer:
         self._on_disconnect = on_disconnect
         self._room = room
         self._held = held
+        self.refusals: Counter[int] = Counter() if refusals is None else refusals
+        self._guard = guard
 
     @property
     def connections(self) -> Collection[Connection]:
@@ -108,7 +117,7 @@ class RemotingServer:
         return Endpoint(
             clock=self._clock,
             round=self._round or Round(asyncio.get_running_loop()),
-            dispatcher=Dispatcher(self.handlers, answer_unknown=self._answer_unknown),
+            dispatcher=Dispatcher(self.handlers, answer_unknown=self._answer_unknown, guard=self._guard),
             watch=IdleWatch(self._clock, self._idle_timeout, self._frame_timeout),
             limits=self._limits,
             throttles=True,
@@ -117,4 +126,5 @@ class RemotingServer:
             on_disconnect=self._on_disconnect,
             room=self._room,
             held=self._held,
+            refusals=self.refusals,
         )

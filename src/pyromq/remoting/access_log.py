@@ -1,0 +1,202 @@
+"""The access log: one line for each request that changes what operators look after.
+
+    change subject=topics request=UPDATE_AND_CREATE_TOPIC result=SUCCESS account=- from=10.0.0.7:40112 at=…
+
+A row of the table of requests says what it `changes`; requests that change nothing, and the messages and commits of
+applications, are not logged. The line is written when the request has its answer, whether it was obeyed or refused.
+The account is the one that the request names: who checks signatures is whoever lets requests in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Coroutine, Generator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from pyromq.errors import BrokerError
+from pyromq.protocol.acl import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand
+from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
+from pyromq.remoting.requests import RequestTable
+
+logger = logging.getLogger("pyromq.access")
+
+LONGEST_VALUE: Final = 200
+MOST_DETAILS: Final = 30
+LARGEST_BODY: Final = 16 * 1024
+"""Bytes of a body that are looked at: what an operator changes is smaller, and the loop waits for this."""
+UNFINISHED: Final = "UNFINISHED"
+"""The result of a request that was given up when the server stopped."""
+
+_NOT_SHOWN: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
+_SECRET: Final = re.compile(r"secret|password|passwd|token", re.IGNORECASE)
+_FREE_TEXT: Final = "value"  # of a KV setting: it may be anything, so only its length is logged
+_PLAIN: Final = re.compile(r"[\w.%:;/@+\-\[\]*|#,]+")
+
+
+class AccessLog:
+    """Makes handlers that log what they did.
+
+    `not_yet` is what a handler raises that will run again from the beginning: it has done nothing.
+    """
+
+    def __init__(self, table: RequestTable, not_yet: type[Exception] | tuple[type[Exception], ...] = ()) -> None:
+        self._changes = {row.code: row.changes for row in table if row.changes}
+        self._not_yet = not_yet
+
+    def logged(self, code: int, handler: Handler) -> Handler:
+        """Return the handler of a code with a line for each request; the handler itself if it changes nothing."""
+        changes = self._changes.get(code)
+        if changes is None:
+            return handler
+        not_yet = self._not_yet
+
+        def serve(request: RemotingCommand, connection: Connection) -> HandlerResult:
+            try:
+                answer = handler(request, connection)
+            except not_yet:
+                raise
+            except Exception as error:
+                note_change(changes, request, connection, error)
+                raise
+            if answer is None:
+                return None  # it is held, and comes again
+            if isinstance(answer, (bytes, RemotingCommand)):
+                note_change(changes, request, connection, answer)
+                return answer
+            if isinstance(answer, Generator):
+                return _all_steps(answer, changes, request, connection)
+            return _finish(answer, changes, request, connection)
+
+        return serve
+
+    def refused(self, request: RemotingCommand, connection: Connection, error: BrokerError) -> None:
+        """Log a change that was refused before its handler ran; nobody reads the body of a stranger."""
+        changes = self._changes.get(request.code)
+        if changes is not None:
+            note_change(changes, replace(request, body=b""), connection, error)
+
+    def all_logged(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """Return handlers by code, each with its log."""
+        return {code: self.logged(code, handler) for code, handler in handlers.items()}
+
+
+def _all_steps(
+    steps: Generator[None, None, Answer], changes: str, request: RemotingCommand, connection: Connection
+) -> Generator[None, None, Answer]:
+    try:
+        answer = yield from steps
+    except Exception as error:
+        note_change(changes, request, connection, error)
+        raise
+    note_change(changes, request, connection, answer)
+    return answer
+
+
+async def _finish(
+    work: Coroutine[Any, Any, Answer], changes: str, request: RemotingCommand, connection: Connection
+) -> Answer:
+    try:
+        answer = await work
+    except (Exception, asyncio.CancelledError) as error:
+        note_change(changes, request, connection, error)
+        raise
+    note_change(changes, request, connection, answer)
+    return answer
+
+
+def note_change(
+    changes: str, request: RemotingCommand, connection: Connection, outcome: Answer | BaseException
+) -> None:
+    """Log a request that changes something, and what became of it."""
+    result, reason = _result(outcome)
+    fields = {
+        "subject": changes,
+        "request": _name(RequestCode, request.code),
+        "result": result,
+        "account": _short(request.ext_fields.get(ACCESS_KEY) or "-"),
+        "from": connection.peer,
+        "at": connection.local,
+    }
+    if reason:
+        fields["reason"] = _short(reason)
+    details = _details(request)
+    line = " ".join(f"{key}={_quoted(value)}" for key, value in (*fields.items(), *details.items()))
+    happened = result == ResponseCode.SUCCESS.name
+    logger.log(
+        logging.INFO if happened else logging.WARNING,
+        "change %s" if happened else "change refused %s",
+        line,
+        extra={"access": {**fields, "details": details}, "never_left_out": happened},
+    )
+
+
+def _result(outcome: Answer | BaseException) -> tuple[str, str]:
+    match outcome:
+        case RemotingCommand():
+            return _name(ResponseCode, outcome.code), outcome.remark or ""
+        case BrokerError():
+            return _name(ResponseCode, outcome.code), outcome.remark
+        case asyncio.CancelledError():
+            return UNFINISHED, ""
+        case BaseException():
+            return ResponseCode.SYSTEM_ERROR.name, f"{type(outcome).__name__}: {outcome}"
+    return ResponseCode.SUCCESS.name, ""
+
+
+def _name(codes: type[RequestCode] | type[ResponseCode], code: int) -> str:
+    try:
+        return codes(code).name
+    except ValueError:
+        return str(code)
+
+
+def _details(request: RemotingCommand) -> dict[str, str]:
+    """Return what the request says, as far as it fits, without secrets."""
+    told = {key: value for key, value in request.ext_fields.items() if key not in _NOT_SHOWN}
+    told |= _in_body(request.body)
+    return {key: _shown(key, value) for key, value in ((_short(key), told[key]) for key in islice(told, MOST_DETAILS))}
+
+
+def _in_body(body: bytes) -> dict[str, str]:
+    """Return the fields of a JSON object, or the lines `key=value`."""
+    if not body:
+        return {}
+    if len(body) > LARGEST_BODY:
+        return {"body": f"({len(body)} bytes)"}
+    try:
+        text = body.decode()
+        if text.lstrip().startswith("{"):
+            values = msgspec.json.decode(body, type=dict[str, Any])
+            return {key: _as_text(value) for key, value in values.items()}
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return {"body": f"({len(body)} bytes)"}
+    pairs = (line.partition("=") for line in text.splitlines() if line.strip())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(key: str, value: str) -> str:
+    if _SECRET.search(key):
+        return "******"
+    return f"({len(value)} characters)" if key == _FREE_TEXT else _short(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _quoted(value: str) -> str:
+    """Return a value that cannot be taken for another field."""
+    return value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
