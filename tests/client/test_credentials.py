@@ -237,7 +237,7 @@ async def test_a_message_that_may_not_be_viewed_is_not_taken_for_one_that_is_not
 async def test_an_operator_who_is_refused_is_told_and_does_not_see_an_empty_cluster() -> None:
     async with LocalCluster() as cluster, AdminClient(cluster.namesrv, credentials=SHOP) as admin:
         reason = "Check signature failed for accessKey=shop-app"
-        refuse(cluster, reason, RequestCode.GET_ALL_TOPIC_CONFIG, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        refuse(cluster, reason, RequestCode.GET_ALL_TOPIC_CONFIG, RequestCode.GROUP_ACTIVITY)
         for question in (admin.topics.list, admin.groups.list):
             with pytest.raises(AccessDenied, match=reason):
                 await question()

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pyromq.client.hooks import SendHook
 from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.trace.client_metrics import ClientMetrics
 from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
@@ -57,6 +58,7 @@ class ProducerOptions(TypedDict, total=False):
     linger: float | None
     hooks: Sequence[SendHook]
     trace: bool | Trace
+    metrics: ClientMetrics | None
     namespace: str | None
     credentials: Credentials | None
     instance_name: str | None

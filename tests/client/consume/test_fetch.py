@@ -18,7 +18,7 @@ from pyromq.client.net.routes import ReadableBroker, Routes
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
-from pyromq.errors import ClientError
+from pyromq.errors import ClientError, NoNameServer
 from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
@@ -34,18 +34,32 @@ MASTER, SLAVE = ReadableBroker("master", 0), ReadableBroker("slave", 1)
 class OneAnswer:
     """Takes the place of routes and brokers: every pull gets one answer, and the master's queue has one end."""
 
-    def __init__(self, reader: ReadableBroker, answer: PullAnswer, end: int, *, has_master: bool = True) -> None:
+    def __init__(
+        self,
+        reader: ReadableBroker,
+        answer: PullAnswer,
+        end: int,
+        *,
+        has_master: bool = True,
+        next_master: str = MASTER.address,
+    ) -> None:
         self.headers: list[PullMessageRequestHeader] = []
         self._reader = reader
         self._answer = answer
         self._end = end
-        self._has_master = has_master
+        self._master = MASTER.address if has_master else None
+        self._next_master = next_master
 
     async def find_reader(self, queue: MessageQueue, broker_id: int = 0) -> ReadableBroker:
         return self._reader
 
     def master(self, broker_name: str) -> str | None:
-        return MASTER.address if self._has_master else None
+        return self._master
+
+    async def refresh(self, topic: str) -> None:
+        if not self._next_master:
+            raise NoNameServer("none answers")
+        self._master = self._next_master
 
     async def pull(self, address: str, header: PullMessageRequestHeader, *, timeout: float) -> PullAnswer:
         self.headers.append(header)
@@ -91,6 +105,7 @@ async def fetch(broker: OneAnswer, held: ProcessQueue) -> Fetched:
         (OneAnswer(SLAVE, moved(120), end=200, has_master=False), True),  # it has all that there is
         (OneAnswer(MASTER, moved(120), end=200), True),  # retention has deleted the messages
         (OneAnswer(MASTER, moved(80), end=80), True),  # its log was replaced
+        (OneAnswer(MASTER, moved(80), end=80, next_master="another"), False),  # it was deposed while it stood still
     ],
 )
 async def test_only_a_master_without_the_offset_leads_elsewhere(broker: OneAnswer, follows: bool) -> None:
@@ -109,6 +124,13 @@ async def test_a_master_that_contradicts_itself_is_not_followed(broker: OneAnswe
     held = held_at(100)
     with pytest.raises(ClientError, match="answers a pull at offset 100 with 80, although its queue ends at"):
         await fetch(broker, held)
+    assert held.pull_offset == 100
+
+
+async def test_a_master_is_not_followed_back_while_no_name_server_says_that_it_is_one() -> None:
+    held = held_at(100)
+    with pytest.raises(NoNameServer):
+        await fetch(OneAnswer(MASTER, moved(80), end=80, next_master=""), held)
     assert held.pull_offset == 100
 
 

@@ -8,16 +8,20 @@ import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 
+from pyromq.broker.messages.retries import is_exhausted
 from pyromq.client.listener.outcomes import ROLLBACK, Ack, DeadLetter, RetryLater
 from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.net.publish_info import TopicPublishInfo
 from pyromq.client.push.push_consumer import PushConsumer
-from pyromq.client.push.send_back import delay_level
+from pyromq.client.push.send_back import RetryCopies, delay_level
 from pyromq.client.send.producer import Producer
+from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
-from pyromq.protocol.messages.message import Message, MessageExt
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.names import TBW102, retry_topic
 from pyromq.testing import LocalCluster, eventually
@@ -193,6 +197,34 @@ async def test_where_sending_back_fails_a_copy_goes_to_the_retry_topic(
     kept = {name: again.properties[name] for name in ("x", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY")}
     assert kept == {"x": "y", "RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": result.offset_message_id, "DELAY": "3"}
     assert again.properties["PYROMQ_CAUSE"].startswith("ValueError: no account for k")
+
+
+class TakesCopies:
+    """Takes the place of routes and brokers."""
+
+    def __init__(self) -> None:
+        self.headers: list[SendMessageRequestHeaderV2] = []
+
+    async def find_queues(self, topic: str) -> TopicPublishInfo:
+        return TopicPublishInfo([MessageQueue(topic, "broker-a", 0)])
+
+    async def find_master(self, queue: MessageQueue) -> str:
+        return "broker-a"
+
+    async def send(self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float) -> None:
+        self.headers.append(header)
+
+
+async def test_a_message_that_comes_again_as_copies_is_tried_as_often_as_others() -> None:
+    broker = TakesCopies()
+    copies = RetryCopies(cast(Any, broker), cast(Any, broker), "g", max_reconsume=2, namespace=None)
+    group = SubscriptionGroupConfig(group_name="g")
+    queue = MessageQueue("T", "broker-a", 0)
+    for times in range(3):
+        message = MessageExt("T", b"", reconsume_times=times)
+        await copies.retry(message, queue, 0, "")
+    dead = [is_exhausted(group, one.reconsume_times or 0, one.max_reconsume_times, 409) for one in broker.headers]
+    assert dead == [False, False, True], "the third failure is the last, as for what is sent back"
 
 
 async def test_what_could_not_go_back_comes_again_after_a_restart(

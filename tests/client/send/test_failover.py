@@ -15,9 +15,13 @@ from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.send.producer import Producer
 from pyromq.client.send.transaction_producer import TransactionProducer
 from pyromq.client.send_result import SendStatus
-from pyromq.errors import BrokerError, ConnectFailed, ConnectionLost, NoMaster
+from pyromq.errors import BrokerError, ConnectFailed, ConnectionLost, FateUnknown, NoMaster
 from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.headers.send import STORED_HERE
 from pyromq.protocol.messages.message import Message
+from pyromq.remoting.connection import Connection, HandlerResult
 from pyromq.testing import LocalCluster, eventually
 from pyromq.testing.cluster import LocalBroker
 from tests.client.helpers import register_broker
@@ -106,6 +110,34 @@ async def test_a_demoted_master_that_still_answers_leads_to_the_new_one(pair: Lo
         send = asyncio.create_task(producer.send(Message(topic, b"two")))
         await asyncio.to_thread(pair.promote, pair.slaves[0])
         assert (await send).status is SendStatus.SEND_OK
+
+
+@pytest.mark.parametrize("order_key", [None, "one customer"])
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_what_a_deposed_master_has_stored_is_sent_again_only_by_those_who_retry(
+    pair: LocalCluster, topic: str, order_key: str | None, retries: int
+) -> None:
+    async with Producer("p", pair.namesrv, clock=pair.clock, retries=retries) as producer:
+        await producer.send(Message(topic, b"one"))
+        server = pair.brokers[0].server
+        assert server is not None
+        send, asked = server.handlers[RequestCode.SEND_MESSAGE_V2], 0
+
+        def refuse_first(command: RemotingCommand, connection: Connection) -> HandlerResult:
+            nonlocal asked
+            asked += 1
+            if asked > 1:
+                return send(command, connection)
+            return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, "who knows", {STORED_HERE: "true"})
+
+        server.handlers[RequestCode.SEND_MESSAGE_V2] = refuse_first
+        sending = producer.send(Message(topic, b"two"), order_key=order_key)
+        if retries and order_key is None:
+            assert (await sending).status is SendStatus.SEND_OK
+        else:
+            with pytest.raises(FateUnknown):
+                await sending
+            assert asked == 1
 
 
 async def test_a_producer_that_starts_without_a_master_says_so_or_waits(pair: LocalCluster, topic: str) -> None:

@@ -45,6 +45,11 @@ class Assignment(Generic[Q]):
         """The topics of all queues."""
         return {queue.topic for queue in self._loops}
 
+    def find(self, queue: MessageQueue) -> Q | None:
+        """Return an assigned queue, None if it is not assigned to this consumer."""
+        loop = self._loops.get(queue)
+        return None if loop is None else loop.held
+
     def loop(self, queue: MessageQueue) -> PullLoop[Q]:
         """Return the loop of an assigned queue."""
         try:

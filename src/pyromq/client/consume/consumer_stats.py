@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -22,6 +24,10 @@ class _Counters(Struct):
     job_seconds: float = 0.0
     taken: int = 0
     failed: int = 0
+    measured: int = 0
+    """Messages of calls whose times were measured: a part of all."""
+    cpu_seconds: float = 0.0
+    measured_seconds: float = 0.0
 
 
 class _Topic:
@@ -30,12 +36,28 @@ class _Topic:
         self.samples = deque([_Counters(at=now)], maxlen=_HOUR + 1)
 
 
+class ListenerLoad(NamedTuple):
+    """How a consumer's listener was used: its times within the last hour, and how busy it was in the last minute."""
+
+    measured: int
+    """Messages that were measured."""
+    cpu_ms: float
+    """CPU time of one message."""
+    wait_ms: float
+    """Time that one message waited, for a database or another service."""
+    job_seconds: float
+    """Seconds that calls took, in each second."""
+    peak_rate: float
+    """The most messages a second that were pulled within ten seconds of the last hour."""
+
+
 class ConsumerStats:
     """Counts what was pulled and consumed, by topic."""
 
     def __init__(self, now: float) -> None:
         self._started = now
         self._topics: dict[str, _Topic] = {}
+        self._new_times: deque[tuple[str, int, float, float]] = deque()  # threads append, the loop adds them up
 
     def count_pull(self, topic: str, seconds: float, messages: int) -> None:
         """Count a pull that returned messages."""
@@ -52,6 +74,18 @@ class ConsumerStats:
         counters.taken += taken
         counters.failed += failed
 
+    def count_measured(self, topic: str, messages: int, cpu: float, seconds: float) -> None:
+        """Count the times of a call of the listener that was measured; any thread may call this."""
+        self._new_times.append((topic, messages, cpu, seconds))
+
+    def _add_times(self) -> None:
+        while self._new_times:
+            topic, messages, cpu, seconds = self._new_times.popleft()
+            counters = self._counters(topic)
+            counters.measured += messages
+            counters.cpu_seconds += cpu
+            counters.measured_seconds += seconds
+
     def _counters(self, topic: str) -> _Counters:
         found = self._topics.get(topic)
         if found is None:
@@ -60,6 +94,7 @@ class ConsumerStats:
 
     def sample(self, now: float) -> None:
         """Keep a copy of the counters; call this every ten seconds."""
+        self._add_times()
         for topic in self._topics.values():
             counters = topic.counters
             counters.at = now
@@ -81,6 +116,31 @@ class ConsumerStats:
             consume_failed_tps=(new.failed - old.failed) / seconds,
             consume_failed_msgs=new.failed - oldest.failed,
         )
+
+    def listener_load(self, now: float) -> ListenerLoad:
+        """Return how the listener was used, for all topics together."""
+        self._add_times()
+        measured = cpu = seconds = busy = 0.0
+        for topic in self._topics.values():
+            new, oldest = topic.counters, topic.samples[0]
+            old = topic.samples[-min(len(topic.samples), _MINUTE + 1)]
+            measured += new.measured - oldest.measured
+            cpu += new.cpu_seconds - oldest.cpu_seconds
+            seconds += new.measured_seconds - oldest.measured_seconds
+            busy += (new.job_seconds - old.job_seconds) / max(now - old.at, 1.0)
+        cpu_ms = _mean_ms(cpu, int(measured))
+        return ListenerLoad(
+            int(measured), cpu_ms, max(_mean_ms(seconds, int(measured)) - cpu_ms, 0.0), busy, self._peak_rate(now)
+        )
+
+    def _peak_rate(self, now: float) -> float:
+        """Return the highest rate between two samples. All topics are sampled together, so they are added up."""
+        rates: list[float] = []
+        for topic in self._topics.values():
+            points = [*topic.samples, _Counters(at=now, pulled=topic.counters.pulled)]
+            steps = [(b.pulled - a.pulled) / max(b.at - a.at, SAMPLE_INTERVAL) for a, b in pairwise(points)][::-1]
+            rates = [one + other for one, other in zip_longest(rates, steps, fillvalue=0.0)]
+        return max(rates, default=0.0)
 
 
 def _mean_ms(seconds: float, count: int) -> float:

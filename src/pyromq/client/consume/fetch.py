@@ -131,9 +131,10 @@ class Fetcher:
         """Return True if an answer leads to another offset although the queue has this one.
 
         A slave may lag behind, or have deleted messages that its master still has. Following it would repeat or skip
-        messages, and move the committed offset. If a master says that its queue ends before the offset, its log was
-        damaged or replaced: reading and commits have to follow, or messages sent from now on would be skipped. Raises
-        ClientError if a master contradicts itself.
+        messages, and move the committed offset. A master that was deposed while it stood still does not know that it
+        lags, so the name servers are asked who is master. If that one says that its queue ends before the offset, its
+        log was damaged or replaced: reading and commits have to follow, or messages sent from now on would be skipped.
+        Raises ClientError if a master contradicts itself.
         """
         back = answer.next_offset < offset
         if reader.broker_id != MASTER_ID:
@@ -142,7 +143,8 @@ class Fetcher:
             return False  # retention has deleted what was there
         end = await self._api.max_offset(reader.address, queue.topic, queue.queue_id)
         if end < offset and answer.status is PullStatus.OFFSET_MOVED:
-            return False
+            await self._routes.refresh(queue.topic)  # raises if nobody can tell: the pull is repeated
+            return self._routes.master(queue.broker_name) != reader.address
         raise ClientError(
             f"broker {reader.address} answers a pull at offset {offset} with {answer.next_offset}, "
             f"although its queue ends at {end}"

@@ -122,6 +122,13 @@ class ProcessQueue(AssignedQueue):
 
     # --- jobs --------------------------------------------------------------------------------------------------------
 
+    async def begin_alone(self) -> None:
+        """Wait until no job has messages of this queue, then count as one; `end_job` must follow."""
+        while self._jobs:
+            await self._idle.wait()
+        self._jobs += 1
+        self._idle.clear()
+
     def end_job(self) -> None:
         """Note that a job is over."""
         self._jobs -= 1

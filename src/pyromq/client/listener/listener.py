@@ -98,15 +98,22 @@ def is_async(listener: Listener) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(type(listener).__call__)
 
 
-def bind(listener: Listener, threads: ListenerThreads, ended: Callable[[], None] = lambda: None) -> ListenerCall:
+def bind(
+    listener: Listener,
+    threads: ListenerThreads,
+    ended: Callable[[], None] = lambda: None,
+    around: Callable[[Callable[[Any], Any]], Callable[[Any], Any]] = lambda function: function,
+) -> ListenerCall:
     """Return a coroutine function that calls the listener: on the loop if it is async, otherwise on a thread.
 
-    `ended` is called after each call on a thread has returned, also if it was cancelled before.
+    `ended` is called after each call on a thread has returned, also if it was cancelled before. `around` wraps what
+    runs on a thread.
     """
     function: Callable[[Any], Any] = listener
     batches = takes_batches(listener)
     if is_async(listener):
         return function if batches else lambda messages: function(messages[0])
+    function = around(function)
     if batches:
         return lambda messages: _awaited(threads.run(function, messages, ended))
     return lambda messages: _awaited(threads.run(function, messages[0], ended))

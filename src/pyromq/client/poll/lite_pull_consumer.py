@@ -18,6 +18,7 @@ from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.routes import read_queues
 from pyromq.client.poll.poll_session import PollSession
 from pyromq.client.poll.poll_settings import PollSettings
+from pyromq.client.trace.client_metrics import ClientMetrics, recorder_for, report_received
 from pyromq.clock import Clock, SystemClock, wait_for
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
@@ -40,7 +41,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
 
     After `start` a consumer with subscriptions has its queues; ConnectFailed is raised if no name server answers. A
     topic that does not exist yet is read as soon as it does. `close` commits what was returned (with `auto_commit`) and
-    leaves the group.
+    leaves the group. `metrics` is "prometheus" or "opentelemetry": what it returns is counted there.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         poll_timeout: float = 5.0,
         flow_control: FlowControl | None = None,
         allocate: Allocate = allocate_averagely,
+        metrics: ClientMetrics | None = None,
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
@@ -83,6 +85,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         self.group = self._settings.group
         self._poll_timeout = poll_timeout
         self._clock = clock or SystemClock()
+        self._recorder = recorder_for(metrics)
         super().__init__("consumer", partial(PollSession, self._settings, self._clock))
 
     @property
@@ -108,7 +111,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
                     patience = self._poll_timeout if timeout is None else timeout
                     await wait_for(self._clock, session.ready.arrival.wait(), patience)
                 messages = session.ready.take(most)
-            return messages
+            return self._counted(messages)
         finally:
             session.ready.end_poll(self._clock.now())
 
@@ -124,9 +127,14 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
                 if self._opened is not session:
                     raise StopAsyncIteration
                 await session.ready.arrival.wait()
-            return messages[0]
+            return self._counted(messages)[0]
         finally:
             session.ready.end_poll(self._clock.now())
+
+    def _counted(self, messages: list[MessageExt]) -> list[MessageExt]:
+        if self._recorder is not None:
+            report_received(self._recorder, self._clock, self.group, messages)
+        return messages
 
     async def commit(self) -> None:
         """Commit everything that was returned before this call; on return the brokers have the offsets."""

@@ -11,6 +11,7 @@ from pyromq.client.consume.offset_store import OffsetStore
 from pyromq.client.consume.start_from import StartFrom, StartPoint
 from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.group.allocation import Allocate
+from pyromq.client.trace.client_metrics import ClientMetrics
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 
@@ -25,6 +26,7 @@ class LitePullConsumerOptions(TypedDict, total=False):
     poll_timeout: float
     flow_control: FlowControl | None
     allocate: Allocate
+    metrics: ClientMetrics | None
     offset_store: OffsetStore | None
     namespace: str | None
     credentials: Credentials | None

@@ -4,6 +4,7 @@
     push_session.py      builds and connects the parts while the consumer is open
     workers.py           tasks that take messages from the queues in turn, `concurrency` jobs at a time
     consumption.py       one job: calls the listener, then acts on the outcome; concurrent or orderly
+    direct_consumption.py  one message that an operator names, apart from all others
     send_back.py         returns a failed message to the broker, for a retry or as a dead letter
     termination.py       SIGTERM: `run` returns, and the consumer closes in order
 

@@ -19,20 +19,17 @@ from pyromq.client.hooks import ConsumeContext, ConsumeHook, run_hooks
 from pyromq.client.listener.listener import ListenerCall
 from pyromq.client.listener.outcomes import (
     COMMIT,
-    ROLLBACK,
     Ack,
     Action,
     DeadLetter,
     RetryLater,
     Suspend,
     Verdict,
-    cause_of,
     judge,
 )
 from pyromq.client.push.send_back import SendBack
 from pyromq.client.push.workers import Job
 from pyromq.clock import Clock
-from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumeResult
 from pyromq.protocol.messages.message import MessageExt
 
 logger = logging.getLogger(__name__)
@@ -279,25 +276,3 @@ class OrderlyConsumption(Consumption):
     def _wake(self, held: ProcessQueue) -> None:
         held.resting = False
         self._offer(held)
-
-
-def direct_result(outcome: object, seconds: float, *, orderly: bool) -> ConsumeMessageDirectlyResult:
-    """Return RocketMQ's word for what a listener returned or raised."""
-    result = _result(outcome)
-    return ConsumeMessageDirectlyResult(
-        order=orderly,
-        auto_commit=True,
-        consume_result=result,
-        remark=cause_of(outcome) if isinstance(outcome, BaseException) else None,
-        spent_time_mills=int(seconds * 1000),
-    )
-
-
-def _result(outcome: object) -> ConsumeResult:
-    if outcome is COMMIT:
-        return ConsumeResult.CR_COMMIT
-    if outcome is ROLLBACK:
-        return ConsumeResult.CR_ROLLBACK
-    if isinstance(outcome, BaseException) and not isinstance(outcome, RetryLater | DeadLetter | Suspend):
-        return ConsumeResult.CR_THROW_EXCEPTION
-    return ConsumeResult.CR_SUCCESS if judge(1, outcome).action is Action.NOTHING else ConsumeResult.CR_LATER

@@ -24,6 +24,7 @@ from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.push.push_session import PushSession
 from pyromq.client.push.push_settings import PushSettings, timeout_seconds
 from pyromq.client.push.termination import on_sigterm
+from pyromq.client.trace.client_metrics import ClientMetrics, consume_hooks
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
@@ -51,7 +52,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
     `list[MessageExt]` gets up to `batch_size` messages and may return Ack(first=n). With `orderly` the messages of a
     queue come one after another, and a failure blocks the queue. With `broadcasting` every member gets every message
     once. Listeners that are not async run on threads, up to `concurrency` at a time. `trace` writes message traces and
-    OpenTelemetry spans.
+    OpenTelemetry spans. `metrics` is "prometheus" or "opentelemetry": what it consumes is counted there.
 
     A message may be delivered more than once, after a failure or a crash. The consumer works while it is open; `run()`
     waits until it is closed.
@@ -82,6 +83,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         allocate: Allocate = allocate_averagely,
         hooks: Sequence[ConsumeHook] = (),
         trace: bool | Trace = False,
+        metrics: ClientMetrics | None = None,
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
@@ -117,7 +119,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
             consume_timeout=timeout_seconds(consume_timeout),
             flow_control=flow_control or FlowControl(),
             allocate=allocate,
-            hooks=(*hooks, *self._own_hooks()),
+            hooks=(*hooks, *self._own_hooks(), *consume_hooks(metrics, self._clock)),
             offset_store=offset_store,
         )
         new_session = partial(PushSession, self._settings, self._clock, self._tracing, self._spans)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from pyromq.client.consume.consumer_stats import SAMPLE_INTERVAL, ConsumerStats
 from pyromq.client.consume.fetch import Fetcher, PullTerms
 from pyromq.client.consume.filter_support import FilterSupport
 from pyromq.client.consume.initial_offset import InitialOffset
+from pyromq.client.consume.listener_report import listener_property
 from pyromq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, default_offsets_path
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.pull_loop import PullLoop
@@ -30,19 +30,20 @@ from pyromq.client.group.membership import Membership
 from pyromq.client.group.ownership import Ownership
 from pyromq.client.group.queue_locks import RENEWAL_INTERVAL, QueueLocks
 from pyromq.client.hooks import accepted_by
-from pyromq.client.listener.listener import bind, is_async
+from pyromq.client.listener.listener import is_async
 from pyromq.client.listener.listener_threads import ListenerThreads
+from pyromq.client.listener.listener_times import bind_sampled
 from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.push.consumption import (
     ConcurrentConsumption,
     ConsumeSettings,
     Consumption,
     OrderlyConsumption,
-    direct_result,
 )
+from pyromq.client.push.direct_consumption import DirectConsumption
 from pyromq.client.push.push_settings import PushSettings
 from pyromq.client.push.send_back import SendBack
-from pyromq.client.push.workers import Job, Workers
+from pyromq.client.push.workers import Workers
 from pyromq.client.reply.replier import Replier
 from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock
@@ -175,7 +176,9 @@ class PushSession:
                 max_reconsume=settings.max_reconsume,
                 needs_lock=settings.orderly and not settings.broadcasting,
             ),
-            bind(settings.listener, self._threads, ended=lambda: self.workers.start_more()),
+            bind_sampled(
+                settings.listener, self._threads, self.stats.count_measured, ended=lambda: self.workers.start_more()
+            ),
             self._clock,
             send_back=None if settings.broadcasting else send_back,
             stats=self.stats,
@@ -191,6 +194,15 @@ class PushSession:
             batch_size=settings.batch_size,
             rate=settings.rate,
             left_behind=None if is_async(settings.listener) else lambda: self._threads.left_behind,
+        )
+        self.direct = DirectConsumption(
+            self.consumption,
+            self.assignment.find,
+            self.workers.offer,
+            self._clock,
+            self.context,
+            orderly=settings.orderly,
+            timeout=settings.consume_timeout,
         )
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -214,10 +226,12 @@ class PushSession:
         with suppress(ValueError):  # it never joined
             self.instance.routes.on_change.remove(self._route_changed)
         self.workers.stop()
+        self.direct.stop()
         await run_all(
             self.membership.stop,
             self.assignment.stop,
             lambda: self.workers.close(CLOSE_PATIENCE),
+            lambda: self.direct.close(CLOSE_PATIENCE),
             *(task.stop for task in self._tasks),
             lambda: self.commits.try_commit_consumed(self.assignment),
             lambda: self._ownership.close(self.assignment),
@@ -314,6 +328,8 @@ class PushSession:
             threads=self.settings.concurrency,
         )
         properties |= blocked_property(self.blocked) | in_progress_property(self.workers.in_progress())
+        load = self.stats.listener_load(self._clock.monotonic())
+        properties |= listener_property(load, self.workers.listening, self.settings.rate)
         return running_info(properties, self.subscriptions, self.assignment, self.stats, self._clock)
 
     @property
@@ -346,11 +362,7 @@ class PushSession:
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
         """Call the listener with one message, in addition to all others."""
-        self.fetcher.show_as_sent(message)
-        job = Job(ProcessQueue(message.queue), [message], self._clock.monotonic())
-        started = perf_counter()
-        outcome = await asyncio.create_task(self.consumption.listen(job), context=self.context.copy())
-        return direct_result(outcome, perf_counter() - started, orderly=self.settings.orderly)
+        return await self.direct.consume(message, self.fetcher.show_as_sent)
 
     # --- queues ------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.group.allocation import Allocate
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.listener.listener import Listener, takes_batches
+from pyromq.client.trace.client_metrics import ClientMetrics
 from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.errors import ClientError
@@ -46,6 +47,7 @@ class PushConsumerOptions(TypedDict, total=False):
     allocate: Allocate
     hooks: Sequence[ConsumeHook]
     trace: bool | Trace
+    metrics: ClientMetrics | None
     offset_store: OffsetStore | None
     namespace: str | None
     credentials: Credentials | None

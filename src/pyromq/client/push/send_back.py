@@ -124,10 +124,15 @@ class RetryCopies:
         self._namespace = namespace
 
     async def retry(self, message: MessageExt, queue: MessageQueue, level: int, cause: str) -> None:
-        """Send a copy to be redelivered, through another broker if there is one, because this one has just failed."""
+        """Send a copy to be redelivered, through another broker if there is one, because this one has just failed.
+
+        A broker compares the limit with the number of the coming retry, if a copy is sent, and with that of the last
+        one, if a message is sent back. So the limit is one higher here: a message is tried as often either way.
+        """
+        limit = None if self._max_reconsume is None else self._max_reconsume + 1
         delay = {names.DELAY: str(level or FIRST_RETRY_LEVEL + message.reconsume_times)}
         target = (await self._queues()).next_elsewhere(queue.broker_name)
-        await self._send(message, target, self._properties(message, cause) | delay, self._max_reconsume)
+        await self._send(message, target, self._properties(message, cause) | delay, limit)
 
     async def bury(self, message: MessageExt, queue: MessageQueue, cause: str) -> None:
         """Make a dead letter of a copy at once, on the broker that the message came from if possible."""

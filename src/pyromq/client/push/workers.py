@@ -95,6 +95,11 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
+    @property
+    def listening(self) -> int:
+        """How many calls of the listener are under way."""
+        return sum(job.listening for job in self._jobs.values())
+
     def in_progress(self) -> list[MessageInProgress]:
         """Return the messages with the listener that hold back the committed offset of their queue."""
         found = [_lowest_message(job, self._clock) for job in self._jobs.values() if job.listening]

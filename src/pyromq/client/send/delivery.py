@@ -25,6 +25,7 @@ from pyromq.errors import (
     BrokerError,
     ClientError,
     ConnectFailed,
+    FateUnknown,
     InvalidMessage,
     NoMaster,
     NoNameServer,
@@ -433,7 +434,7 @@ def with_note(error: PyroMQError, note: str) -> PyroMQError:
 
 def _was_not_stored(error: PyroMQError) -> bool:
     """Return True if no broker can have the message."""
-    return isinstance(error, ConnectFailed | NoRoute | ServiceNotAvailable)
+    return isinstance(error, ConnectFailed | NoRoute | ServiceNotAvailable) and not isinstance(error, FateUnknown)
 
 
 def _may_work_elsewhere(error: PyroMQError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
@@ -22,14 +23,15 @@ async def find_message(api: BrokerApi, routes: Routes, topic: str, message_id: s
     route = await routes.find(topic)
     readers = {name: routes.reader(name) for name in (broker.broker_name for broker in route.broker_datas)}
     addresses = {reader.address: name for name, reader in readers.items() if reader is not None}
-    return await _by_client_id(api, addresses, topic, message_id, now_ms) or await _by_place(
+    return await find_by_client_id(api, addresses, topic, message_id, now_ms) or await _by_place(
         api, addresses, topic, message_id
     )
 
 
-async def _by_client_id(
-    api: BrokerApi, addresses: dict[str, str], topic: str, message_id: str, now_ms: int
+async def find_by_client_id(
+    api: BrokerApi, addresses: Mapping[str, str], topic: str, message_id: str, now_ms: int
 ) -> MessageExt | None:
+    """Return the first stored message with a client's id among some brokers, whose names are given by address."""
     begin_ms = max((near_time_ms(message_id, now_ms) or 0) - _MARGIN_MS, 0)
     answers = await asyncio.gather(
         *[api.query(address, topic, message_id, unique=True, begin_ms=begin_ms) for address in addresses],
@@ -47,7 +49,7 @@ async def _by_client_id(
     return None
 
 
-async def _by_place(api: BrokerApi, addresses: dict[str, str], topic: str, message_id: str) -> MessageExt | None:
+async def _by_place(api: BrokerApi, addresses: Mapping[str, str], topic: str, message_id: str) -> MessageExt | None:
     try:
         address, physical_offset = decode_offset_id(message_id)
     except MalformedHeader:

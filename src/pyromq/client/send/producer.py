@@ -18,6 +18,7 @@ from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer, body_size
 from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
 from pyromq.client.send_result import SendResult, results_of_batch
+from pyromq.client.trace.client_metrics import ClientMetrics, send_hooks
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
@@ -40,6 +41,7 @@ class Producer(ClientLifecycle[ProducerSession]):
     `max_in_flight` sends run at a time; further calls wait, and their waiting does not count towards `send_timeout`.
     With `linger`, small messages that are sent within so many seconds travel as one batch. `latency_fault_tolerance`
     avoids brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
+    `metrics` is "prometheus" or "opentelemetry": what it sends is counted there.
 
     Nothing is sent to any broker before the first send. `close` waits for the sends that are in flight.
     """
@@ -60,6 +62,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         linger: float | None = None,
         hooks: Sequence[SendHook] = (),
         trace: bool | Trace = False,
+        metrics: ClientMetrics | None = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
         instance_name: str | None = None,
@@ -86,7 +89,11 @@ class Producer(ClientLifecycle[ProducerSession]):
             topic_queues=topic_queues,
             retries=retries,
             retry_not_stored=retry_other_broker_when_not_stored,
-            hooks=(*hooks, *(self._tracing.send_hooks() if self._tracing else ())),
+            hooks=(
+                *hooks,
+                *(self._tracing.send_hooks() if self._tracing else ()),
+                *send_hooks(metrics, self._clock),
+            ),
             avoid_slow=latency_fault_tolerance,
         )
         self._settings = ProducerSettings(

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from pyromq.client.net.calls.base import CALL_TIMEOUT, BrokerCalls
 from pyromq.errors import BrokerError, NotSupported, TopicNotFound
 from pyromq.protocol.bodies import (
+    ConsumeMessageDirectlyResult,
     ConsumerConnection,
     ConsumerOffsetSerializeWrapper,
     ConsumerRunningInfo,
@@ -24,6 +25,12 @@ from pyromq.protocol.bodies import (
     TopicStatsTable,
     decode,
     encode,
+)
+from pyromq.protocol.bodies.activity import (
+    GroupActivities,
+    TopicActivities,
+    TopicActivity,
+    decode_activity,
 )
 from pyromq.protocol.bodies.replication import Promotion, ReplicationState, decode_promotion, decode_state
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -42,7 +49,7 @@ from pyromq.protocol.headers.admin import (
     TablePartResponseHeader,
     UpdateAndCreateTopicRequestHeader,
 )
-from pyromq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
+from pyromq.protocol.headers.clients import ConsumeMessageDirectlyRequestHeader, GetConsumerRunningInfoRequestHeader
 from pyromq.protocol.headers.replication import PromoteBrokerRequestHeader
 from pyromq.protocol.headers.transactions import (
     ListTransactionsRequestHeader,
@@ -59,6 +66,9 @@ STATS_TIMEOUT = 15.0
 """Seconds for a broker to read the times of many queues."""
 ANSWER_TIMEOUT = 5.0
 """Seconds for a consumer to report its state; its broker would wait for 10 s."""
+
+LISTENER_TIMEOUT = 15.0
+"""Seconds for a consumer to handle a message; its broker waits for 10 s."""
 
 PROMOTION_TIMEOUT = 20.0
 """Seconds for a slave to become master: it may wait for its old master, and for other slaves."""
@@ -100,6 +110,16 @@ class AdminCalls(BrokerCalls):
         header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
         answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, timeout=ANSWER_TIMEOUT)
         return decode(ConsumerRunningInfo, answer.body)
+
+    async def consume_directly(
+        self, address: str, group: str, client_id: str, offset_message_id: str
+    ) -> ConsumeMessageDirectlyResult:
+        """Have a member's listener handle a message of this broker."""
+        header = ConsumeMessageDirectlyRequestHeader(
+            consumer_group=group, client_id=client_id, msg_id=offset_message_id
+        )
+        answer = await self._ask(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, timeout=LISTENER_TIMEOUT)
+        return decode(ConsumeMessageDirectlyResult, answer.body)
 
     async def group_settings(self, address: str) -> dict[str, SubscriptionGroupConfig]:
         """Return the settings of all groups of this broker."""
@@ -204,6 +224,29 @@ class AdminCalls(BrokerCalls):
         except TopicNotFound:
             return None
         return decode(TopicStatsTable, answer.body).offset_table
+
+    # --- all topics and groups at once -------------------------------------------------------------------------------
+
+    async def topic_activity(self, address: str) -> dict[str, TopicActivity] | None:
+        """Return what was counted of all topics; None if the broker is not one of ours."""
+        try:
+            return await self._table(
+                address, RequestCode.TOPIC_ACTIVITY, lambda body: decode_activity(TopicActivities, body).topics
+            )
+        except BrokerError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return None
+            raise
+
+    async def group_activity(self, address: str) -> GroupActivities | None:
+        """Return how far all groups are; None if the broker is not one of ours."""
+        try:
+            answer = await self._ask(address, RequestCode.GROUP_ACTIVITY, timeout=STATS_TIMEOUT)
+        except BrokerError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return None
+            raise
+        return decode_activity(GroupActivities, answer.body)
 
     # --- transactions and the broker itself --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Brokers' answers as values: to a send, a pull and a heartbeat."""
+"""Brokers' answers as values: to a send, a pull, a query by key and a heartbeat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pyromq.client.send_result import SendStatus
 from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.messages.message import MessageExt
 
 
 class SendAnswer(Struct, frozen=True, gc=False):
@@ -37,6 +38,15 @@ class PullAnswer(Struct, frozen=True, gc=False):
     max_offset: int
     suggested_broker_id: int
     body: bytes
+
+
+class KeyPage(Struct, frozen=True):
+    """A broker's answer to a query by key, in the order of its log."""
+
+    messages: list[MessageExt]
+    """Those with the key."""
+    found: list[MessageExt]
+    """All, those with another key of the same hash too: the next older ones lie before all of them."""
 
 
 class BrokerIdentity(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyromq.client.net.unreachable import UnreachableBrokers
-from pyromq.errors import AccessDenied, BrokerError, RemotingError
+from pyromq.errors import AccessDenied, AccessRefused, BrokerError, RemotingError
 from pyromq.protocol.acl import ACCESS_DENIED
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
@@ -12,7 +12,8 @@ from pyromq.remoting.client import RemotingClient
 
 CALL_TIMEOUT = 3.0
 
-_ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__() if kind is not AccessDenied}
+_WITHOUT_CODE = (AccessDenied, AccessRefused)
+_ERRORS = {int(kind.default_code): kind for kind in BrokerError.__subclasses__() if kind not in _WITHOUT_CODE}
 
 
 def broker_error(code: int, remark: str | None) -> BrokerError:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from pyromq.client.net.calls.answers import PullAnswer, PullStatus, SendAnswer
+from pyromq.client.net.calls.answers import KeyPage, PullAnswer, PullStatus, SendAnswer
 from pyromq.client.net.calls.base import CALL_TIMEOUT, broker_error
 from pyromq.client.net.calls.group_calls import GroupCalls
 from pyromq.client.net.calls.timer_calls import TimerCalls
 from pyromq.client.net.name_servers import NameServers
 from pyromq.client.send_result import SEND_STATUSES
 from pyromq.clock import Clock, SystemClock
-from pyromq.errors import AccessDenied, BrokerError, NoRoute, QueryNotFound, TopicNotFound
+from pyromq.errors import AccessDenied, BrokerError, FateUnknown, NoRoute, QueryNotFound, TopicNotFound
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.bodies import (
     ClusterInfo,
@@ -43,6 +43,7 @@ from pyromq.protocol.headers.pull import (
 )
 from pyromq.protocol.headers.routes import GetRouteInfoByTopicRequestHeader
 from pyromq.protocol.headers.send import (
+    STORED_HERE,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
     read_place,
@@ -208,6 +209,28 @@ class BrokerApi(GroupCalls, TimerCalls):
         timeout: float = QUERY_TIMEOUT,
     ) -> list[MessageExt]:
         """Return messages by key, or by the client's id if `unique`; by default a broker returns at most 64."""
+        page = await self.query_page(
+            address, topic, key, unique=unique, most=most, begin_ms=begin_ms, end_ms=end_ms, timeout=timeout
+        )
+        return page.messages
+
+    async def query_page(
+        self,
+        address: str,
+        topic: str,
+        key: str,
+        *,
+        unique: bool = False,
+        most: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = _FOR_EVER_MS,
+        before: int | None = None,
+        timeout: float = QUERY_TIMEOUT,
+    ) -> KeyPage:
+        """Return the newest messages with a key, and where the next older ones are.
+
+        `before` asks for messages before an offset of the broker's log; only PyroMQ's brokers heed it.
+        """
         header = QueryMessageRequestHeader(
             topic=topic,
             key=key,
@@ -215,13 +238,14 @@ class BrokerApi(GroupCalls, TimerCalls):
             begin_timestamp=begin_ms,
             end_timestamp=end_ms,
             unique_key_query=unique,
+            pyromq_before=before,
         )
         try:
             answer = await self._ask(address, RequestCode.QUERY_MESSAGE, header, timeout=timeout)
         except QueryNotFound:
-            return []
+            return KeyPage([], [])
         found = decode_messages(answer.body)  # brokers search by hash, so other topics and keys may be among them
-        return [message for message in found if message.topic == topic and _has(message, key, unique)]
+        return KeyPage([each for each in found if each.topic == topic and _has(each, key, unique)], found)
 
     async def view(self, address: str, physical_offset: int, *, timeout: float = CALL_TIMEOUT) -> MessageExt | None:
         """Return the message at an offset of a broker's commit log, None if there is none."""
@@ -282,6 +306,8 @@ def read_sent(answer: RemotingCommand) -> SendAnswer:
     """Return where a message was stored; raises BrokerError if it was not."""
     status = SEND_STATUSES.get(answer.code)
     if status is None:
+        if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE and STORED_HERE in answer.ext_fields:
+            raise FateUnknown(answer.remark or "")
         raise broker_error(answer.code, answer.remark)
     try:
         message_id, queue_id, queue_offset = read_place(answer.ext)  # type: ignore[arg-type]

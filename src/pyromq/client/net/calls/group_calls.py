@@ -58,11 +58,20 @@ class GroupCalls(BrokerCalls):
         offset: int,
         *,
         forward: bool = False,
+        reset: bool = False,
         timeout: float = CALL_TIMEOUT,
     ) -> None:
-        """Commit an offset; on return the broker has it. With `forward`, PyroMQ's keeps one that is higher."""
+        """Commit an offset; on return the broker has it. With `forward`, PyroMQ's keeps one that is higher.
+
+        With `reset` an operator moves the group, and PyroMQ's broker notes that in its access log.
+        """
         header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset, pyromq_forward=forward or None
+            consumer_group=group,
+            topic=topic,
+            queue_id=queue_id,
+            commit_offset=offset,
+            pyromq_forward=forward or None,
+            pyromq_reset=reset or None,
         )
         await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=timeout)
 
