@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from pyromq.broker.replication.slave_link import LinkRules
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.ha import encode_note
 from pyromq.testing import TestClock, eventually
+from tests.access.accounts_text import write_accounts
 from tests.broker.conftest import StartBroker
 from tests.broker.helpers import Peer
 from tests.broker.replication.conftest import Attach
@@ -170,6 +173,22 @@ async def test_with_a_secret_a_bare_report_gets_nothing(start_broker: StartBroke
     assert slave.transfers == []
 
 
+@pytest.mark.parametrize(("allowed", "gets"), [({}, False), ({"pyromqHaAllow": "127.0.0.1;10.0.0.*"}, True)])
+async def test_with_access_control_a_bare_report_gets_the_log_only_from_an_allowed_address(
+    start_broker: StartBroker, attach: Attach, tmp_path: Path, allowed: dict[str, str], gets: bool
+) -> None:
+    write_accounts(tmp_path)
+    broker = await start_broker(aclEnable="true", **allowed)
+    slave = await attach(broker)
+    slave.report(0)
+    if gets:
+        await slave.has(0)
+        await slave.close()
+    else:
+        await slave.cut_off()
+        assert slave.transfers == []
+
+
 async def test_files_that_a_slave_still_copies_are_kept_up_to_a_limit(
     start_broker: StartBroker, attach: Attach, clock: TestClock
 ) -> None:
@@ -187,3 +206,22 @@ async def test_files_that_a_slave_still_copies_are_kept_up_to_a_limit(
     await slave.close()
     await eventually(lambda: broker._ha.keep_from(5 * size, 3 * size) == 5 * size)
     await peer.remoting.close()
+
+
+@pytest.mark.parametrize(
+    ("secret", "needs_proof", "allowed", "is_open"),
+    [
+        ("", False, (), True),
+        ("s3cret", False, (), False),
+        ("", True, (), False),
+        ("s3cret", True, (), False),
+        ("", True, ("10.0.0.7",), True),
+        ("s3cret", True, ("10.0.0.*",), True),
+        ("", True, ("10.0.1.7",), False),
+    ],
+)
+def test_with_access_control_a_slave_needs_a_secret_or_an_address(
+    secret: str, needs_proof: bool, allowed: tuple[str, ...], is_open: bool
+) -> None:
+    rules = LinkRules(name="broker-a", secret=secret, needs_proof=needs_proof, allowed=allowed)
+    assert rules.is_open_to("10.0.0.7") == is_open

@@ -61,6 +61,11 @@ class EpochFile:
         return self._content.epochs[-1] if self._content.epochs else None
 
     @property
+    def origin(self) -> str:
+        """The id of the first epoch, by which copies of one log know each other; empty without one."""
+        return self._content.epochs[0].id if self._content.epochs else ""
+
+    @property
     def is_led_here(self) -> bool:
         """Whether the last epoch began here: then nobody else may have what was written in it."""
         return self.current is not None and self.current.id == self._content.led

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from pyromq.broker.parts import Parts
 from pyromq.broker.registration import Registration
 from pyromq.broker.replication.epochs import EpochFile
@@ -14,7 +16,9 @@ from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.slave_link import SlaveLink
 from pyromq.errors import BrokerError
 from pyromq.figures import BoundFigures, Figure, Kind
+from pyromq.problems import Problem
 from pyromq.protocol.bodies.replication import (
+    BrokerProblem,
     FollowerState,
     LastFailover,
     ReplicationState,
@@ -61,12 +65,12 @@ class ReplicationView:
         self.last_failover: LastFailover | None = None
         """When this broker last became master while it ran; whoever made it so sets this."""
         self._broker = broker
-        self._parts = parts
-        self._store = store
+        self.parts = parts
+        self.store = store
         self._epochs = epochs
         self._server = server
-        self._follower = follower
-        self._registration = registration
+        self.follower = follower
+        self.registration = registration
         self._ha_address = ha_address
         self._set_ids = set_ids
 
@@ -101,7 +105,7 @@ class ReplicationView:
 
     def slave_lags(self) -> dict[str, int]:
         """Return how many bytes each slave lacks."""
-        end = self._store.max_physical_offset
+        end = self.store.max_physical_offset
         return {name: max(end - link.acknowledged, 0) for link, name in self.slave_names().items()}
 
     def slave_lag_seconds(self) -> dict[str, float]:
@@ -113,23 +117,23 @@ class ReplicationView:
         """How much of the log this broker has, from 0 to 1: all of it, unless it is a slave that copies."""
         if self._broker.is_master:
             return 1.0
-        first, end = self._store.min_physical_offset, self._store.max_physical_offset
-        whole = max(self._follower.master_end, end) - self._follower.master_start(first)
+        first, end = self.store.min_physical_offset, self.store.max_physical_offset
+        whole = max(self.follower.master_end, end) - self.follower.master_start(first)
         return (end - first) / whole if whole > 0 else 1.0
 
     def state(self) -> ReplicationState:
         """Return how the log stands, for other brokers and for tools."""
         is_master = self._broker.is_master
         return ReplicationState(
-            name=self._parts.name,
-            broker_id=self._registration.broker_id,
+            name=self.parts.name,
+            broker_id=self.registration.broker_id,
             store=self._epochs.store_id,
             is_master=is_master,
             epochs=self._epochs.epochs,
-            min_offset=self._store.min_physical_offset,
-            max_offset=self._store.max_physical_offset,
-            flushed_offset=self._store.flushed_offset,
-            file_size=self._store.copied_log.file_size,
+            min_offset=self.store.min_physical_offset,
+            max_offset=self.store.max_physical_offset,
+            flushed_offset=self.store.flushed_offset,
+            file_size=self.store.copied_log.file_size,
             ha_address=self._ha_address,
             role=self.role,
             version=_version(),
@@ -149,7 +153,7 @@ class ReplicationView:
         )
 
     def _follower_state(self) -> FollowerState:
-        follower = self._follower
+        follower = self.follower
         return FollowerState(
             master=follower.master.broker,
             is_connected=follower.is_connected,
@@ -166,13 +170,23 @@ class ReplicationView:
 class ReplicationHandlers:
     """Answers about the log, on master and slave."""
 
-    def __init__(self, store: MessageStore, view: Callable[[], ReplicationView]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        view: Callable[[], ReplicationView],
+        problems: Callable[[], list[Problem]],
+    ) -> None:
         self._store = store
         self._view = view
+        self._problems = problems
 
     def state(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Tell how the log stands, and whether this broker is its master."""
-        return response(request, body=encode_state(self._view().state()))
+        found = [
+            BrokerProblem(cause=one.cause, text=one.text, advice=one.advice, stops_messages=one.stops_messages)
+            for one in self._problems()
+        ]
+        return response(request, body=encode_state(replace(self._view().state(), problems=found)))
 
     def read_log(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return bytes of the log, to the end of their file at most; none at its end."""
@@ -195,9 +209,10 @@ _FIGURES: Final[tuple[Figure[ReplicationView], ...]] = (
     Figure("epoch", "The number of the last epoch of the log.", Kind.GAUGE, lambda view: view.epoch),
     Figure(
         "last_failover_ms",
-        "When this broker last became master while it ran, in ms since the epoch; 0 if it has not.",
+        "When this broker last became master while it ran, as time since the epoch; 0 if it has not.",
         Kind.GAUGE,
         lambda view: 0 if view.last_failover is None else view.last_failover.at_ms,
+        metric="last_failover_timestamp_seconds",
     ),
     Figure(
         "last_failover_seconds",
@@ -216,9 +231,28 @@ _MASTER_FIGURES: Final[tuple[Figure[ReplicationView], ...]] = (
     *_FIGURES,
     Figure("slaves_connected", "Slaves that follow this broker.", Kind.GAUGE, lambda view: len(view.links)),
     Figure("in_sync", "Slaves that have had the whole log, by id.", Kind.TEXT, lambda view: view.in_sync()),
-    Figure("in_sync_count", "How many slaves those are.", Kind.GAUGE, lambda view: len(view.in_sync())),
     Figure(
-        "slave_lag_bytes", "Bytes of the log that a slave lacks.", Kind.GAUGE, ReplicationView.slave_lags, label="slave"
+        "in_sync_count",
+        "How many slaves have had the whole log.",
+        Kind.GAUGE,
+        lambda view: len(view.in_sync()),
+        metric="slaves_in_sync",
+    ),
+    Figure(
+        "slave_lag_bytes",
+        "Bytes of the log that a slave lacks.",
+        Kind.GAUGE,
+        ReplicationView.slave_lags,
+        label="slave",
+    ),
+    Figure(
+        "largest_slave_lag_bytes",
+        "Bytes of the log that the slave furthest behind lacks.",
+        Kind.GAUGE,
+        lambda view: max(view.slave_lags().values(), default=0),
+        in_varz=False,
+        in_metrics=False,
+        exporter="rocketmq_broker_commitlog_diff",
     ),
     Figure(
         "slave_lag_seconds",

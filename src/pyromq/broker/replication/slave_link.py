@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 
 from msgspec import Struct
 
+from pyromq.access.address_patterns import any_matcher
 from pyromq.broker.replication.introductions import (
     Confirmed,
     Hello,
@@ -40,6 +41,9 @@ _IN_FLIGHT: Final = 1 << 20
 """Bytes that wait in the socket; then the slave's reading sets the pace."""
 
 
+_NO_PROOF: Final = "with aclEnable=true a slave needs haSecret on both sides, or its address in pyromqHaAllow"
+
+
 class LinkRules(Struct, frozen=True, kw_only=True):
     """What a master asks of its slaves, and gives them."""
 
@@ -53,6 +57,14 @@ class LinkRules(Struct, frozen=True, kw_only=True):
     """After which time without a report the connection ends (`haHousekeepingInterval`)."""
     secret: str = ""
     """What our own slaves have to know (`haSecret`); others get nothing then."""
+    needs_proof: bool = False
+    """Whether a slave gets nothing even where no secret is set (`aclEnable`)."""
+    allowed: tuple[str, ...] = ()
+    """Addresses of slaves that need to know no secret (`pyromqHaAllow`)."""
+
+    def is_open_to(self, host: str) -> bool:
+        """Return True if slaves at an address need not know the secret."""
+        return not (self.secret or self.needs_proof) or any_matcher(list(self.allowed))(host)
 
 
 class LinkOwner(Protocol):
@@ -151,11 +163,17 @@ class SlaveLink(asyncio.Protocol):
             raise RemoteProtocolError("a slave introduces itself twice")
         if isinstance(note, Proof):
             self._check_proof(note)
+        elif self._is_open:
+            self._accept(note)
         elif self._rules.secret:
             self._claimed, self._challenge = note, secrets.token_hex(16)
             self._write(encode(Welcome(challenge=self._challenge)))
         else:
-            self._accept(note)
+            self._turn_away(_NO_PROOF)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._rules.is_open_to(self.peer.rpartition(":")[0].strip("[]"))
 
     def _check_proof(self, given: Proof) -> None:
         claimed, self._claimed = self._claimed, None
@@ -198,8 +216,8 @@ class SlaveLink(asyncio.Protocol):
         self.pump()
 
     def _begin(self, report: int) -> None:
-        if self._rules.secret and self.hello is None:
-            raise RemoteProtocolError("a slave without haSecret wants the log")
+        if self.hello is None and not self._is_open:
+            raise RemoteProtocolError(_NO_PROOF if not self._rules.secret else "a slave without haSecret wants the log")
         first, end = self._log.start, self._log.end
         if report and not first <= report <= end:
             raise RemoteProtocolError(f"a slave reports {report}, but the log here is from {first} to {end}")

@@ -2,136 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from pyromq.broker.messages.durability import Copies
-from pyromq.broker.replication.epochs import EpochFile
-from pyromq.broker.replication.failover.coordinator import Coordinator, Identity
-from pyromq.broker.replication.failover.etcd_state import ClusterView, EtcdAway, Keys, read_view
-from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.broker.replication.failover.in_sync_set import FIRST_PATIENCE, OUT_AFTER
-from pyromq.broker.replication.failover.known_leader import KnownLeader
-from pyromq.broker.replication.failover.lease import Lease
-from pyromq.broker.replication.introductions import Hello
-from pyromq.broker.replication.last_run import LastRun
-from pyromq.broker.signals import Signal
 from pyromq.errors import StoreError
 from pyromq.store.write.visibility import EVERYTHING
 from pyromq.testing import TestClock
-from tests.broker.replication.failover.fake_etcd import FakeEtcd, FakeLeases
-
-KEYS = Keys.of("c", "broker-a")
-LEASE = 60
-
-
-class FakeStore:
-    """A log that only has an end."""
-
-    waits_for_flush = False
-    failure: StoreError | None = None
-
-    def __init__(self) -> None:
-        self.max_physical_offset = 0
-        self.confirmed = [0]
-
-    @property
-    def confirm_offset(self) -> int:
-        return min(self.confirmed[-1], self.max_physical_offset)
-
-    def confirm(self, end: int) -> None:
-        self.confirmed.append(end)
-
-
-class FakeServer:
-    """Slaves that report when the test says so."""
-
-    def __init__(self) -> None:
-        self.reported_by: Signal[[Any]] = Signal()
-        self.left_by: Signal[[Any]] = Signal()
-
-
-class FakeFollower:
-    """Notes what it is told."""
-
-    def __init__(self) -> None:
-        self.has_caught_up = False
-        self.silent_seconds: float | None = None
-        self.moves = 0
-
-    async def follow_another(self) -> None:
-        self.moves += 1
-
-
-class FakeLink:
-    """A slave's report."""
-
-    def __init__(self, store: str, end: int) -> None:
-        self.hello = Hello("broker-a", 2, store, "", 0)
-        self.acknowledged = end
-
-
-class Node:
-    """A broker of which only the coordinator is real. It has the roles that it is told to have."""
-
-    def __init__(self, number: int, etcd: FakeEtcd, clock: TestClock, directory: Path) -> None:
-        root = directory / str(number)
-        root.mkdir()
-        self.clock = clock
-        self.leads: int | None = None
-        self.takes_messages = False
-        self.fails = False
-        self.store = FakeStore()
-        self.server = FakeServer()
-        self.follower = FakeFollower()
-        self.epochs = EpochFile(root)
-        self.lease = Lease(FakeLeases(etcd), LEASE, clock)
-        self.last_run = LastRun(root)
-        self.coordinator = Coordinator(
-            KEYS,
-            etcd,
-            self.lease,
-            clock,
-            identity=Identity(number, f"host{number}:10911", f"host{number}:10912"),
-            roles=self,
-            epochs=self.epochs,
-            store=cast(Any, self.store),
-            follower=cast(Any, self.follower),
-            server=cast(Any, self.server),
-            known=KnownLeader(self.epochs.store_id),
-            last_run=self.last_run,
-        )
-
-    async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:
-        if self.fails:
-            raise RuntimeError("it cannot")
-        self.epochs.begin(self.store.max_physical_offset, epoch)
-        self.leads = epoch
-        replicas.open()
-
-    async def take_messages(self) -> None:
-        self.takes_messages = True
-
-    async def follow(self) -> None:
-        self.leads = None
-        self.takes_messages = False
-
-    async def look(self) -> None:
-        with suppress(EtcdAway):
-            self.lease.renew()
-        await self.coordinator.look()
-
-    @property
-    def replicas(self) -> InSyncReplicas:
-        assert self.coordinator.replicas is not None
-        return self.coordinator.replicas
-
-    def reports(self, other: Node, end: int) -> None:
-        """A slave, `other`, reports to this one."""
-        self.server.reported_by(FakeLink(other.epochs.store_id, end))
+from tests.broker.replication.failover.fake_etcd import FakeEtcd
+from tests.broker.replication.failover.fake_nodes import LEASE, Node, pair, view
 
 
 @pytest.fixture
@@ -147,24 +28,6 @@ def etcd(clock: TestClock) -> FakeEtcd:
 @pytest.fixture
 def nodes(etcd: FakeEtcd, clock: TestClock, tmp_path: Path) -> list[Node]:
     return [Node(number, etcd, clock, tmp_path) for number in (1, 2, 3)]
-
-
-async def view(etcd: FakeEtcd) -> ClusterView:
-    return read_view(KEYS, await etcd.read(KEYS.prefix))
-
-
-async def pair(nodes: list[Node], end: int = 1000) -> tuple[Node, Node]:
-    """Have the first lead and the second be in its set."""
-    one, two = nodes[:2]
-    await one.look()
-    one.store.max_physical_offset = two.store.max_physical_offset = end
-    await two.look()
-    two.epochs.adopt(one.epochs.epochs)
-    one.reports(two, end)
-    await one.look()
-    one.reports(two, end)
-    await one.look()
-    return one, two
 
 
 async def test_the_first_that_asks_leads_and_others_follow(nodes: list[Node], etcd: FakeEtcd) -> None:
@@ -197,6 +60,9 @@ async def test_one_who_joins_counts_before_the_change_is_written(nodes: list[Nod
     one, two = nodes[:2]
     await one.look()
     await two.look()
+    one.store.max_physical_offset = 500
+    one.reports(two, 400)
+    await one.look()
     one.store.max_physical_offset = 1000
     one.reports(two, 500)
     assert one.store.confirmed[-1] == EVERYTHING
@@ -224,6 +90,33 @@ async def test_a_member_that_is_silent_leaves(nodes: list[Node], etcd: FakeEtcd,
     await one.look()
     assert (await view(etcd)).members == [one.epochs.store_id]
     assert one.replicas.copies(9999) is Copies.MISSING
+
+
+async def test_a_member_that_falls_behind_leaves_and_joins_when_it_is_quick_again(
+    nodes: list[Node], etcd: FakeEtcd, clock: TestClock
+) -> None:
+    """It is heard all the time: over a slow link, it would hold up every send until its time is up."""
+    one, two = await pair(nodes)
+    both = sorted([one.epochs.store_id, two.epochs.store_id])
+    for end in range(1000, 1650, 25):  # the log grows by 1000 in a second, the slave's copy by 100
+        clock.advance(seconds=0.25)
+        one.store.max_physical_offset += 250
+        one.reports(two, end)
+        await one.look()
+    assert (await view(etcd)).members == [one.epochs.store_id]
+    assert one.replicas.copies(one.store.max_physical_offset) is Copies.MISSING
+    for _ in range(20):
+        clock.advance(seconds=0.25)
+        one.store.max_physical_offset += 250
+        one.reports(two, one.store.max_physical_offset - 2000)
+        await one.look()
+        assert (await view(etcd)).members == [one.epochs.store_id], "two seconds behind, it is not waited for"
+    for _ in range(4):
+        clock.advance(seconds=0.25)
+        one.store.max_physical_offset += 250
+        one.reports(two, one.store.max_physical_offset - 100)
+        await one.look()
+    assert (await view(etcd)).members == both
 
 
 async def test_a_change_whose_answer_was_lost_counts_until_it_is_known(
@@ -369,6 +262,65 @@ async def test_a_leader_hands_over_to_a_member(nodes: list[Node], etcd: FakeEtcd
     await two.look()
     assert two.leads == 2
     assert (await view(etcd)).preferred == ""
+
+
+async def test_etcd_is_asked_more_often_while_a_leader_is_awaited(nodes: list[Node], clock: TestClock) -> None:
+    one, two = await pair(nodes)
+    settled = one.coordinator.pause
+    assert two.coordinator.pause == settled
+    await one.coordinator.hand_over()
+    await one.look()
+    assert one.coordinator.pause < settled / 2, "it looks for its successor"
+    await two.look()
+    assert not two.takes_messages
+    assert two.coordinator.pause < settled / 2, "it waits for the set"
+    await one.look()
+    two.reports(one, 1000)
+    await two.look()
+    assert two.takes_messages
+    assert (one.coordinator.pause, two.coordinator.pause) == (settled, settled)
+
+
+async def test_etcd_is_not_stormed_while_nobody_can_lead(nodes: list[Node], clock: TestClock) -> None:
+    one, two = await pair(nodes)
+    settled = one.coordinator.pause
+    two.epochs.adopt([])  # a backup that was put back
+    await one.coordinator.hand_over()
+    await two.look()
+    assert two.coordinator.pause < settled
+    clock.advance(seconds=10)
+    await two.look()
+    assert two.coordinator.pause == settled
+
+
+async def test_a_leader_that_stops_leaves_the_set_and_its_successor_waits_for_nobody(
+    nodes: list[Node], etcd: FakeEtcd
+) -> None:
+    one, two = await pair(nodes)
+    await one.coordinator.stop()
+    assert (await view(etcd)).members == [two.epochs.store_id]
+    await two.look()
+    assert two.leads == 2
+    assert two.takes_messages
+
+
+async def test_a_leader_that_stops_alone_stays_in_the_set(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one = nodes[0]
+    await one.look()
+    await one.coordinator.stop()
+    assert (await view(etcd)).members == [one.epochs.store_id]
+
+
+async def test_a_leader_that_stops_late_changes_nothing(nodes: list[Node], etcd: FakeEtcd) -> None:
+    """Another was elected meanwhile: neither its key nor its set is touched."""
+    one, two = await pair(nodes)
+    etcd.end_lease(one.lease.id)
+    await two.look()
+    assert two.leads == 2
+    await one.coordinator.stop()
+    found = await view(etcd)
+    assert found.leader is not None
+    assert (found.leader.epoch, found.members) == (2, sorted([one.epochs.store_id, two.epochs.store_id]))
 
 
 async def test_a_backup_that_was_put_back_is_not_elected(nodes: list[Node], etcd: FakeEtcd, clock: TestClock) -> None:

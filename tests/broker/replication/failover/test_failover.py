@@ -11,15 +11,20 @@ import pytest
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker, Role
+from pyromq.client.net.calls.answers import PullStatus, SendAnswer
+from pyromq.client.net.calls.broker_api import BrokerApi, read_sent
+from pyromq.client.net.name_servers import NameServers
 from pyromq.clock import SystemClock
-from pyromq.errors import BrokerError
+from pyromq.errors import BrokerError, FateUnknown, ServiceNotAvailable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import request
+from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.headers.send import SendMessageRequestHeader
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.remoting.client import RemotingClient
 from pyromq.testing import eventually
 from tests.etcd_server import EtcdCluster, etcd_unavailable
+from tests.faults.campaign import pull_header
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +63,13 @@ class Brokers:
 
     async def send(self, broker: Broker, body: bytes, **properties: str) -> int:
         """Return the code of the answer to a send."""
+        return (await self._answer(broker, body, **properties)).code
+
+    async def send_and_read(self, broker: Broker, body: bytes) -> SendAnswer:
+        """Return the answer to a send as clients read it."""
+        return read_sent(await self._answer(broker, body))
+
+    async def _answer(self, broker: Broker, body: bytes, **properties: str) -> RemotingCommand:
         header = SendMessageRequestHeader(
             producer_group="p",
             topic="orders",
@@ -70,7 +82,7 @@ class Brokers:
             properties=encode_properties(properties),
         )
         command = request(RequestCode.SEND_MESSAGE, header, body)
-        return (await self.client.request(broker.address, command, 10.0)).code
+        return await self.client.request(broker.address, command, 10.0)
 
     async def pair(self) -> tuple[Broker, Broker]:
         """Return a master and the slave in its set."""
@@ -165,6 +177,45 @@ async def test_a_slave_that_goes_leaves_the_set_and_the_master_goes_on_alone(bro
     await eventually(lambda: len(members(master)) == 1)
     assert await brokers.send(master, b"last") == ResponseCode.SLAVE_NOT_AVAILABLE
     await eventually(lambda: master.store.max_offset("orders", 0) == 4)
+
+
+async def test_a_master_that_may_be_deposed_moves_no_consumer_back_and_gives_no_lock(brokers: Brokers) -> None:
+    """What it shows may end before what the next master has shown already."""
+    master, _ = await brokers.pair()
+    assert await brokers.send(master, b"one") == ResponseCode.SUCCESS
+    coordinator = master._coordinator
+    assert coordinator is not None
+    assert coordinator.replicas is not None
+    api = BrokerApi(brokers.client, NameServers(brokers.client, []))
+    queue = MessageQueue("orders", master.name, 0)
+    async with coordinator._turn:  # it does not become a slave meanwhile
+        answer = await api.pull(master.address, pull_header("orders", 0, 3), timeout=10)
+        assert (answer.status, answer.next_offset) == (PullStatus.OFFSET_MOVED, 1), "a master knows where it ends"
+        coordinator.replicas.end()
+        answer = await api.pull(master.address, pull_header("orders", 0, 3), timeout=10)
+        assert (answer.status, answer.next_offset) == (PullStatus.NO_NEW_MESSAGE, 3)
+        with pytest.raises(ServiceNotAvailable):
+            await api.lock(master.address, "billing", "somebody", [queue])
+
+
+async def test_a_refused_message_that_is_in_the_log_is_not_called_unsent(brokers: Brokers) -> None:
+    """A producer without retries would send it twice: its master may stay master after all."""
+    master, slave = await brokers.pair()
+    coordinator = master._coordinator
+    assert coordinator is not None
+    assert coordinator.replicas is not None
+    await brokers.send(master, b"one")
+    async with coordinator._turn:
+        await slave._follower.stop()  # it confirms nothing any more
+        end = master.store.max_physical_offset
+        sending = asyncio.create_task(brokers.send_and_read(master, b"two"))
+        await eventually(lambda: master.store.max_physical_offset > end)
+        coordinator.replicas.end()
+        with pytest.raises(FateUnknown, match="is not known"):
+            await sending
+        with pytest.raises(ServiceNotAvailable) as refused:
+            await brokers.send_and_read(master, b"three")
+        assert not isinstance(refused.value, FateUnknown), "this one is not in the log"
 
 
 async def test_a_slave_that_was_away_joins_again(brokers: Brokers) -> None:

@@ -254,6 +254,17 @@ class Failover(RuleBasedStateMachine):
         node.runs, node.leads, node.set, node.follows, node.waiting = False, None, None, None, []
 
     @rule(who=WHO)
+    def stop(self, who: int) -> None:
+        """A process ends as it should: a leader resigns, and leaves the set if another is in it."""
+        node, leader = self.nodes[who], self.etcd.leader
+        if node.runs and leader is not None and (leader.store, leader.epoch) == (node.store, node.leads):
+            rest = frozenset(self.etcd.members or ()) - {node.store}
+            if rest:
+                self.etcd.change(leader.epoch, rest)
+            self.etcd.leader = None
+        self.crash(who)
+
+    @rule(who=WHO)
     def cut_power(self, who: int) -> None:
         """A machine stops: what was not flushed is gone, and its broker knows that something may be."""
         self.crash(who)
@@ -420,7 +431,7 @@ def _with_set(kind: type[InSyncSet]) -> type[Failover]:
 # How often each step is taken in a random walk: enough calm for something to be lost, enough trouble to lose it.
 _STEPS: dict[str, float] = {
     "calm": 1.5, "campaign": 6, "send": 12, "answer": 12, "change_set": 12, "follow": 10, "copy": 24, "flush": 6,
-    "lease_ends": 1, "time_passes": 6, "crash": 1.5, "restart": 8, "replace_disk": 0.3, "cut_power": 0.3,
+    "lease_ends": 1, "time_passes": 6, "crash": 1.5, "stop": 0.7, "restart": 8, "replace_disk": 0.3, "cut_power": 0.3,
     "cut_all_power": 0.1, "boast": 6, "confirm_anyway": 6,
 }  # fmt: skip
 _OF_ALL = ("calm", "lease_ends", "time_passes", "cut_all_power")

@@ -29,6 +29,7 @@ from pyromq.broker.replication.failover.etcd_state import (
     announce,
     change_set,
     elect,
+    leave,
     move_lease,
     read_view,
     reclaim,
@@ -50,6 +51,10 @@ from pyromq.store.message_store import MessageStore
 logger = logging.getLogger(__name__)
 
 _POLL: Final = 0.25
+_SOON: Final = 0.05
+"""How often etcd is asked while a leader is awaited, or goes to work."""
+_AWAITED: Final = 5.0
+"""For how long a leader is awaited so eagerly."""
 _ANNOUNCE_END_AFTER: Final = 5.0
 """How old the end of the log may be that etcd has of a member, while there is a leader."""
 _WAIT_FOR_PREFERRED: Final = 1.0
@@ -178,9 +183,19 @@ class Coordinator:
         self._end(replicas)
         chosen = successor or min(replicas.set.written - {replicas.set.me}, default="")
         try:
-            await wait_for(self._clock, self._etcd.commit(resign(self._keys, leader, chosen)), _RESIGN_TIMEOUT)
+            await wait_for(self._clock, self._resign(leader, chosen), _RESIGN_TIMEOUT)
         except (EtcdAway, TimeoutError) as error:
             logger.warning("could not resign, the lease has to run out: %s", error)
+
+    async def _resign(self, leader: Leader, successor: str) -> None:
+        """Lead no more; one that stops leaves the set too, where others are in it."""
+        if self._is_stopping and successor:
+            view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
+            if successor in (view.members or ()) and await self._etcd.commit(
+                leave(self._keys, view, leader, successor)
+            ):
+                return
+        await self._etcd.commit(resign(self._keys, leader, successor))
 
     def force(self) -> None:
         """Have this broker elected, whoever leads and whatever it lacks: an operator takes the loss."""
@@ -189,7 +204,15 @@ class Coordinator:
     async def _run(self) -> None:
         while not self._is_stopping:  # a request may end by itself just when it is cancelled
             await self.look()
-            await self._clock.sleep(_POLL)
+            await self._clock.sleep(self.pause)
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look: few while a leader is awaited, or this one does not take messages yet."""
+        if self.replicas is not None:
+            return _POLL if self._takes_messages else _SOON
+        since = self._leaderless_since
+        return _SOON if since is not None and self._clock.monotonic() - since < _AWAITED else _POLL
 
     async def look(self) -> None:
         """Ask etcd once, and act on what it says."""

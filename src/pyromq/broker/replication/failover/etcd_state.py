@@ -10,6 +10,7 @@
     reclaim   if there is no leader, and the epoch is still its own:           write leader, on another lease
     change    if the leader is still the one of this epoch, and the set as it was read:   write the set
     resign    if the leader is still the one of this epoch:                    delete leader
+    leave     the same, if the set is as it was read too:                      delete leader, write the set without it
 
 Two brokers can never be elected for one epoch, and a deposed leader can change nothing. Whoever does not hear whether a
 change of the set was made tries the very same again: once it has an answer, nothing of it can be under way any more.
@@ -186,6 +187,16 @@ def resign(keys: Keys, leader: Leader, successor: str = "") -> Transaction:
     """Lead no more; name a successor, if there is one."""
     puts = (Put(keys.preferred, successor.encode()),) if successor else ()
     return Transaction(values={keys.leader: encode(leader)}, puts=puts, deletes=(keys.leader,))
+
+
+def leave(keys: Keys, view: ClusterView, leader: Leader, successor: str) -> Transaction:
+    """Lead no more, and be no member any more, if others are: the next leader waits for nobody who has gone."""
+    resigned = resign(keys, leader, successor)
+    members = sorted(set(view.members or ()) - {leader.store})
+    rest = WrittenSet(epoch=view.set_epoch, members=members)
+    return resigned._replace(
+        revisions={keys.in_sync: view.set_revision}, puts=(*resigned.puts, Put(keys.in_sync, encode(rest)))
+    )
 
 
 def announce(keys: Keys, state: MemberState, lease: int) -> Transaction:

@@ -15,11 +15,16 @@ class Fence:
         self.replicas: InSyncReplicas | None = None
         """The slaves of this broker while it leads."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether this broker leads and cannot know whether it still does: another may have been elected."""
+        return self.replicas is not None and self.replicas.is_fenced
+
     def guarded(self, handler: Handler) -> Handler:
         """Return a handler that refuses while another broker may be master."""
 
         def serve(request: RemotingCommand, connection: Connection) -> HandlerResult:
-            if self.replicas is not None and self.replicas.is_fenced:
+            if self.is_closed:
                 raise ServiceNotAvailable("another broker may be master by now: ask for the route again")
             return handler(request, connection)
 

@@ -8,13 +8,16 @@ All of them count. One who joins is waited for from the beginning; the change is
 log then. One who leaves is waited for until the change is written. So whoever etcd names as a member has every message
 that was ever acknowledged: any member can be elected, and nobody else.
 
+A member leaves if it is silent, or if it falls behind: sends would wait for it, each until its time is up. It joins if
+it is near, and quick: what is in the log now is there within a second.
+
 Nothing here waits, sends or reads a clock: it is told what happens, and asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.broker.messages.durability import Copies
 from pyromq.store.write.visibility import EVERYTHING
@@ -25,9 +28,20 @@ FIRST_PATIENCE: Final = 0.7
 """The same, just after the election: the old master is usually dead."""
 FRESH: Final = 1.0
 """How recent confirmations must be to stand in for the lease."""
+BEHIND_AFTER: Final = 3.0
+"""Seconds after which a member is proposed to leave that still lacks what was in the log then."""
+QUICK: Final = 1.0
+"""Seconds in which a slave that joins must have what was in the log before."""
 NEAR: Final = 1 << 20
 """How many bytes a slave may lack that begins to join: with more, sends would wait for it to catch up."""
 _NEVER: Final = float("-inf")
+
+
+class _Mark(NamedTuple):
+    """Where the log ended at a time; a slave reaches it later."""
+
+    end: int
+    since: float
 
 
 class InSyncSet:
@@ -40,6 +54,9 @@ class InSyncSet:
         self.proposed: frozenset[str] | None = None
         self._joining: dict[str, int] = {}
         self._ends: dict[str, int] = {}
+        self._marks: dict[str, _Mark] = {}
+        self._took: dict[str, float] = {}
+        """In which time each slave reached its last mark."""
         self._heard: dict[str, float] = dict.fromkeys(self.written, now - OUT_AFTER + FIRST_PATIENCE)
 
     @property
@@ -57,14 +74,17 @@ class InSyncSet:
     def gone(self, member: str) -> None:
         """The connection to a slave has ended. What it had counts; it has to be heard again to stay."""
         self._heard[member] = _NEVER
+        self._marks.pop(member, None)
+        self._took.pop(member, None)
 
     def propose(self, log_end: int, now: float) -> frozenset[str] | None:
         """Return what the set should be, to be written now; None if it is right, or a change is under way."""
+        self._look_who_lags(log_end, now)
         if self.proposed is not None:
             return None
         self._join(log_end, now)
         arrived = {member for member, mark in self._joining.items() if self._ends[member] >= mark}
-        stay = {member for member in self.written if member == self.me or self._is_heard(member, now)}
+        stay = {member for member in self.written if member == self.me or self._keeps_up(member, now)}
         wanted = frozenset(stay | arrived)
         if wanted == self.written:
             return None
@@ -79,11 +99,27 @@ class InSyncSet:
         self.proposed = None
 
     def _join(self, log_end: int, now: float) -> None:
-        self._joining = {member: mark for member, mark in self._joining.items() if self._is_heard(member, now)}
+        self._joining = {member: mark for member, mark in self._joining.items() if self._keeps_up(member, now)}
         known = self.written | self._joining.keys()
         for member, end in self._ends.items():
-            if member not in known and log_end - end <= NEAR and self._is_heard(member, now):
+            is_quick = end >= log_end or self._took.get(member, QUICK + 1) <= QUICK
+            if member not in known and log_end - end <= NEAR and is_quick and self._keeps_up(member, now):
                 self._joining[member] = log_end
+
+    def _look_who_lags(self, log_end: int, now: float) -> None:
+        """Note when each slave has reached its mark, and give it the next one."""
+        for member, end in self._ends.items():
+            mark = self._marks.get(member)
+            if mark is None or end >= mark.end:
+                if mark is not None:
+                    self._took[member] = now - mark.since
+                self._marks[member] = _Mark(log_end, now)
+            elif now - mark.since > QUICK:
+                self._took.pop(member, None)
+
+    def _keeps_up(self, member: str, now: float) -> bool:
+        mark = self._marks.get(member)
+        return self._is_heard(member, now) and (mark is None or now - mark.since <= BEHIND_AFTER)
 
     def _is_heard(self, member: str, now: float) -> bool:
         return now - self._heard.get(member, _NEVER) <= OUT_AFTER
