@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
+from pyromq.protocol.bodies import decode
+from pyromq.protocol.bodies.cleaning import CleaningPreview
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.offsets import SearchOffsetByTimestampResponseHeader
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
@@ -37,6 +39,11 @@ async def fill(broker: Broker, peer: Peer, files: int, topic: str = "orders") ->
     for _ in range(files * 3):
         await peer.send(topic, BODY)
     await eventually(lambda: broker.store.flushed_offset == broker.store.max_physical_offset)
+
+
+async def preview(peer: Peer) -> CleaningPreview:
+    """Ask what would be deleted."""
+    return decode(CleaningPreview, (await peer.ask(RequestCode.PREVIEW_CLEANING)).body)
 
 
 def make_old(root: Path, count: int) -> None:
@@ -74,8 +81,12 @@ async def test_an_administrator_removes_expired_files_whatever_the_hour(
     peer = await connect(broker)
     await fill(broker, peer, 3)
     make_old(tmp_path / "store", 2)
+    found = await preview(peer)
+    assert (found.expired_files, found.expired_bytes) == (2, 2 * 65_536)
+    assert broker.store.min_physical_offset == 0
     await peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
     assert broker.store.min_physical_offset == 2 * 65_536
+    assert (await preview(peer)).expired_files == 0
     await eventually(lambda: broker.store.min_offset("orders", 0) == 6)
 
 
@@ -90,13 +101,17 @@ async def test_a_full_disk_refuses_sends_but_not_pulls_and_says_so_until_there_i
     await clock.advance_async(seconds=11)
     refused = await peer.send(expect=ResponseCode.SERVICE_NOT_AVAILABLE)
     assert refused.remark == "not stored: the disk is 91% full, messages are taken up to 90%"
-    assert "the disk is 91% full" in broker.problem()
+    assert "the disk is 91% full" in broker.health.problem()
     assert (broker.http_info()["writable"], broker.http_info()["disk_used_percent"]) == (False, 91)
     assert [message.body for message in await peer.read()] == [b"kept"]
     disk.percent = 90
     await clock.advance_async(seconds=11)
     await peer.send(body=b"again")
-    assert broker.problem() == ""
+    assert broker.health.refusal() is None
+    assert broker.health.problem() == "the disk is 90% full: the oldest files go, also with unread messages"
+    disk.percent = 50
+    await clock.advance_async(seconds=11)
+    assert broker.health.problem() == ""
 
 
 async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, connect: Connect, tmp_path: Path) -> None:
@@ -176,6 +191,9 @@ async def test_queues_without_a_topic_are_cleaned(broker: Broker, peer: Peer) ->
     for topic in ("orders", "others"):
         broker.offsets.commit("billing", topic, 0, 1, "me")
     del broker.topics.by_name["orders"]
+    found = await preview(peer)
+    assert (found.unused_topics, found.unused_topic_count) == (["orders"], 1)
+    assert sorted(broker.store.topics) == ["orders", "others"]
     await peer.ask(RequestCode.CLEAN_UNUSED_TOPIC)
     assert broker.store.topics == ["others"]
     assert broker.offsets.snapshot() == {"others@billing": {0: 1}}
@@ -199,6 +217,9 @@ async def test_queues_that_a_topic_no_longer_has_are_cleaned_once_nothing_is_lef
         "topicFilterType": "SINGLE_TAG",
     }
     await peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields | {"defaultTopic": "TBW102"})
+    found = await preview(peer)
+    assert (found.expired_queues, found.expired_queue_count) == ([("shrunk", 2), ("shrunk", 3)], 2)
+    assert broker.store.queue_ids("shrunk") == [0, 1, 2, 3]
     await peer.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
     assert broker.store.queue_ids("shrunk") == [0, 1]
     assert broker.store.max_offset("shrunk", 0) == 1  # its offsets go on

@@ -84,7 +84,7 @@ async def test_a_broker_is_known_once_it_has_started(
     assert route is not None
     assert route.broker_datas[0].broker_addrs == {0: broker.address}
     assert (route.queue_datas[0].write_queue_nums, route.queue_datas[0].perm) == (8, 7)
-    assert broker.problem() == ""
+    assert broker.health.problem() == ""
 
 
 async def test_a_topic_made_by_a_send_is_known_at_once(
@@ -140,6 +140,7 @@ async def test_a_name_server_hears_all_that_apaches_broker_would_tell(
         "haServerAddr": f"10.0.0.9:{broker._ha.port}",
         "compressed": "false",
         "bodyCrc32": str(body_crc(registration.body)),
+        "pyromqHistory": broker.history.epochs.origin,
     }
     table = decode(RegisterBrokerBody, registration.body).topic_config_serialize_wrapper.topic_config_table
     assert table["TBW102"].perm == 7
@@ -212,13 +213,51 @@ async def test_a_master_that_a_newer_one_has_replaced_does_not_count_as_register
     assert route is not None
     assert route.broker_datas[0].broker_addrs == {0: new.address}
     await clock.advance_async(seconds=31)
-    await eventually(lambda: name_server.address in old.problem())
-    assert new.problem() == ""
+    await eventually(lambda: name_server.address in old.health.problem())
+    assert new.health.problem() == ""
     await old.demote()
-    await eventually(lambda: old.problem() == "")
+    await eventually(lambda: old.health.problem() == "")
     route = await watcher.route("TBW102")
     assert route is not None
     assert route.broker_datas[0].broker_addrs == {0: new.address, 1000: old.address}
+
+
+async def test_two_masters_of_one_name_both_say_so(
+    start_broker: StartBroker,
+    name_server: NameServer,
+    clock: TestClock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = await start_broker(namesrvAddr=name_server.address)
+    second = await start_broker(namesrvAddr=name_server.address, storePathRootDir=tmp_path / "second")
+    assert "epoch 1 is taken" in second.health.problem()
+    assert first.health.problem() == ""
+    for _ in range(10):
+        await clock.advance_async(seconds=6)
+    await eventually(lambda: first.service.registration.rivals)
+    assert second.address in first.health.problem()
+    assert f"two brokers are name='broker-a' id=0: '{second.address}' and '{first.address}'" in caplog.text
+    (problem,) = name_server.problems()
+    assert (problem.cause, first.address in problem.text) == ("same_name_and_id", True)
+    await second.__aexit__(None, None, None)
+    for _ in range(20):
+        await clock.advance_async(seconds=6)
+    await eventually(lambda: first.health.problem() == "")
+
+
+async def test_two_slaves_of_one_id_both_say_so(
+    start_broker: StartBroker, name_server: NameServer, clock: TestClock, tmp_path: Path
+) -> None:
+    await start_broker(namesrvAddr=name_server.address)
+    slave = {"namesrvAddr": name_server.address, "brokerRole": "SLAVE", "brokerId": "1"}
+    one = await start_broker(**slave, storePathRootDir=tmp_path / "one")
+    two = await start_broker(**slave, storePathRootDir=tmp_path / "two")
+    for _ in range(12):
+        await clock.advance_async(seconds=6)
+    await eventually(lambda: one.service.registration.rivals and two.service.registration.rivals)
+    assert two.address in one.health.problem()
+    assert one.address in two.health.problem()
 
 
 @pytest.mark.parametrize("compressed", ["false", "true"])
@@ -325,10 +364,10 @@ async def test_a_name_server_that_comes_later_hears_of_the_broker_within_seconds
     async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None) as server:
         address, port = server.address, server.port
     broker = await start_broker(namesrvAddr=address)
-    assert address in broker.problem()
+    assert address in broker.health.problem()
     async with NameServer(host="127.0.0.1", port=port, clock=clock, data_dir=None) as server:
         await clock.advance_async(seconds=6)
-        await eventually(lambda: broker.problem() == "")
+        await eventually(lambda: broker.health.problem() == "")
 
 
 async def test_name_servers_that_come_back_empty_know_the_broker_within_seconds(
@@ -413,4 +452,4 @@ async def test_an_unknown_host_name_is_named_with_its_key(start_broker: StartBro
 
 
 async def test_a_broker_without_a_name_server_runs_on_its_own(broker: Broker) -> None:
-    assert broker.problem() == ""
+    assert broker.health.problem() == ""

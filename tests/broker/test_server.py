@@ -113,7 +113,7 @@ async def test_a_failed_write_is_never_acknowledged_and_stops_the_store(
     disk.broken = ""
     refused = await peer.send(body=b"later", expect=ResponseCode.SERVICE_NOT_AVAILABLE)
     assert refused.remark == "not stored: the store takes no messages now"
-    assert broker.problem().startswith("the store takes no messages: the store stopped writing")
+    assert broker.health.problem().startswith("the store takes no messages: the store stopped writing")
     assert [message.body for message in await peer.read()] == [b"good"]  # reading goes on
     await peer.beat()
 

@@ -12,6 +12,8 @@ from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.tables.table_followers import CHANGE_PATIENCE
 from pyromq.clock import Clock
 from pyromq.errors import BrokerError, ServiceNotAvailable
+from pyromq.protocol.bodies import encode
+from pyromq.protocol.bodies.cleaning import MOST_NAMED, CleaningPreview
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.remoting.connection import Connection
@@ -111,6 +113,21 @@ class StoreHandlers:
         """Remove expired files of the log whatever the hour."""
         self._cleaning.delete_soon()
         return response(request)
+
+    def preview(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
+        """Return what the three requests above would delete, and delete nothing."""
+        files, held = self._cleaner.expired_files()
+        queues = self._cleaner.expired_queues(self._has_queue)
+        topics = self._cleaner.unused_topics(self._topics.by_name.__contains__)
+        found = CleaningPreview(
+            expired_files=files,
+            expired_bytes=held,
+            expired_queues=queues[:MOST_NAMED],
+            expired_queue_count=len(queues),
+            unused_topics=topics[:MOST_NAMED],
+            unused_topic_count=len(topics),
+        )
+        return response(request, body=encode(found))
 
     def _has_queue(self, name: str, queue_id: int) -> bool:
         topic = self._topics.get(name)

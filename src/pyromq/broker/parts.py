@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from pyromq.access.accounts import Accounts
+from pyromq.access.open_access import OPEN, CallerRights
 from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
@@ -43,6 +45,7 @@ class Standing:
     """What a broker is at the moment, for answers that are different on a slave."""
 
     is_slave: Callable[[], bool] = lambda: False
+    """Whether it is a slave, or a master that may have been deposed without knowing: another may have more than it."""
     has_master: Callable[[], bool] = lambda: False
     """Whether a slave is connected to its master."""
 
@@ -75,6 +78,10 @@ class Parts:
     """Registers at all name servers now."""
     files: OsFiles | None = None
     standing: Standing = Standing()
+    accounts: Accounts | None = None
+    """The accounts of a broker with access control."""
+    access: CallerRights = OPEN
+    """Who may read and write what, where only a handler can tell."""
 
     @property
     def config(self) -> BrokerConfig:

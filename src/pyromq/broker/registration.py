@@ -100,11 +100,17 @@ class Registration:
         self.registered: set[str] = set()
         self._broker_id = MASTER_ID
         self._epoch = 0
+        self.history = ""
+        """Names the log of which this broker is master: what copies of it have in common."""
         self._claiming: set[str] = set()
         self.slave_id = config.slave_id
         """This broker's id while it is a slave: its own, or the one that its successor left to it."""
         self.master = KnownMaster("", "")
         """The master of this broker's name, as the name servers know it; empty if there is none, or this is it."""
+        self.rivals: dict[str, str] = {}
+        """Other brokers that register under the same name and id: their addresses, by who said so."""
+        self.refusals: dict[str, str] = {}
+        """Why name servers refuse this broker, by their addresses."""
         self._failing: set[str] = set()
         self._config = config
         self._clock = clock
@@ -214,6 +220,7 @@ class Registration:
         ids = [who for one in brokers if one.broker_name == self._config.name for who in one.broker_addrs.items()]
         if [who for who in ids if who[0] == MASTER_ID or who[1] == self._address] == [(MASTER_ID, self._address)]:
             self._claiming.discard(server)
+        self._note_rival(server, next((at for who, at in ids if who == MASTER_ID and at != self._address), None))
 
     async def _register(self, server: str, *, whole: bool = False) -> None:
         """Register at a name server: the topics that it has not heard of, or all of them."""
@@ -227,7 +234,7 @@ class Registration:
                 if answer.code != ResponseCode.SUCCESS:
                     raise BrokerError(answer.remark or "", answer.code)
                 self._apply_order(answer)
-                self._note_master(answer)
+                self._note_master(server, answer)
             except PyroMQError as error:
                 known.connection = None
                 self._note_failure(server, error)
@@ -260,6 +267,7 @@ class Registration:
             compressed=self._config.compressed_registration,
             body_crc32=body_crc(body),
             pyromq_epoch=self._announced_epoch,
+            pyromq_history=self.history or None if self._announced_epoch else None,
         )
         return request(RequestCode.REGISTER_BROKER, header, body, language=LanguageCode.JAVA)
 
@@ -282,12 +290,24 @@ class Registration:
         if answer.body:
             self._topics.set_ordered(decode(KVTable, answer.body).table.keys())
 
-    def _note_master(self, answer: RemotingCommand) -> None:
+    def _note_master(self, server: str, answer: RemotingCommand) -> None:
         header = answer.header(RegisterBrokerResponseHeader)
         self.master = KnownMaster(header.master_addr or "", header.ha_server_addr or "")
+        if header.pyromq_rival or server not in self._claiming:  # else the last look at the route says more
+            self._note_rival(server, header.pyromq_rival)
+
+    def _note_rival(self, server: str, rival: str | None) -> None:
+        if rival:
+            self.rivals[server] = rival
+        else:
+            self.rivals.pop(server, None)
 
     def _note_failure(self, server: str, error: PyroMQError) -> None:
         self.registered.discard(server)
+        if isinstance(error, BrokerError):
+            self.refusals[server] = error.remark
+        else:
+            self.refusals.pop(server, None)
         if server not in self._failing:  # one line, not one for every attempt
             self._failing.add(server)
             reason = "it is no name server; is it a broker?" if _is_unknown_request(error) else error
@@ -295,6 +315,7 @@ class Registration:
 
     def _note_success(self, server: str) -> None:
         self._failing.discard(server)
+        self.refusals.pop(server, None)
         if server not in self.registered:
             self.registered.add(server)
             logger.info("registered name server=%s broker=%s address=%s", server, self._config.name, self._address)
@@ -302,8 +323,8 @@ class Registration:
 
 def _print(table: TopicConfigSerializeWrapper, config: BrokerConfig) -> bytes:
     """Return the body of a registration of these topics; for many of them in a thread."""
-    if config.permission & READ_WRITE != READ_WRITE:
-        table = _with_permission(table, config.permission)
+    if config.open_for & READ_WRITE != READ_WRITE:
+        table = _with_permission(table, config.open_for)
     body = RegisterBrokerBody(topic_config_serialize_wrapper=table)
     if config.compressed_registration:
         return encode_register_body(body, compressed=True)

@@ -1,7 +1,7 @@
 """The requests that a broker answers: one row for each code. See remoting/requests.py for what a row says.
 
 Dispatch, the refusal of writes by a broker that has no writing side, the fast port and the refusal while stopping are
-all read from here. The rights are decided and not enforced yet; a code without a row needs admin.
+all read from here. `access` enforces the rights where `aclEnable` is true; a code without a row needs admin.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pyromq.broker.pulls.pull_queues import PullQueuesHandler
 from pyromq.broker.replication.handover.handover_requests import HandoverHandlers
 from pyromq.broker.replication.replication_requests import ReplicationHandlers
 from pyromq.broker.replication.tables.table_feed import TableFeed
+from pyromq.broker.tools.account_admin import AccountHandlers
+from pyromq.broker.tools.activity import ActivityHandlers
 from pyromq.broker.tools.broker_admin import BrokerHandlers, StatsHandlers
 from pyromq.broker.tools.consume_progress import ProgressHandlers
 from pyromq.broker.tools.consumer_relay import RelayHandlers
@@ -30,7 +32,17 @@ from pyromq.broker.tools.queue_entries import QueueHandlers
 from pyromq.broker.tools.topic_admin import TopicHandlers
 from pyromq.broker.transactions.transaction_requests import TransactionHandlers
 from pyromq.protocol.codes import RequestCode as Code
-from pyromq.protocol.headers import admin, clients, offsets, pull, replication, send, timed_messages, transactions
+from pyromq.protocol.headers import (
+    accounts,
+    admin,
+    clients,
+    offsets,
+    pull,
+    replication,
+    send,
+    timed_messages,
+    transactions,
+)
 from pyromq.protocol.rights import Right
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
@@ -41,7 +53,7 @@ MAX_SETTINGS: Final = 64 * 1024
 
 # fmt: off
 REQUESTS: Final = RequestTable([
-    # code, header, handler, right, writes, cost, bytes of the body; reads=True if it reads messages
+    # code, header, handler, right, writes, cost, bytes of the body; reads=True if it reads messages; what it changes
 
     # messages
     Row(Code.SEND_MESSAGE, send.SendMessageRequestHeader, SendHandler.send, Right.PUB, True, Cost.SEND),
@@ -56,7 +68,7 @@ REQUESTS: Final = RequestTable([
     Row(Code.END_TRANSACTION, transactions.EndTransactionRequestHeader, TransactionHandlers.end,
         Right.PUB_OF_HALF_MESSAGE, True, Cost.SEND, reads=True),
     Row(Code.RESUME_CHECK_HALF_MESSAGE, transactions.ResumeCheckHalfMessageRequestHeader, TransactionHandlers.resume,
-        Right.ADMIN, True, Cost.HEAVY),
+        Right.ADMIN, True, Cost.HEAVY, changes="transactions"),
     Row(Code.LIST_TRANSACTIONS, transactions.ListTransactionsRequestHeader, TransactionHandlers.list_halves,
         Right.ADMIN, False, Cost.HEAVY),
 
@@ -90,35 +102,50 @@ REQUESTS: Final = RequestTable([
     Row(Code.REPLICATION_STATE, None, ReplicationHandlers.state, Right.ADMIN),
     Row(Code.TABLE_CHANGES, replication.TableChangesRequestHeader, TableFeed.changes, Right.ADMIN, False, Cost.PULL),
     Row(Code.PROMOTE_BROKER, replication.PromoteBrokerRequestHeader, HandoverHandlers.promote, Right.ADMIN, False,
-        Cost.HEAVY),
-    Row(Code.STEP_DOWN, replication.StepDownRequestHeader, HandoverHandlers.step_down, Right.ADMIN, False, Cost.HEAVY),
+        Cost.HEAVY, changes="roles"),
+    Row(Code.STEP_DOWN, replication.StepDownRequestHeader, HandoverHandlers.step_down,
+        Right.ADMIN, False, Cost.HEAVY, changes="roles"),
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write
     Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS, False, Cost.LIGHT, MAX_HEARTBEAT),
     Row(Code.UNREGISTER_CLIENT, clients.UnregisterClientRequestHeader, ClientHandlers.unregister, Right.MEMBERS),
-    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB, False, Cost.LIGHT, 256 * 1024),
+    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB_OF_BODY, False, Cost.LIGHT, 256 * 1024),
     Row(Code.GET_CONSUMER_LIST_BY_GROUP, clients.GetConsumerListByGroupRequestHeader, ClientHandlers.consumer_list,
         Right.SUB),
-    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB, False, Cost.LIGHT, MAX_QUEUE_LIST),
-    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB, False, Cost.LIGHT, MAX_QUEUE_LIST),
+    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_QUEUE_LIST),
+    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_QUEUE_LIST),
 
     # tools: the broker
     Row(Code.GET_BROKER_CONFIG, None, BrokerHandlers.settings, Right.ADMIN),
-    Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings, Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS),
+    Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings,
+        Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS, changes="configuration"),
     Row(Code.GET_BROKER_RUNTIME_INFO, None, BrokerHandlers.runtime_info, Right.ADMIN, reads=True),
     Row(Code.VIEW_BROKER_STATS_DATA, admin.ViewBrokerStatsDataRequestHeader, StatsHandlers.view, Right.ADMIN),
     Row(Code.TRIGGER_DELETE_FILES, None, None, Right.ADMIN, True),
-    Row(Code.DELETE_EXPIRED_COMMITLOG, None, StoreHandlers.delete_expired_files, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.DELETE_EXPIRED_COMMITLOG, None, StoreHandlers.delete_expired_files,
+        Right.ADMIN, True, Cost.HEAVY, changes="files"),
     Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE, None, StoreHandlers.delete_expired_queues, Right.ADMIN, True, Cost.HEAVY,
-        reads=True),
-    Row(Code.CLEAN_UNUSED_TOPIC, None, StoreHandlers.delete_unused_topics, Right.ADMIN, True, Cost.HEAVY),
+        reads=True, changes="files"),
+    Row(Code.CLEAN_UNUSED_TOPIC, None, StoreHandlers.delete_unused_topics,
+        Right.ADMIN, True, Cost.HEAVY, changes="files"),
+    Row(Code.PREVIEW_CLEANING, None, StoreHandlers.preview, Right.ADMIN, False, Cost.HEAVY, reads=True),
+
+    # tools: accounts; each broker has its own
+    Row(Code.UPDATE_AND_CREATE_ACL_CONFIG, accounts.UpdateAndCreateAclConfigRequestHeader, AccountHandlers.update,
+        Right.ADMIN, False, Cost.HEAVY, changes="accounts"),
+    Row(Code.DELETE_ACL_CONFIG, accounts.DeleteAclConfigRequestHeader, AccountHandlers.remove,
+        Right.ADMIN, False, Cost.HEAVY, changes="accounts"),
+    Row(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, accounts.UpdateGlobalWhiteAddrsConfigRequestHeader,
+        AccountHandlers.set_white_addresses, Right.ADMIN, False, Cost.HEAVY, changes="accounts"),
+    Row(Code.GET_BROKER_CLUSTER_ACL_INFO, None, AccountHandlers.version, Right.ADMIN),
+    Row(Code.GET_BROKER_CLUSTER_ACL_CONFIG, None, AccountHandlers.list_all, Right.ADMIN),
 
     # tools: topics
     Row(Code.UPDATE_AND_CREATE_TOPIC, admin.UpdateAndCreateTopicRequestHeader, TopicHandlers.update,
-        Right.ADMIN, True, Cost.HEAVY),
+        Right.ADMIN, True, Cost.HEAVY, changes="topics"),
     Row(Code.DELETE_TOPIC_IN_BROKER, admin.DeleteTopicInBrokerRequestHeader, StoreHandlers.delete_topic,
-        Right.ADMIN, True, Cost.HEAVY),
+        Right.ADMIN, True, Cost.HEAVY, changes="topics"),
     Row(Code.GET_ALL_TOPIC_CONFIG, admin.TablePartRequestHeader, TopicHandlers.list_all,
         Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_TOPIC_STATS_INFO, admin.GetTopicStatsInfoRequestHeader, TopicHandlers.stats,
@@ -130,9 +157,10 @@ REQUESTS: Final = RequestTable([
         Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY, reads=True),
 
     # tools: groups
-    Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, GroupHandlers.update, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, GroupHandlers.update,
+        Right.ADMIN, True, Cost.HEAVY, changes="groups"),
     Row(Code.DELETE_SUBSCRIPTIONGROUP, admin.DeleteSubscriptionGroupRequestHeader, GroupHandlers.delete,
-        Right.ADMIN, True, Cost.HEAVY),
+        Right.ADMIN, True, Cost.HEAVY, changes="groups"),
     Row(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, admin.TablePartRequestHeader, GroupHandlers.list_all,
         Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_CONSUMER_CONNECTION_LIST, admin.GetConsumerConnectionListRequestHeader, GroupHandlers.consumers,
@@ -147,12 +175,17 @@ REQUESTS: Final = RequestTable([
     Row(Code.QUERY_CONSUME_TIME_SPAN, admin.QueryConsumeTimeSpanRequestHeader, ProgressHandlers.time_spans,
         Right.PUB_OR_SUB_OR_ADMIN, False, Cost.HEAVY, reads=True),
 
+    # tools: all topics and all groups at once
+    Row(Code.TOPIC_ACTIVITY, admin.TablePartRequestHeader, ActivityHandlers.of_topics, Right.ADMIN, False, Cost.HEAVY),
+    Row(Code.GROUP_ACTIVITY, None, ActivityHandlers.of_groups, Right.ADMIN, False, Cost.HEAVY),
+
     # tools: offsets that are set, and what is asked of consumers
     Row(Code.INVOKE_BROKER_TO_RESET_OFFSET, admin.InvokeBrokerToResetOffsetRequestHeader, ResetHandlers.reset,
-        Right.ADMIN, reads=True),
+        Right.ADMIN, reads=True, changes="offsets"),
     Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, admin.InvokeBrokerToGetConsumerStatusRequestHeader,
         ResetHandlers.status, Right.ADMIN, False, Cost.HEAVY),
-    Row(Code.CLONE_GROUP_OFFSET, admin.CloneGroupOffsetRequestHeader, ResetHandlers.clone, Right.ADMIN),
+    Row(Code.CLONE_GROUP_OFFSET, admin.CloneGroupOffsetRequestHeader, ResetHandlers.clone,
+        Right.ADMIN, changes="offsets"),
     Row(Code.QUERY_CORRECTION_OFFSET, admin.QueryCorrectionOffsetRequestHeader, ResetHandlers.correction, Right.ADMIN),
     Row(Code.GET_CONSUMER_RUNNING_INFO, clients.GetConsumerRunningInfoRequestHeader, RelayHandlers.running_info,
         Right.ADMIN, False, Cost.HEAVY),

@@ -45,6 +45,7 @@ from pyromq.broker.sides.service import Service
 from pyromq.broker.sides.write_side import WriteSide
 from pyromq.broker.signals import StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
+from pyromq.broker.stats.health import BrokerHealth
 from pyromq.broker.stats.store_figures import writing_figures
 from pyromq.broker.tables.all_tables import Tables, restore_tables
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
@@ -116,6 +117,7 @@ class Broker:
             self._follower.agreed.subscribe(self._ports.allow_reads)
             self._follower.caught_up.subscribe(self.history.last_run.settle)
             self.replication, self.handover = self._new_handover()
+            self.health = BrokerHealth(self.replication, self._coordinator)
             stack.push_async_callback(self._ports.close)
             stack.push_async_callback(self._stop_answering)
             if self._first_role is Role.MASTER:
@@ -131,6 +133,7 @@ class Broker:
                 self._coordinator.start()
             self._clean(stack)
             self._heal(stack)
+            stack.enter_context(self.health.watch)
             self._exit = stack.pop_all()
         logger.info("broker ready name=%s address=%s fast port=%d", self.name, self.address, self.fast_port)
         return self
@@ -178,12 +181,12 @@ class Broker:
             ha_port=self._ha.port,
             more_figures=self._more_figures,
             files=self._files,
-            standing=Standing(lambda: self.role is Role.SLAVE, self._has_master),
+            standing=Standing(lambda: self._write is None or self._fence.is_closed, self._has_master),
         )
         self._ports.answer(
             [
                 PullQueuesHandler(service.parts, self.store, service.reading.pulls),
-                ReplicationHandlers(self.store, lambda: self.replication),
+                ReplicationHandlers(self.store, lambda: self.replication, lambda: self.health.problems()),
                 HandoverHandlers(lambda: self.handover),
                 TableFeed(service.parts, self.store),
             ],
@@ -199,6 +202,8 @@ class Broker:
             heartbeat=heartbeat(config),
             patience=config.ha_patience,
             secret=config.ha_secret,
+            needs_proof=config.acl_enabled,
+            allowed=config.ha_allowed,
         )
         server = HaServer(
             self.store.copied_log,
@@ -334,7 +339,7 @@ class Broker:
     def _serve_slaves(self, epoch: Epoch) -> None:
         self.history.last_run.settle()  # what was not taken back by now is given up: the epoch says so
         logger.info("this broker is master now epoch=%d from=%d", epoch.number, epoch.start)
-        self.service.registration.epoch = epoch.number
+        self.service.registration.epoch, self.service.registration.history = epoch.number, self.history.epochs.origin
         self._ha.epoch_id = epoch.id
         self._send_to_slaves()
 
@@ -387,7 +392,7 @@ class Broker:
         self._follower.start()
 
     def _be_slave(self) -> None:
-        self._ports.refuse_writes(refuse_as_slave)
+        self._ports.refuse_writes(refuse_as_slave, but_settings=True)
         if self.history.may_have_tail and not self.store.config.shows_confirmed_only:
             self._ports.refuse_reads(refuse_before_agreement)
         self.service.registration.broker_id = self.service.registration.slave_id
@@ -472,10 +477,6 @@ class Broker:
         """What is counted by topic and group."""
         return self.service.parts.stats
 
-    def problem(self) -> str:
-        """Return why this broker is not well; empty if it is."""
-        return self.service.problem() if self.store.writable else f"the store takes no messages: {self.store.refusal()}"
-
     def use_descriptors(self, room: ConnectionRoom, brokers: int = 1) -> None:
         """Keep as many files open as the connections of this process, which has so many brokers, leave descriptors."""
         least = self.config.store.max_open_files
@@ -496,4 +497,4 @@ class Broker:
 
     def _more_figures(self) -> list[BoundFigures[Any]]:
         side = [self._follower.figures()] if self._write is None else self._write.figures()
-        return [writing_figures(self.store), self.replication.figures(), *side]
+        return [writing_figures(self.store), self.replication.figures(), self.health.figures(), *side]

@@ -47,8 +47,8 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest() -> None:
 
 def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        broker_config({"nonsense123": "x", "listenPort": "99999", "traceOn": "maybe", "aclEnable": "true"})
-    for part in ("nonsense123", "listenPort", "traceOn", "aclEnable=true"):
+        broker_config({"nonsense123": "x", "listenPort": "99999", "traceOn": "maybe", "enableLmq": "true"})
+    for part in ("nonsense123", "listenPort", "traceOn", "enableLmq=true"):
         assert part in str(caught.value)
 
 
@@ -118,7 +118,6 @@ def test_values_of_retention_that_make_no_sense_are_errors(key: str, value: str)
     [
         ("brokerRole", "SLAVE"),
         ("brokerId", "-1"),
-        ("aclEnable", "true"),
         ("enableLmq", "true"),
         ("readOnlyCommitLogStorePaths", "/a,/b"),
         ("storePathCommitLog", "/a,/b"),

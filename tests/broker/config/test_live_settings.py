@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from pyromq.blocking import AdminClient
 from pyromq.broker.config.broker_config import broker_config, settings_of
 from pyromq.broker.config.live_settings import CHANGEABLE
 from pyromq.broker.server import Broker
+from pyromq.client.net.calls.admin_calls import AdminCalls
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.errors import ServiceNotAvailable
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.bodies import TopicRouteData, decode
+from pyromq.protocol.bodies import TopicConfig, TopicRouteData, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
-from pyromq.testing import TestClock
+from pyromq.testing import LocalCluster, TestClock
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer
 
@@ -107,3 +112,20 @@ async def test_creation_by_sends_can_be_switched_on_where_it_was_off(
     await peer.send(expect=ResponseCode.TOPIC_NOT_EXIST)
     await peer.ask(CHANGE, body=b"autoCreateTopicEnable=true")
     await peer.send()
+
+
+def test_a_slave_takes_changes_of_its_settings_and_refuses_all_other_writes() -> None:
+    with LocalCluster(slaves=1) as cluster, AdminClient(cluster.namesrv) as admin:
+        slave = cluster.slaves[0]
+        assert slave.server is not None
+        plan = admin.settings.set({"fileReservedTime": "48"})
+        assert [change.server.address for change in plan.changes] == [cluster.brokers[0].address, slave.address]
+        assert slave.server.config.store.file_reserved_hours == 48
+        assert (slave.store_path / FILE).exists()
+        with pytest.raises(ServiceNotAvailable, match="this broker is a slave"):
+            asyncio.run(create_topic(slave.address))
+
+
+async def create_topic(address: str) -> None:
+    async with await BrokerApi.connect(address) as api:
+        await AdminCalls(api.remoting).update_topic(address, TopicConfig(topic_name="orders"))

@@ -211,3 +211,17 @@ def test_its_limits_are_rocketmqs_keys() -> None:
     assert config.without_effect == ()
     assert settings_of(config).items() >= values.items()
     assert broker_config({}).send_wait_limit == 0.2
+
+
+async def test_paused_writes_refuse_every_send_and_are_registered(broker: Broker, peer: Peer) -> None:
+    await peer.send()
+    change = RequestCode.UPDATE_BROKER_CONFIG
+    await peer.ask(change, body=b"pyromqWritesPaused=true")
+    answer = await peer.send(expect=ResponseCode.NO_PERMISSION)
+    assert answer.remark == "writes are paused at this broker: send to another one"
+    assert broker.config.open_for == 4
+    assert broker.http_info()["sends_refused_while_paused"] == 1
+    await peer.pull()
+    await peer.ask(change, body=b"pyromqWritesPaused=false")
+    await peer.send()
+    assert broker.config.open_for == 6

@@ -30,12 +30,14 @@ async def send(peer: Peer, keys: str, unique: str, body: bytes = b"hello") -> No
 
 async def query(
     peer: Peer, key: str, expect: int = ResponseCode.SUCCESS, count: int = 64, *, topic: str = "orders",
-    unique: bool = False, begin_ms: int = 0, end_ms: int = FOREVER,
+    unique: bool = False, begin_ms: int = 0, end_ms: int = FOREVER, before: int | None = None,
 ) -> RemotingCommand:  # fmt: skip
     fields = {
         "topic": topic, "key": key, "maxNum": str(count), "beginTimestamp": str(begin_ms),
         "endTimestamp": str(end_ms), "_UNIQUE_KEY_QUERY": str(unique).lower(),
     }  # fmt: skip
+    if before is not None:
+        fields["pyromqBefore"] = str(before)
     return await peer.ask(RequestCode.QUERY_MESSAGE, fields, expect=expect)
 
 
@@ -71,6 +73,26 @@ async def test_only_messages_of_the_time_are_answered(peer: Peer, clock: TestClo
     now_ms = clock.now_ms()
     assert bodies(await query(peer, "a", begin_ms=now_ms - 25_000, end_ms=now_ms - 15_000)) == [b"1"]
     await query(peer, "a", ResponseCode.QUERY_NOT_FOUND, begin_ms=now_ms)
+
+
+async def test_the_next_older_messages_of_a_key_are_asked_for_by_place(peer: Peer) -> None:
+    for number in range(10):
+        await send(peer, "a", f"U{number}", b"%d" % number)
+    newest = await query(peer, "a", count=4)
+    assert bodies(newest) == [b"6", b"7", b"8", b"9"]
+    older = await query(peer, "a", count=4, before=decode_messages(newest.body)[0].physical_offset)
+    assert bodies(older) == [b"2", b"3", b"4", b"5"]
+    await query(peer, "a", ResponseCode.QUERY_NOT_FOUND, before=0)
+
+
+async def test_older_messages_are_found_behind_many_of_the_same_second(peer: Peer, clock: TestClock) -> None:
+    await clock.advance_async(seconds=1 - clock.now() % 1)  # a second begins
+    await send(peer, "a", "U1", b"old")
+    end_ms = clock.now_ms()
+    await clock.advance_async(seconds=0.01)
+    for number in range(3):
+        await send(peer, "a", f"U2-{number}", b"new")
+    assert bodies(await query(peer, "a", count=2, end_ms=end_ms)) == [b"old"]
 
 
 @pytest.mark.parametrize("fields", [{"key": "b"}, {"key": "a", "topic": "others"}, {"key": "a", "count": -1}])
@@ -168,7 +190,7 @@ async def test_searches_end_with_their_connection(index: tuple[SlowIndex, Broker
     await eventually(lambda: len(disk.readers) == 1)
     await curious.remoting.close()
     await asyncio.gather(*queries, return_exceptions=True)
-    await eventually(lambda: broker.service.connections == 1)
+    await eventually(lambda: len(broker.service.connections) == 1)
     last = await ask(producer)
     disk.ready.set()
     assert (await last).code == ResponseCode.SUCCESS

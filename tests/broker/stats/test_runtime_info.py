@@ -36,10 +36,10 @@ commit_log_flushed_offset writable flush_disk_type unflushed_bytes unflushed_ms 
 damaged_messages_left_out disk_used_percent transactions_open transactions_committed transactions_rolled_back
 disk_fetches disk_waiting
 transactions_ended_again transaction_checks transactions_given_up timed_messages_waiting timed_messages_delivered
-timed_messages_max_late_ms sends_refused_for_waiting sends_refused_for_slow_writes longest_round_ms
-longest_slow_write_ms delayed_messages_waiting delayed_messages_delivered delayed_messages_max_late_ms
+timed_messages_max_late_ms sends_refused_for_waiting sends_refused_for_slow_writes sends_refused_while_paused
+longest_round_ms longest_slow_write_ms delayed_messages_waiting delayed_messages_delivered delayed_messages_max_late_ms
 role epoch in_sync in_sync_count slaves_connected slave_lag_bytes slave_lag_seconds replication_log_share
-last_failover_ms last_failover_seconds
+last_failover_ms last_failover_seconds requests_refused problem metrics_left_out
 """
 
 
@@ -83,7 +83,7 @@ async def test_every_row_says_what_it_is_and_reads_what_its_kind_allows(broker: 
         assert isinstance(value, dict) == bool(row.label), row.name
         if row.kind is not Kind.TEXT:
             assert all(isinstance(number, int | float) for number in values), row.name
-        assert row.in_varz or row.runtime, row.name
+        assert row.in_varz or row.runtime or row.exporter, row.name
 
 
 async def test_no_name_of_rocketmqs_is_given_twice(broker: Broker) -> None:

@@ -215,6 +215,6 @@ async def test_pulls_that_find_something_and_those_that_do_not_are_told_apart(pe
 
 
 async def test_what_comes_later_is_answered_as_not_supported(peer: Peer) -> None:
-    for code in (RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, RequestCode.TRIGGER_DELETE_FILES, 9999):
+    for code in (RequestCode.REGISTER_FILTER_SERVER, RequestCode.TRIGGER_DELETE_FILES, 9999):
         answer = await peer.ask(code, expect=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         assert answer.remark == f" request type {int(code)} not supported"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Coroutine, Generator, Iterator
 
+from pyromq.access.account import SUB
 from pyromq.broker.clients.agreement import SubscriptionAgreement
 from pyromq.broker.clients.change_notices import ChangeNotices
 from pyromq.broker.clients.client_registry import (
@@ -54,6 +55,7 @@ class ClientHandlers:
     def __init__(self, parts: Parts, version: str) -> None:
         self._clock = parts.clock
         self._standing = parts.standing
+        self._access = parts.access
         self._version = version
         self._clients = parts.clients
         self._groups = parts.groups
@@ -98,6 +100,7 @@ class ClientHandlers:
             version=request.version,
             seen=self._clock.monotonic(),
         )
+        yield from self._check_members(data, request, connection)
         self._clients.check_room(connection, data)
         for count, producer in enumerate(data.producer_data_set, 1):
             self._clients.register_producer(producer.group_name, client)
@@ -106,6 +109,19 @@ class ClientHandlers:
         for consumer in data.consumer_data_set:
             yield from self._register_consumer(consumer, client)
         return response(request, header=HeartBeatResponseHeader(pyromq=self._version))
+
+    def _check_members(
+        self, data: HeartbeatData, request: RemotingCommand, connection: Connection
+    ) -> Generator[None, None, None]:
+        """Raise AccessRefused if a consumer lacks a right; a producer needs none before it sends."""
+        checked = 0
+        for consumer in data.consumer_data_set:
+            self._access.need_group(request, connection, consumer.group_name)
+            for subscription in consumer.subscription_data_set:
+                self._access.need(request, connection, SUB, subscription.topic)
+                checked += 1
+                if checked % QUEUES_AT_A_TIME == 0:
+                    yield
 
     def unregister(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Forget a client's place in its groups."""
@@ -118,7 +134,10 @@ class ClientHandlers:
 
     def check(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
         """Tell whether this broker can filter as a client wants; raises what a pull with that expression would."""
-        data = (yield from decoding(CheckClientRequestBody, request.body)).subscription_data
+        body = yield from decoding(CheckClientRequestBody, request.body)
+        data = body.subscription_data
+        self._access.need_group(request, connection, body.group)
+        self._access.need(request, connection, SUB, data.topic)
         if data.expression_type not in TAG_TYPES:
             self._filters.check_on(data.expression_type)
             self._filters.find(data.expression_type, data.sub_string)
@@ -141,7 +160,7 @@ class ClientHandlers:
         """
         if self._standing.is_slave() and self._standing.has_master():
             raise ServiceNotAvailable("this broker is a slave and follows its master: ask that for locks")
-        steps = self._lock(request)
+        steps = self._lock(request, connection)
         return self._locked_everywhere(steps) if self._followers.are_there else steps
 
     async def _locked_everywhere(self, steps: Generator[None, None, RemotingCommand]) -> RemotingCommand:
@@ -151,8 +170,8 @@ class ClientHandlers:
             await self._followers.spread(LOCK_PATIENCE, "a queue lock")
         return answer
 
-    def _lock(self, request: RemotingCommand) -> Generator[None, None, RemotingCommand]:
-        body = yield from decoding(LockBatchRequestBody, request.body)
+    def _lock(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
+        body = yield from self._queues(request, connection)
         granted: list[MessageQueue] = []
         for queues in _batches(body.mq_set):
             granted += self._locks.lock(body.consumer_group, queues, body.client_id, self._clock.monotonic())
@@ -162,11 +181,19 @@ class ClientHandlers:
 
     def unlock(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, RemotingCommand]:
         """Take queues back from the client that holds them."""
-        body = yield from decoding(LockBatchRequestBody, request.body)
+        body = yield from self._queues(request, connection)
         for queues in _batches(body.mq_set):
             self._locks.unlock(body.consumer_group, queues, body.client_id)
             yield
         return response(request)
+
+    def _queues(self, request: RemotingCommand, connection: Connection) -> Generator[None, None, LockBatchRequestBody]:
+        """Return the queues that a request is about; raise AccessRefused if its account may not consume them."""
+        body = yield from decoding(LockBatchRequestBody, request.body)
+        self._access.need_group(request, connection, body.consumer_group)
+        for topic in {queue.topic for queue in body.mq_set}:
+            self._access.need(request, connection, SUB, topic)
+        return body
 
     def connection_closed(self, connection: Connection) -> None:
         """Forget the clients of a connection, and have the groups they were in share out their queues again."""

@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from pyromq.access.access_control import AccessRules
+from pyromq.access.one_process import InnerAccount
 from pyromq.broker.config.etcd_address import EtcdAddress, parse_endpoints
 from pyromq.broker.config.keys import BROKER_KEYS, BROKER_TABLE, FIXED_KEYS, STORE_KEYS
 from pyromq.errors import ConfigError, LocalProtocolError
+from pyromq.protocol.acl import Credentials
+from pyromq.protocol.codes import PERM_WRITE
 from pyromq.protocol.names import DEFAULT_REGION, TRACE_TOPIC, check_broker
 from pyromq.settings.key_table import Key, raise_errors, show_settings
 from pyromq.store.config import StoreConfig
@@ -27,6 +32,18 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
 
     store: StoreConfig
     """Where and how messages are kept."""
+    home: Path | None = None
+    """The directory with `conf/plain_acl.yml` (`rocketmqHome`); the one above the store's unless given."""
+    acl_enabled: bool = False
+    """Whether every request needs an account and the right (`aclEnable`)."""
+    acl_trusts_white_list: bool = False
+    """Whether an address in a white list needs no signature (`pyromqAclTrustWhiteList`)."""
+    acl_compatible: bool = False
+    """Whether access control decides exactly as RocketMQ 4.9 (`pyromqAclCompatible`)."""
+    credentials: Credentials | None = None
+    """The account of this broker's own requests, at name servers and at other brokers; no key sets it."""
+    inner_account: Credentials | None = None
+    """An administrator that exists only within this process, for servers that it has besides this broker."""
     host: str = "127.0.0.1"
     """The address to listen on."""
     port: int = 10911
@@ -57,6 +74,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """How far behind a slave still counts for SYNC_MASTER (`haSlaveFallbehindMax`)."""
     ha_secret: str = ""
     """What slaves have to know (`haSecret`); Apache's do not."""
+    ha_allowed: tuple[str, ...] = ()
+    """Addresses of slaves that need no secret (`pyromqHaAllow`): Apache's slaves know none."""
     ha_keep_bytes: int = 10 << 30
     """How much of the log is kept beyond its time for a slave that copies it (`pyromqHaKeepBytes`)."""
     slave_patience: float | None = None
@@ -83,6 +102,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """The name servers to register at (`namesrvAddr`)."""
     permission: int = 6
     """4 read, 2 write (`brokerPermission`); what it lacks, no topic of this broker has."""
+    writes_paused: bool = False
+    """Whether sends are refused and no topic is registered as writable (`pyromqWritesPaused`)."""
     idle_timeout: float = 120
     """How long a connection may be silent (`serverChannelMaxIdleTimeSeconds`)."""
 
@@ -196,9 +217,42 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             )
 
     @property
+    def open_for(self) -> int:
+        """What clients may do here: 4 read, 2 write."""
+        return self.permission & ~PERM_WRITE if self.writes_paused else self.permission
+
+    @property
     def is_slave(self) -> bool:
         """Whether it starts as a slave; under failover every broker does, until it is elected."""
         return self.role == "SLAVE" or bool(self.failover)
+
+    @property
+    def access_rules(self) -> AccessRules | None:
+        """How requests are let in; None if everybody may do everything."""
+        if not self.acl_enabled:
+            return None
+        return AccessRules(
+            home=self.home or self.store.root.parent,
+            trusts_white_list=self.acl_trusts_white_list,
+            is_compatible=self.acl_compatible,
+            own=self.inner_account,
+        )
+
+    def with_inner_account(self, inner: InnerAccount, home: Path) -> BrokerConfig:
+        """Return these settings for a broker that is not alone in its process; the same where there is no ACL."""
+        if not self.acl_enabled:
+            return self
+        return replace(
+            self,
+            home=self.home or home,
+            inner_account=inner.credentials,
+            ha_secret=self.ha_secret or inner.ha_secret,
+        )
+
+    @property
+    def own_account(self) -> Credentials | None:
+        """The account with which this broker signs its own requests."""
+        return self.inner_account or self.credentials
 
     @property
     def etcd(self) -> EtcdAddress:

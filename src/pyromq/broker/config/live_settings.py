@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pyromq.broker.config.broker_config import BrokerConfig, settings_of
 from pyromq.broker.config.keys import BROKER_KEYS, STORE_KEYS
 from pyromq.broker.signals import Signal
-from pyromq.errors import BrokerError, ConfigError, NoPermission, ServiceNotAvailable
+from pyromq.errors import BrokerError, ConfigError, NoPermission, ServiceNotAvailable, UnknownFormat
 from pyromq.protocol.bodies.codec import Body, decode, encode
 from pyromq.settings.properties_file import parse_properties
 from pyromq.store.small_files.json_file import JsonFile
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 CHANGEABLE: Final = (
     "brokerPermission",
+    "pyromqWritesPaused",
     "autoCreateTopicEnable",
     "autoCreateSubscriptionGroup",
     "pyromqMaxTopics",
@@ -48,6 +49,9 @@ CHANGEABLE: Final = (
 )
 
 
+_FORMAT: Final = 1
+
+
 class SettingChange(Body):
     """A setting that was changed, and what it was changed over."""
 
@@ -59,6 +63,7 @@ class SettingChanges(Body):
     """All settings that were changed, by key."""
 
     changes: dict[str, SettingChange] = field(default_factory=dict)
+    format: int = _FORMAT
 
 
 class LiveSettings:
@@ -73,8 +78,10 @@ class LiveSettings:
         self._changing = asyncio.Lock()
 
     def load(self) -> None:
-        """Take up changes made before a restart; raise ConfigError if they are unreadable."""
+        """Take up changes made before a restart; raise ConfigError or UnknownFormat if they are unreadable."""
         loaded = self._file.load(lambda text: decode(SettingChanges, text)) if self._file else None
+        if self._file and loaded and loaded.format != _FORMAT:
+            raise UnknownFormat(str(self._file.path), loaded.format, _FORMAT)
         shown = settings_of(self._given)
         for key, change in (loaded.changes if loaded else {}).items():
             if key in CHANGEABLE and shown[key] == change.over:

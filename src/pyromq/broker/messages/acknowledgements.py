@@ -3,10 +3,11 @@
 A send joins the store's open group. At the end of the loop's round the group is written, and under SYNC_FLUSH flushed;
 then the answers leave. A flush that takes too long is answered with FLUSH_DISK_TIMEOUT: the message may become durable
 yet. A SYNC_MASTER also waits for a slave, or answers SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT. One that cannot know
-whether it still is master answers neither, but SERVICE_NOT_AVAILABLE: a client then asks the next one. Whoever sends
-with WAIT=false is answered after the write. If that fails, every waiting send is told so, and none hears "stored".
-Parts of the broker that put messages themselves are told when these can be read: where slaves have to confirm them, a
-delayed message that nobody sees yet would never be looked for again.
+whether it still is master answers neither, but SERVICE_NOT_AVAILABLE with a field that says that the message is in its
+log: a client asks the next one only if it may send twice. Whoever sends with WAIT=false is answered after the write. If
+that fails, every waiting send is told so, and none hears "stored". Parts of the broker that put messages themselves are
+told when these can be read: where slaves have to confirm them, a delayed message that nobody sees yet would never be
+looked for again.
 
 Only the log counts here. Whether a table is saved is another question: who depends on it waits for it before the
 message is put (`TopicTable.when_saved`). An answer "not stored" about a message that is in the log would double it.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyromq.broker.messages.durability import Copies, Durability
@@ -25,6 +26,7 @@ from pyromq.clock import Clock
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, decode, response
+from pyromq.protocol.headers.send import STORED_HERE
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
 from pyromq.remoting.ticker import Ticker
@@ -153,7 +155,7 @@ class Acknowledgements:
     def _release_with(self, code: ResponseCode, group: WaitingAnswers) -> None:
         """Let answers leave that say: stored here, fate elsewhere unknown."""
         if self._durability.is_fenced:
-            _refuse(group, _FENCED)
+            _refuse(group, _FENCED, {STORED_HERE: "true"})
             return
         for connection, _, answer in group:
             command = decode(answer[FRAME_PREFIX:])
@@ -203,9 +205,10 @@ def _release(group: WaitingAnswers) -> None:
         connection.send(answer)
 
 
-def _refuse(group: WaitingAnswers, reason: str) -> None:
+def _refuse(group: WaitingAnswers, reason: str, header: Mapping[str, str] | None = None) -> None:
     for connection, request, _ in group:
-        connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, reason).encode())
+        connection.refusals[ResponseCode.SERVICE_NOT_AVAILABLE] += 1
+        connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, reason, header).encode())
 
 
 def public_reason(error: StoreError) -> str:

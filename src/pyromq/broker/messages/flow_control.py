@@ -6,9 +6,10 @@
                  One long round alone is no reason: who waited for it is served at once.
     page cache   A write of the log blocks the loop, and with it pulls and heartbeats. After one that takes longer than
                  `osPageCacheBusyTimeOutMills` sends are refused for as long as it took, so that others get their turn.
+    paused       An operator has paused writes (`pyromqWritesPaused`). NO_PERMISSION lets producers try another broker.
 
-Both are measured once a round, not once a message. The answer has RocketMQ's code and, in brackets, its word for the
-cause; Java's producers hand it to the application at once and do not try another broker.
+The first two are measured once a round, not once a message. The answer has RocketMQ's code and, in brackets, its word
+for the cause; Java's producers hand it to the application at once and do not try another broker.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyromq.errors import SystemBusy
+from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.errors import NoPermission, SystemBusy
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.remoting.round import Round
 from pyromq.store.message_store import MessageStore
@@ -63,6 +65,7 @@ class SendFlowControl:
         self.refuses = False
         self.refused = dict.fromkeys(Cause, 0)
         """How many sends were refused."""
+        self.refused_while_paused = 0
         self.longest_round = self.longest_write = 0.0
         self._round = round
         self._store = store
@@ -72,11 +75,20 @@ class SendFlowControl:
         self._slow_since = self._slow_until = float("-inf")
         self._waited = 0.0
         self._refusal: _Refusal | None = None
+        self._is_paused = False
         self.close = round.at_end(self.end_round)
         """Measures no more."""
 
+    def configure(self, config: BrokerConfig) -> None:
+        """Take over settings, at the start and when they change."""
+        self._is_paused = config.writes_paused
+        self.refuses = self._is_paused or self._refusal is not None
+
     def check(self) -> None:
-        """Raise SystemBusy, with what was measured, if a send is to be refused now."""
+        """Raise SystemBusy, with what was measured, or NoPermission if a send is to be refused now."""
+        if self._is_paused:
+            self.refused_while_paused += 1
+            raise NoPermission("writes are paused at this broker: send to another one")
         refusal = self._refusal
         if refusal is None or self._timer() >= refusal.until:
             self._end_refusal()
@@ -124,7 +136,7 @@ class SendFlowControl:
     def _end_refusal(self) -> None:
         logger.info("sends are taken again, refused so far: %d", sum(self.refused.values()))
         self._refusal = None
-        self.refuses = False
+        self.refuses = self._is_paused
 
 
 _FIGURES: Final[tuple[Figure[SendFlowControl], ...]] = (
@@ -139,6 +151,12 @@ _FIGURES: Final[tuple[Figure[SendFlowControl], ...]] = (
         "Sends refused because a write of the log took too long.",
         Kind.COUNTER,
         lambda flow: flow.refused[Cause.WRITE],
+    ),
+    Figure(
+        "sends_refused_while_paused",
+        "Sends refused because writes are paused.",
+        Kind.COUNTER,
+        lambda flow: flow.refused_while_paused,
     ),
     Figure(
         "longest_round_ms",
@@ -159,6 +177,7 @@ _FIGURES: Final[tuple[Figure[SendFlowControl], ...]] = (
         lambda flow: flow.recent_wait_ms,
         runtime="sendThreadPoolQueueHeadWaitTimeMills",
         in_varz=False,
+        exporter="rocketmq_brokeruntime_send_threadpoolqueue_headwait_timemills",
     ),
 )
 

@@ -46,4 +46,4 @@ class NewTopicSends:
             connection.serve_again(request)
         elif not request.flag & ONEWAY_FLAG:
             error = ServiceNotAvailable("not stored: the table of topics could not be saved")
-            connection.send(error_answer(request, error).encode())
+            connection.send(error_answer(request, error, connection).encode())

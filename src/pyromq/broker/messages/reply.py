@@ -6,6 +6,7 @@ otherwise, so that somebody can look for one that never arrived.
 
 from __future__ import annotations
 
+from pyromq.access.account import PUB
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.send import SendHandler
 from pyromq.broker.parts import Parts, Writing
@@ -31,6 +32,7 @@ from pyromq.protocol.messages.properties import (
     find_property,
 )
 from pyromq.protocol.messages.record import TRANSACTION_MASK
+from pyromq.protocol.names import reply_topic
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import PutResult
@@ -46,6 +48,8 @@ class ReplyHandler:
         self._clock = parts.clock
         self._store = writing.store
         self._store_host = parts.store_host
+        self._access = parts.access
+        self._reply_topic = reply_topic(parts.config.cluster)
         self._clients = parts.clients
         self._sends = sends
         self._acknowledgements = writing.acknowledgements
@@ -62,6 +66,8 @@ class ReplyHandler:
         """Push a reply to its client and store it; the checks are those of a send."""
         is_first = request.code == RequestCode.SEND_REPLY_MESSAGE
         header = request.header(SendMessageRequestHeader if is_first else SendMessageRequestHeaderV2)
+        if header.topic != self._reply_topic:
+            self._access.need(request, connection, PUB, header.topic)
         try:
             topic, queue_id = self._sends.target(header, request, connection)
         except BrokerError as error:

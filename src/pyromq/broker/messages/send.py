@@ -85,7 +85,7 @@ class SendHandler:
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
-        self._broker_writable = bool(config.permission & PERM_WRITE)
+        self._broker_writable = bool(config.open_for & PERM_WRITE)
 
     def send(
         self, request: RemotingCommand, connection: Connection

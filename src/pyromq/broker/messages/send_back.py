@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import random
 
+from pyromq.access.account import SUB
+from pyromq.access.message_topic import message_topic
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.acknowledgements import public_reason
 from pyromq.broker.messages.deferred_messages import DelayedMessages
@@ -35,6 +37,7 @@ class SendBackHandler:
 
     def __init__(self, parts: Parts, writing: Writing, delayed: DelayedMessages) -> None:
         self.configure(parts.config)
+        self._access = parts.access
         self._stats = parts.stats
         self._store = writing.store
         self._topics = parts.topics
@@ -45,7 +48,7 @@ class SendBackHandler:
 
     def configure(self, config: BrokerConfig) -> None:
         """Take over settings, at the start and when they change."""
-        self._broker_writable = bool(config.permission & PERM_WRITE)
+        self._broker_writable = bool(config.open_for & PERM_WRITE)
 
     def send_back(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | None:
         """Store a copy for later, or among the dead letters; answer when that is stored."""
@@ -56,7 +59,9 @@ class SendBackHandler:
         if group.retry_queue_nums <= 0:
             return response(request)  # such a group has no retries: what fails is dropped
         topic = self._retry_topic(group, header.unit_mode)
-        message = self._find(header)
+        stored = self._find(header)
+        self._access.need(request, connection, SUB, message_topic(stored))
+        message = FailedMessage(stored, header.pyromq_cause)
         if header.delay_level < 0 or is_exhausted(group, message.times, header.max_reconsume_times, request.version):
             topic = self._topics.ensure(dlq_topic(group.group_name), 1, "for dead letters")
             if not self._topics.is_saved(topic):
@@ -77,14 +82,14 @@ class SendBackHandler:
             raise NoPermission(f"topic {topic.name} may not be written to")
         return topic
 
-    def _find(self, header: ConsumerSendMsgBackRequestHeader) -> FailedMessage:
+    def _find(self, header: ConsumerSendMsgBackRequestHeader) -> bytes:
         try:
             stored = self._store.read(header.offset)
         except StoreError as error:
             raise BrokerError(f"the store cannot be read: {public_reason(error)}") from error
         if stored is None:
             raise BrokerError(f"no message is at physical offset {header.offset}, or it is no longer there")
-        return FailedMessage(stored, header.pyromq_cause)
+        return stored
 
     def _delayed(self, message: FailedMessage, topic: Topic, header: ConsumerSendMsgBackRequestHeader) -> Record:
         """Return the copy that comes again, placed where it waits for that."""

@@ -141,7 +141,7 @@ class DiskReads:
             answer = await self._answer(lambda: handler(request, connection), missing, lambda: connection.closed)
             send_answer(answer, request, connection)
         except Exception as error:
-            send_answer(error_answer(request, error), request, connection)
+            send_answer(error_answer(request, error, connection), request, connection)
 
     async def _answer(
         self, handle: Callable[[], HandlerResult], missing: Sequence[FileRange], is_given_up: Callable[[], bool]
@@ -221,7 +221,7 @@ class DiskReads:
         refused = ServiceNotAvailable("this broker is stopping")
         for connection, line in self._lines.items():
             for request, *_ in line:
-                connection.send(error_answer(request, refused).encode())
+                connection.send(error_answer(request, refused, connection).encode())
             line.clear()
         for task in self._tasks:
             task.cancel()

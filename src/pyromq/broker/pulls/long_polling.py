@@ -52,6 +52,8 @@ class HeldPull(Struct, eq=False):
     """Pulls of one queue that have the same key find the same."""
     waits: bool = False
     """Whether it is in its queue; set by LongPolling."""
+    due: int = 0
+    """The second in which its time is up; set by LongPolling."""
 
 
 class _FilteredPulls:
@@ -122,6 +124,8 @@ class LongPolling:
         self._plain: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._filtered: dict[tuple[str, int], _FilteredPulls] = {}
         self._by_connection: dict[Connection, set[HeldPull]] = {}
+        self._by_second: dict[int, dict[HeldPull, None]] = {}
+        """When their time is up, so that the sweep looks at no others."""
         self._ready: deque[HeldPull] = deque()
         self._to_look: OrderedDict[HeldPull, None] = OrderedDict()
         self._next_slice: asyncio.Handle | None = None
@@ -145,6 +149,7 @@ class LongPolling:
             raise SystemBusy(f"{self._count} pulls are already held, the most that this broker allows")
         self._join_queue(pull)
         self._by_connection.setdefault(pull.connection, set()).add(pull)
+        self._note_deadline(pull)
         self._count += 1
         if self._timer is None:
             self._timer = self._clock.call_later(SWEEP_PERIOD, self._sweep)
@@ -176,6 +181,7 @@ class LongPolling:
         """Drop the pulls of a closed connection."""
         for pull in self._by_connection.pop(connection, ()):
             self._count -= 1
+            self._forget_deadline(pull)
             if pull.waits:
                 self._leave_queue(pull)
 
@@ -220,14 +226,28 @@ class LongPolling:
         """Let their offsets move on soon, else consumers seem to lag behind messages that they do not want."""
         deadline = self._clock.monotonic() + PASSED_OVER_LIMIT
         for pull in pulls:
-            pull.deadline = min(pull.deadline, deadline)
+            if deadline < pull.deadline:
+                self._forget_deadline(pull)
+                pull.deadline = deadline
+                self._note_deadline(pull)
+
+    def _note_deadline(self, pull: HeldPull) -> None:
+        pull.due = int(pull.deadline)
+        self._by_second.setdefault(pull.due, {})[pull] = None
+
+    def _forget_deadline(self, pull: HeldPull) -> None:
+        same = self._by_second[pull.due]
+        del same[pull]
+        if not same:
+            del self._by_second[pull.due]
 
     def _sweep(self) -> None:
         self._timer = None
         now = self._clock.monotonic()
-        held = (pull for mine in self._by_connection.values() for pull in mine)
-        for pull in [pull for pull in held if pull.deadline <= now and pull.waits]:
-            self._make_ready(pull)
+        for second in sorted(second for second in self._by_second if second <= now):
+            for pull in self._by_second[second]:
+                if pull.deadline <= now and pull.waits:
+                    self._make_ready(pull)
         self._work()
         if self._count and self._timer is None:
             self._timer = self._clock.call_later(SWEEP_PERIOD, self._sweep)
@@ -291,6 +311,7 @@ class LongPolling:
         mine.discard(pull)
         if not mine:
             del self._by_connection[pull.connection]
+        self._forget_deadline(pull)
         self._count -= 1
         self._resume(pull)
 

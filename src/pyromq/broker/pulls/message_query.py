@@ -6,6 +6,7 @@ limited number of entries, and ends when its connection closes.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import Final
 
@@ -15,7 +16,7 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.thread_workers import ThreadWorkers
-from pyromq.store.index.key_query import QueryBudget
+from pyromq.store.index.key_query import MAX_OFFSET, QueryBudget
 from pyromq.store.results import QueryResult
 
 THREADS: Final = 1
@@ -27,6 +28,7 @@ class QueryHandler:
     """Finds messages in the index. It may return other keys with the same hash; clients compare keys themselves."""
 
     def __init__(self, parts: Parts) -> None:
+        self._access = parts.access
         self._store = parts.store
         self._reads = parts.reads
         self._workers = ThreadWorkers("pyromq-query", THREADS, MOST_WAITING)
@@ -55,15 +57,21 @@ class QueryHandler:
             self._asked[connection] -= 1
             if not self._asked[connection]:
                 del self._asked[connection]
-        if not found.records:
+        records = self._access.readable(request, connection, header.topic, found.records)
+        if not records:
             raise QueryNotFound(f"no message of topic {header.topic} has the key {header.key}")
         reach = QueryMessageResponseHeader(
             index_last_update_timestamp=found.last_update_ms, index_last_update_phyoffset=found.last_update_offset
         )
-        return response(request, header=reach, body=b"".join(found.records))
+        return response(request, header=reach, body=b"".join(records))
 
     async def _find(self, header: QueryMessageRequestHeader, budget: QueryBudget) -> QueryResult:
         count = self._store.config.unique_key_query_count if header.unique_key_query else header.max_num
         times = header.begin_timestamp, header.end_timestamp
-        offsets = await self._workers.run(self._store.find, header.topic, header.key, count, *times, budget)
-        return await self._reads.read(lambda: self._store.read_found(offsets, *times))
+        before = MAX_OFFSET if header.pyromq_before is None else header.pyromq_before
+        while True:
+            offsets = await self._workers.run(self._store.find, header.topic, header.key, count, *times, budget, before)
+            found = await self._reads.read(functools.partial(self._store.read_found, offsets, *times))
+            if found.records or not offsets:
+                return found
+            before = offsets[-1]  # the index knows seconds: all of these were stored after the time asked for

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyromq.access.account import SUB
+from pyromq.access.message_topic import message_topic
 from pyromq.broker.parts import Parts
 from pyromq.broker.tables.consumer_offsets import check_new_group
 from pyromq.errors import BrokerError, QueryNotFound, StoreError
@@ -21,6 +23,7 @@ from pyromq.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
+from pyromq.remoting.access_log import note_change
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.slices import AnswerSteps
 
@@ -29,6 +32,7 @@ class OffsetHandlers:
     """Answers requests about offsets, and accepts commits."""
 
     def __init__(self, parts: Parts) -> None:
+        self._access = parts.access
         self._store = parts.store
         self._topics = parts.topics
         self._offsets = parts.offsets
@@ -52,7 +56,10 @@ class OffsetHandlers:
                 *(header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer),
                 only_forward=bool(header.pyromq_forward),
             )
-        return response(request)
+        answer = response(request)
+        if header.pyromq_reset:
+            note_change("offsets", request, connection, answer)
+        return answer
 
     def search(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the queue offset of the message stored nearest to a time."""
@@ -87,6 +94,7 @@ class OffsetHandlers:
             raise BrokerError(f"no message at physical offset {offset}: {error}") from None
         if record is None:
             raise BrokerError(f"no message at physical offset {offset}")
+        self._access.need(request, connection, SUB, message_topic(record))
         return response(request, body=bytes(record))
 
     def all_committed(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:

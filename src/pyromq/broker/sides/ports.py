@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from pyromq.access.access_control import AccessControl
+from pyromq.access.accounts import Accounts
+from pyromq.access.open_access import OPEN, CallerRights
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.public_address import (
     join_address,
@@ -22,12 +26,15 @@ from pyromq.broker.requests import REQUESTS
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
+from pyromq.figures import BoundFigures
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
+from pyromq.remoting.access_log import AccessLog
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
+from pyromq.store.segments import NotInMemory
 
 _PULLS = frozenset(REQUESTS.codes(lambda row: row.cost is Cost.PULL))
 _READS = frozenset(REQUESTS.codes(lambda row: row.reads))
@@ -42,7 +49,10 @@ _SHOWS_MESSAGES = frozenset(
         RequestCode.GET_MAX_OFFSET,
     ]
 )
-_GUARDED = frozenset([*REQUESTS.codes(lambda row: row.writes), RequestCode.UPDATE_CONSUMER_OFFSET])
+_OWN_SETTINGS = frozenset([RequestCode.UPDATE_BROKER_CONFIG])
+"""What changes this broker alone, and not what its slaves copy."""
+_GUARDED = (_WRITES | {RequestCode.UPDATE_CONSUMER_OFFSET}) - _OWN_SETTINGS
+_ACCESS_LOG = AccessLog(REQUESTS, NotInMemory)
 
 Guard = Callable[[Handler], Handler]
 
@@ -62,6 +72,12 @@ class Ports:
         """Both ports answer together, once in a pass of the loop."""
         self.disconnected: Signal[[Connection]] = Signal()
         """A connection has ended."""
+        self.refusals: Counter[int] = Counter()
+        """How often requests were refused, at both ports, by response code."""
+        rules = config.access_rules
+        self._control = None if rules is None else AccessControl(rules, REQUESTS, clock)
+        self.access: CallerRights = self._control or OPEN
+        """What handlers ask about rights."""
         self._config = config
         self._held_back: dict[int, Handler] = {}
         self._guard = guard
@@ -80,6 +96,8 @@ class Ports:
             idle_timeout=self._config.idle_timeout,
             on_connect=_connected,
             on_disconnect=self.disconnected,
+            refusals=self.refusals,
+            guard=None if self._control is None else self._control.guard,
         )
 
     async def __aenter__(self) -> Self:
@@ -88,6 +106,8 @@ class Ports:
         ip = await resolve(self.host, "brokerIP1")
         await refuse_hidden_loopback(self.host, self._config.namesrv)
         async with AsyncExitStack() as stack:
+            if self._control is not None:
+                await stack.enter_async_context(self._control)
             for server in (self._main, self._fast):
                 await server.bind()
                 stack.push_async_callback(server.close)
@@ -124,9 +144,18 @@ class Ports:
         return join_address(self._config.ha_host or self.host, port)
 
     @property
-    def connections(self) -> int:
-        """How many connections are open, at both ports."""
-        return len(self._main.connections) + len(self._fast.connections)
+    def connections(self) -> list[Connection]:
+        """The connections that are open, at both ports."""
+        return [*self._main.connections, *self._fast.connections]
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """The accounts, if there is access control."""
+        return None if self._control is None else self._control.accounts
+
+    def figures(self) -> list[BoundFigures[Any]]:
+        """Return the figures of access control, if there is one."""
+        return [] if self._control is None else [self._control.figures()]
 
     async def listen(self) -> None:
         """Accept connections from now on."""
@@ -139,15 +168,18 @@ class Ports:
         What `refuse_writes` refused is answered again: administration too, once a slave is promoted.
         """
         answering = {
-            code: reads.served(handler) if code in _READS else handler
+            code: reads.served(_ACCESS_LOG.logged(code, handler)) if code in _READS else handler
             for code, handler in REQUESTS.handlers(*owners).items()
         }
         self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
         self._set({**self._writing, **answering})
 
-    def refuse_writes(self, refuse: Handler) -> None:
-        """Have every request that writes refused."""
-        self._set(dict.fromkeys(_WRITES, refuse))
+    def refuse_writes(self, refuse: Handler, *, but_settings: bool = False) -> None:
+        """Have every request that writes refused; with `but_settings` not those that change the broker's settings."""
+        refused = _WRITES - _OWN_SETTINGS if but_settings else _WRITES
+        answered = {code: handler for code, handler in self._writing.items() if code not in refused}
+        refusals = {code: _ACCESS_LOG.logged(code, refuse) if code in _READS else refuse for code in refused}
+        self._set(answered | refusals)
 
     def refuse_reads(self, refuse: Handler) -> None:
         """Have every request refused that shows messages, or where they end, until `allow_reads`."""
@@ -164,6 +196,8 @@ class Ports:
         guard = self._guard
         if guard is not None:
             handlers = {code: guard(one) if code in _GUARDED else one for code, one in handlers.items()}
+        # One that reads may answer later, from a thread's end; it has its log inside.
+        handlers = {code: one if code in _READS else _ACCESS_LOG.logged(code, one) for code, one in handlers.items()}
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
 

@@ -15,7 +15,9 @@ from pyromq.broker.pulls.offset_requests import OffsetHandlers
 from pyromq.broker.pulls.pull import PullHandler
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.stats.broker_stats import SAMPLE_PERIOD
+from pyromq.broker.stats.group_lag import GroupLags
 from pyromq.broker.stats.runtime_info import BrokerRun
+from pyromq.broker.stats.series import BrokerSeries
 from pyromq.broker.stats.store_figures import disk_figures, log_figures
 from pyromq.broker.tools.administration import administration
 from pyromq.figures import BoundFigures
@@ -38,6 +40,8 @@ class ReadSide:
         self.pulls = PullHandler(parts)
         self.clients = ClientHandlers(parts, _version())
         self._queries = QueryHandler(parts)
+        self.lags = GroupLags(parts)
+        self.series = BrokerSeries(parts, self.lags)
         self.handlers: Final[list[object]] = [
             self.pulls,
             OffsetHandlers(parts),
@@ -67,6 +71,7 @@ class ReadSide:
             parts.offsets.figures(),
             parts.tables.expressions.functions.figures(),
             self.clients.agreement.figures(),
+            self.series.figures(),
         ]
 
     async def __aenter__(self) -> Self:
@@ -77,6 +82,8 @@ class ReadSide:
             for part in (self._parts.topics, self._parts.groups, self.pulls, self.clients):
                 stack.callback(self._parts.settings.changed.subscribe(part.configure))
             self._keep_house(stack)
+            self.lags.start()
+            stack.push_async_callback(self.lags.stop)
             self._exit = stack.pop_all()
         return self
 

@@ -22,6 +22,8 @@ from pyromq.broker.tables.table_followers import TableFollowers
 from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figure, Figures, Kind
 from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.dispatch import refusals_by_cause
 from pyromq.store.files import OsFiles
 from pyromq.store.read.readable import SearchableStore
 
@@ -51,7 +53,7 @@ class Service:
         """Whether it accepts connections and is registered."""
         self._ports = ports
         self._more_figures = more_figures
-        self.remoting = RemotingClient(clock)
+        self.remoting = RemotingClient(clock, credentials=settings.current.own_account)
         self.registration = Registration(
             settings.current,
             clock,
@@ -78,6 +80,8 @@ class Service:
             register=self.registration.register_everywhere,
             files=files,
             standing=standing or Standing(),
+            access=ports.access,
+            accounts=ports.accounts,
         )
         self.reading = ReadSide(self.parts, ports)
         ports.answer(self.reading.handlers, reads)
@@ -123,25 +127,25 @@ class Service:
         return sorted(self.registration.registered)
 
     @property
-    def connections(self) -> int:
-        """How many connections are open, at both ports."""
+    def connections(self) -> list[Connection]:
+        """The connections that are open, at both ports."""
         return self._ports.connections
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """How often requests were refused, by the name of the response code."""
+        return refusals_by_cause(self._ports.refusals)
 
     @property
     def is_working(self) -> bool:
         """Whether threads work for answers that are not sent yet."""
         return self.reading.is_working
 
-    def problem(self) -> str:
-        """Return why it is not well; empty if it is."""
-        config = self.parts.config
-        if config.namesrv and not self.registration.registered:
-            return f"not registered at any name server of {config.namesrv_addr}"
-        return ""
-
     def figures(self) -> Figures:
         """Return all figures of the broker."""
-        return Figures(BoundFigures(_FIGURES, lambda: self), *self.reading.figures(), *self._more_figures())
+        return Figures(
+            BoundFigures(_FIGURES, lambda: self), *self.reading.figures(), *self._ports.figures(), *self._more_figures()
+        )
 
 
 _FIGURES: Final[tuple[Figure[Service], ...]] = (
@@ -149,5 +153,12 @@ _FIGURES: Final[tuple[Figure[Service], ...]] = (
     Figure("cluster", "The cluster that it belongs to.", Kind.TEXT, lambda service: service.cluster),
     Figure("address", "Where clients reach it.", Kind.TEXT, lambda service: service.address),
     Figure("registered_at", "The name servers that know it.", Kind.TEXT, lambda service: service.registered_at),
-    Figure("connections", "Open connections, at both ports.", Kind.GAUGE, lambda service: service.connections),
+    Figure("connections", "Open connections, at both ports.", Kind.GAUGE, lambda service: len(service.connections)),
+    Figure(
+        "requests_refused",
+        "Requests answered with an error, by its cause.",
+        Kind.COUNTER,
+        lambda service: service.refusals,
+        label="cause",
+    ),
 )

@@ -58,6 +58,7 @@ class WriteSide:
             wait_limit=config.send_wait_limit if config.fast_failure else None,
             write_limit=config.slow_write_limit,
         )
+        self._flow.configure(config)
         self._offset_events = OffsetMovedEvents(parts, writing)
         self._schedule = Schedule(parts, writing)
         self._timer = TimerService(parts, writing)
@@ -119,5 +120,5 @@ class WriteSide:
         stack.push_async_callback(self._transactions.stop)
 
     def _follow_settings(self, stack: AsyncExitStack) -> None:
-        for part in (self._sends, self._send_backs, self._replies, self._transactions):
+        for part in (self._flow, self._sends, self._send_backs, self._replies, self._transactions):
             stack.callback(self._parts.settings.changed.subscribe(part.configure))

@@ -156,6 +156,10 @@ class BrokerStats:
         count.messages += number
         count.calls += 1
 
+    def named(self, name: str) -> list[tuple[tuple[str, str], Count]]:
+        """Return the counts of a rare event, each with its topic and group."""
+        return [(_topic_and_group(key), count) for (event, key), count in self._named.items() if event == name]
+
     def group_rate(self, topic: str, group: str) -> float:
         """Return how many messages a second of the topic the group got in the last minute."""
         count = self.gets.get((topic, group))
@@ -268,8 +272,8 @@ def spaced(rates: Mapping[str, float]) -> str:
     return " ".join(map(str, rates.values()))
 
 
-def _rate(name: str, help: str, runtime: str, *fields: str) -> Figure[StatsReading]:
-    """Make the row of a rate over 10, 60 and 600 s."""
+def _rate(name: str, help: str, runtime: str, exporter: str, *fields: str) -> Figure[StatsReading]:
+    """Make the row of a rate over 10, 60 and 600 s; Prometheus has rates of its own, from the counters."""
     return Figure(
         name,
         help,
@@ -279,16 +283,48 @@ def _rate(name: str, help: str, runtime: str, *fields: str) -> Figure[StatsReadi
         runtime=runtime,
         runtime_text=spaced,
         in_varz=False,
+        in_metrics=False,
+        exporter=f"rocketmq_brokeruntime_{exporter}_tps{{}}",
     )
 
 
+def _by_day(verb: str) -> dict[str, str]:
+    """Return rocketmq-exporter's names of a total at midnight and now; their spelling differs."""
+    prefix = "rocketmq_brokeruntime_msg_"
+    now = f"{prefix}put_total_today_now" if verb == "put" else f"{prefix}gettotal_today_now"
+    return {
+        "YesterdayMorning": f"{prefix}{verb}total_yesterdaymorning",
+        "TodayMorning": f"{prefix}{verb}total_todaymorning",
+        "TodayNow": now,
+    }
+
+
 _FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
+    Figure(
+        "put_rate_now",
+        "Messages stored a second, over the last 10 s.",
+        Kind.GAUGE,
+        lambda now: now.stats.rates.by_span("puts")["10"],
+        in_varz=False,
+        in_metrics=False,
+        exporter="rocketmq_broker_tps",
+    ),
+    Figure(
+        "get_rate_now",
+        "Messages delivered a second, over the last 10 s.",
+        Kind.GAUGE,
+        lambda now: now.stats.rates.by_span("gets")["10"],
+        in_varz=False,
+        in_metrics=False,
+        exporter="rocketmq_broker_qps",
+    ),
     Figure(
         "messages_put",
         "Messages stored, all topics.",
         Kind.COUNTER,
         lambda now: now.totals.puts,
         runtime="putMessageTimesTotal",
+        exporter="rocketmq_brokeruntime_putmessage_times_total",
     ),
     Figure(
         "bytes_put",
@@ -296,6 +332,7 @@ _FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
         Kind.COUNTER,
         lambda now: now.totals.put_bytes,
         runtime="putMessageSizeTotal",
+        exporter="rocketmq_brokeruntime_put_message_size_total",
     ),
     Figure(
         "average_put_bytes",
@@ -304,12 +341,14 @@ _FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
         lambda now: now.totals.put_bytes / now.totals.puts if now.totals.puts else 0.0,
         runtime="putMessageAverageSize",
         in_varz=False,
+        in_metrics=False,
+        exporter="rocketmq_brokeruntime_put_message_average_size",
     ),
-    _rate("put_rate", "Messages stored a second.", "putTps", "puts"),
-    _rate("get_rate", "Messages delivered a second.", "getTransferedTps", "gets"),
-    _rate("found_pull_rate", "Pulls a second that found messages.", "getFoundTps", "found"),
-    _rate("missed_pull_rate", "Pulls a second that found nothing.", "getMissTps", "missed"),
-    _rate("pull_rate", "Pulls a second.", "getTotalTps", "found", "missed"),
+    _rate("put_rate", "Messages stored a second.", "putTps", "put", "puts"),
+    _rate("get_rate", "Messages delivered a second.", "getTransferedTps", "gettransfered", "gets"),
+    _rate("found_pull_rate", "Pulls a second that found messages.", "getFoundTps", "getfound", "found"),
+    _rate("missed_pull_rate", "Pulls a second that found nothing.", "getMissTps", "getmiss", "missed"),
+    _rate("pull_rate", "Pulls a second.", "getTotalTps", "gettotal", "found", "missed"),
     Figure(
         "longest_get_ms",
         "The longest read for a pull.",
@@ -317,6 +356,7 @@ _FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
         lambda now: now.stats.longest_get_ms,
         runtime="getMessageEntireTimeMax",
         runtime_text=lambda value: str(round(value)),
+        exporter="rocketmq_brokeruntime_getmessage_entire_time_max",
     ),
     Figure(
         "messages_put_by_day",
@@ -326,6 +366,8 @@ _FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
         label="moment",
         runtime="msgPutTotal{}",
         in_varz=False,
+        in_metrics=False,
+        exporter=_by_day("put"),
     ),
     Figure(
         "messages_got_by_day",
@@ -335,6 +377,8 @@ _FIGURES: Final[tuple[Figure[StatsReading], ...]] = (
         label="moment",
         runtime="msgGetTotal{}",
         in_varz=False,
+        in_metrics=False,
+        exporter=_by_day("get"),
     ),
     Figure("messages_got", "Messages delivered to consumers.", Kind.COUNTER, lambda now: now.totals.gets),
     Figure("bytes_got", "Bytes delivered to consumers.", Kind.COUNTER, lambda now: now.totals.get_bytes),

@@ -80,11 +80,12 @@ _FIGURES: Final[tuple[Figure[BrokerRun], ...]] = (
     ),
     Figure(
         "started_ms",
-        "When the broker started, in ms since the epoch.",
+        "When the broker started, as time since the epoch.",
         Kind.GAUGE,
         lambda run: run.started_ms,
         runtime="bootTimestamp",
         in_varz=False,
+        metric="start_timestamp_seconds",
     ),
     Figure(
         "running_ms",
@@ -102,5 +103,7 @@ _FIGURES: Final[tuple[Figure[BrokerRun], ...]] = (
         lambda run: run.accepts_sends_from_ms,
         runtime="startAcceptSendRequestTimeStamp",
         in_varz=False,
+        in_metrics=False,
+        exporter="rocketmq_brokeruntime_start_accept_sendrequest_time",
     ),
 )

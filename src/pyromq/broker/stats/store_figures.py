@@ -61,6 +61,7 @@ _LOG: Final[tuple[Figure[ReadableStore], ...]] = (
         Kind.GAUGE,
         lambda store: store.min_physical_offset,
         runtime="commitLogMinOffset",
+        exporter="rocketmq_brokeruntime_commitlog_minoffset",
     ),
     Figure(
         "commit_log_max_offset",
@@ -68,6 +69,7 @@ _LOG: Final[tuple[Figure[ReadableStore], ...]] = (
         Kind.GAUGE,
         lambda store: store.max_physical_offset,
         runtime="commitLogMaxOffset",
+        exporter="rocketmq_brokeruntime_commitlog_maxoffset",
     ),
     Figure(
         "unflushed_bytes",
@@ -76,6 +78,7 @@ _LOG: Final[tuple[Figure[ReadableStore], ...]] = (
         lambda store: store.max_physical_offset - store.flushed_offset,
         runtime="remainHowManyDataToFlush",
         runtime_text=lambda count: f"{count} B",
+        exporter="rocketmq_brokeruntime_remain_howmanydata_toflush",
     ),
     Figure(
         "commit_log_flushed_offset",
@@ -94,6 +97,7 @@ _DISK: Final[tuple[Figure[DiskReading], ...]] = (
         lambda disk: disk.used_ratio,
         runtime="commitLogDiskRatio",
         in_varz=False,
+        exporter="rocketmq_brokeruntime_commitlog_disk_ratio",
     ),
     Figure(
         "commit_log_disk_ratio_by_path",
@@ -103,6 +107,7 @@ _DISK: Final[tuple[Figure[DiskReading], ...]] = (
         label="path",
         runtime="commitLogDiskRatio_{}",
         in_varz=False,
+        in_metrics=False,
     ),
     Figure(
         "consume_queue_disk_ratio",
@@ -111,6 +116,7 @@ _DISK: Final[tuple[Figure[DiskReading], ...]] = (
         lambda disk: disk.used_ratio,
         runtime="consumeQueueDiskRatio",
         in_varz=False,
+        exporter="rocketmq_brokeruntime_consumequeue_disk_ratio",
     ),
     Figure(
         "commit_log_disk_bytes",
@@ -121,6 +127,7 @@ _DISK: Final[tuple[Figure[DiskReading], ...]] = (
         runtime="commitLogDirCapacity",
         runtime_text=lambda disk: f"Total : {_gibibytes(disk['total'])}, Free : {_gibibytes(disk['free'])}.",
         in_varz=False,
+        exporter="rocketmq_brokeruntime_commitlogdir_capacity_{}",
     ),
     Figure(
         "earliest_message_ms",
@@ -129,6 +136,8 @@ _DISK: Final[tuple[Figure[DiskReading], ...]] = (
         lambda disk: disk.earliest_ms,
         runtime="earliestMessageTimeStamp",
         in_varz=False,
+        in_metrics=False,
+        exporter="rocketmq_brokeruntime_earliest_message_timestamp",
     ),
 )
 

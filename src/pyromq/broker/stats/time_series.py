@@ -134,3 +134,8 @@ class CountSeries:
     def rate(self) -> float:
         """Messages a second over the last minute."""
         return self._minute.item("messages").tps
+
+    @property
+    def byte_rate(self) -> float:
+        """Bytes a second over the last minute."""
+        return self._minute.item("bytes").tps

@@ -129,6 +129,10 @@ class ConsumerOffsets:
         """Return the topics that a group has offsets of."""
         return list(self._topics_of.get(group, ()))
 
+    def group_names(self) -> list[str]:
+        """Return all groups that have offsets."""
+        return list(self._topics_of)
+
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets of a topic."""
         return list(self._groups_of.get(topic, ()))

@@ -97,7 +97,8 @@ class TableSaver(Generic[R]):
         self._running: asyncio.Task[None] | None = None
         self._rewriting: asyncio.Task[bool] | None = None
         self._ticks = 0
-        self._is_failing = False
+        self.is_failing = False
+        """Whether the last attempt to save failed."""
 
     @property
     def saved(self) -> int:
@@ -226,12 +227,12 @@ class TableSaver(Generic[R]):
         await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def _succeeded(self, requested: int) -> None:
-        self._is_failing = False
+        self.is_failing = False
         self._progress.advance(requested)
 
     def _failed(self, changes: TableChanges[R], error: Exception) -> None:
         self.changes = changes.followed_by(self.changes)
-        if not self._is_failing:  # one line, not one for every attempt
+        if not self.is_failing:  # one line, not one for every attempt
             expected = isinstance(error, OSError | StoreError)
             logger.error("table not saved file=%s reason=%s", self._file.path, error, exc_info=not expected)
-        self._is_failing = True
+        self.is_failing = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.tools.account_admin import AccountHandlers
+from pyromq.broker.tools.activity import ActivityHandlers
 from pyromq.broker.tools.broker_admin import BrokerHandlers, StatsHandlers
 from pyromq.broker.tools.consume_progress import ProgressHandlers
 from pyromq.broker.tools.consumer_relay import RelayHandlers
@@ -16,10 +18,12 @@ _HANDLERS = (
     TopicHandlers,
     GroupHandlers,
     ProgressHandlers,
+    ActivityHandlers,
     StatsHandlers,
     QueueHandlers,
     RelayHandlers,
     ResetHandlers,
+    AccountHandlers,
 )
 
 

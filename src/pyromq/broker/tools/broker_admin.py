@@ -29,7 +29,8 @@ class BrokerHandlers:
 
     async def change_settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Change settings that can be changed while the broker runs; answer when that is saved and in force."""
-        if "brokerPermission" in await self._settings.change(request.body, connection.peer):
+        changed = await self._settings.change(request.body, connection.peer)
+        if "brokerPermission" in changed or "pyromqWritesPaused" in changed:
             await self._register()
         return response(request)
 

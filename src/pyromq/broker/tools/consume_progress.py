@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.stats.group_lag import NEVER, stored_at
 from pyromq.broker.tables.topic_table import Topic
 from pyromq.protocol.bodies import (
     ConsumeStats,
@@ -24,24 +25,13 @@ from pyromq.protocol.headers.admin import (
     QueryConsumeTimeSpanRequestHeader,
 )
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.protocol.messages.record import read_head
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.slices import AnswerSteps, Steps
-from pyromq.store.read.readable import ReadableStore
 
-NEVER: Final = -1
 QUEUES_A_STEP: Final = 32
 """Queues looked at in one step of a long answer; each may need a read of the log."""
 
 OffsetRows = dict[MessageQueue, OffsetWrapper]
-
-
-def stored_at(store: ReadableStore, topic: str, queue_id: int, offset: int) -> int:
-    """Return when the message at a queue offset was stored, ms since the epoch; NEVER if it is not there."""
-    if offset < 0:
-        return NEVER
-    views = store.get(topic, queue_id, offset, 1).views
-    return read_head(bytes(views[0])).store_timestamp_ms if views else NEVER
 
 
 class ProgressHandlers:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.stats.group_lag import stored_at
 from pyromq.broker.tables.table_followers import CHANGE_PATIENCE
-from pyromq.broker.tools.consume_progress import QUEUES_A_STEP, stored_at
+from pyromq.broker.tools.consume_progress import QUEUES_A_STEP
 from pyromq.errors import BrokerError, LocalProtocolError, ServiceNotAvailable
 from pyromq.protocol.bodies import (
     GroupList,

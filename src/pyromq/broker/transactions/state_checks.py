@@ -57,6 +57,7 @@ class TransactionChecks:
         self._store = writing.store
         self._topics = parts.topics
         self._clients = parts.clients
+        self._access = parts.access
         self._transactions = transactions
         self._acknowledgements = writing.acknowledgements
         self._ticker = Ticker(parts.clock, parts.config.transaction_check_interval, self._begin)
@@ -128,7 +129,7 @@ class TransactionChecks:
             self._give_up(half)
         elif not self._is_due(half, age_ms):
             self._make_way(half)
-        elif connection := self._next_producer(half.group):
+        elif connection := self._next_producer(half):
             self._check(half, connection)
         else:
             without_producer[half.group] += 1
@@ -139,9 +140,16 @@ class TransactionChecks:
         immunity_ms = self._timeout_ms if half.immunity is None else half.immunity * 1000
         return age_ms < 0 or age_ms >= immunity_ms
 
-    def _next_producer(self, group: str) -> Connection | None:
-        """Return the next producer of the group, if possible one whose connection is writable."""
-        members = list(self._clients.producers.get(group, ()))
+    def _next_producer(self, half: StoredHalf) -> Connection | None:
+        """Return the next producer of the group, if possible one whose connection is writable.
+
+        It is shown the message, so that it must have the right to send it: anybody can say that it is in a group.
+        """
+        members = [
+            connection
+            for connection in self._clients.producers.get(half.group, ())
+            if self._access.may_publish(connection, half.real_topic)
+        ]
         self._turn += 1
         turns = [members[(self._turn + number) % len(members)] for number in range(min(_MOST_TRIES, len(members)))]
         alive = [connection for connection in turns if not connection.closed]

@@ -7,6 +7,8 @@ import logging
 from functools import partial
 from typing import Final
 
+from pyromq.access.account import PUB
+from pyromq.access.open_access import OPEN, CallerRights
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.transactions.half_messages import QUEUE, StoredHalf, read_half, resumed_record, split_records
@@ -47,7 +49,9 @@ class TransactionHandlers:
         late: LateEnds,
         history: TransactionHistory,
         acknowledgements: Acknowledgements,
+        access: CallerRights = OPEN,
     ) -> None:
+        self._access = access
         self._store = store
         self._reads = reads
         self._transactions = transactions
@@ -67,6 +71,7 @@ class TransactionHandlers:
         if state is TransactionState.UNKNOWN:
             return response(request)  # Apache's broker does not answer, even if the request was not one-way
         half = self._transactions.find(header)
+        self._access.need(request, connection, PUB, half.real_topic)
         if header.from_transaction_check or not self._transactions.is_simple(half):
             self._late.add(LateEnd(half, state, partial(self._ended, request, connection)))
             return None
@@ -83,7 +88,7 @@ class TransactionHandlers:
         if request.flag & ONEWAY_FLAG:
             self._acknowledgements.expect_group()
         elif error is not None:
-            connection.send(error_answer(request, error).encode())
+            connection.send(error_answer(request, error, connection).encode())
         elif self._store.has_pending:
             self._acknowledgements.add(connection, request, response(request).encode())
         else:

@@ -34,7 +34,7 @@ class TransactionService:
             store, parts.offsets, ledger, writing.durability, acknowledgements, parts.clock
         )
         self.requests = TransactionHandlers(
-            store, parts.reads, self.transactions, self.late_ends, history, acknowledgements
+            store, parts.reads, self.transactions, self.late_ends, history, acknowledgements, parts.access
         )
 
     def configure(self, config: BrokerConfig) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from pyromq.access.account import PUB
+from pyromq.access.open_access import OPEN, CallerRights
 from pyromq.broker.delay.timer.message_timer import MessageTimer
 from pyromq.broker.delay.timer.timer_records import read_waiting
 from pyromq.broker.messages.acknowledgements import Acknowledgements, public_reason
@@ -37,8 +40,14 @@ class TimerHandlers:
     """Cancels and lists waiting messages."""
 
     def __init__(
-        self, timer: MessageTimer, store: MessageStore, reads: DiskReads, acknowledgements: Acknowledgements
+        self,
+        timer: MessageTimer,
+        store: MessageStore,
+        reads: DiskReads,
+        acknowledgements: Acknowledgements,
+        access: CallerRights = OPEN,
     ) -> None:
+        self._access = access
         self._timer = timer
         self._store = store
         self._reads = reads
@@ -52,7 +61,7 @@ class TimerHandlers:
         header = request.header(RecallMessageRequestHeader)
         message_id = decode_handle(header.recall_handle).message_id
         try:
-            if await self._cancel(header, message_id):
+            if await self._cancel(header, message_id, partial(self._access.need, request, connection, PUB)):
                 answer = response(request, header=RecallMessageResponseHeader(msg_id=message_id))
                 self._acknowledgements.add(connection, request, answer.encode())
                 return None
@@ -64,12 +73,16 @@ class TimerHandlers:
             ResponseCode.ILLEGAL_OPERATION,
         )
 
-    async def _cancel(self, header: RecallMessageRequestHeader, message_id: str) -> int:
+    async def _cancel(
+        self, header: RecallMessageRequestHeader, message_id: str, need_right_on: Callable[[str], None]
+    ) -> int:
         """Put cancellations into the open group; return their number. Nothing else runs in between."""
         async with self._timer.places:
             offsets = await self._find(message_id, header.pyromq_offset_msg_id)
             waiting = await self._timer.waiting(offsets)
             meant = [message for message in waiting if _is_meant(message, message_id, header.topic)]
+            for message in meant:
+                need_right_on(message.properties.get(REAL_TOPIC, message.topic))
             for message in meant:
                 self._timer.cancel(message, header.producer_group or "")
             return len(meant)

@@ -23,7 +23,7 @@ class TimerService:
         )
         self._moving = MessageMover(self.timer, store, parts.reads, acknowledgements, parts.clock)
         self._forget_place = store.cleaner.ask_before_deleting(self._moving.free_to)
-        self.requests = TimerHandlers(self.timer, store, parts.reads, acknowledgements)
+        self.requests = TimerHandlers(self.timer, store, parts.reads, acknowledgements, parts.access)
 
     def start(self) -> None:
         """Start to deliver."""
