@@ -66,6 +66,7 @@ class Peer:
         version: int = 1,
         compressed: bool = False,
         epoch: int | None = None,
+        history: str | None = None,
         **fields: Any,
     ) -> RemotingCommand:
         """Register as a broker."""
@@ -80,6 +81,7 @@ class Peer:
             compressed=compressed,
             body_crc32=body_crc(body),
             pyromq_epoch=epoch,
+            pyromq_history=history,
         )
         return await self.ask(RequestCode.REGISTER_BROKER, header, body, **fields)
 

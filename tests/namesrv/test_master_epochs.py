@@ -57,6 +57,15 @@ async def test_an_older_epoch_is_refused_even_when_the_newer_master_has_gone(pee
     assert await members(peer) == {0: A}
 
 
+async def test_a_new_broker_may_take_the_name_of_one_that_has_gone(peer: Peer, broker: Peer) -> None:
+    await broker.register(address=B, epoch=5, history="b")
+    await peer.register(address=A, epoch=1, history="a", expect=REFUSED)
+    await broker.unregister(B, epoch=5)
+    await peer.register(address=C, epoch=4, history="b", expect=REFUSED)  # an old copy of that log
+    await peer.register(address=A, epoch=1, history="a")
+    assert await members(peer) == {0: A}
+
+
 async def test_an_epoch_is_forgotten_ten_minutes_after_its_master_was_last_heard_of(
     peer: Peer, broker: Peer, clock: TestClock
 ) -> None:

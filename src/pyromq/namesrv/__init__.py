@@ -9,5 +9,6 @@ it has been silent for 120 s.
     handlers.py   answers each request from the tables below
     routes.py     brokers, clusters, topics        kv.py      values that administrators keep, such as topic orders
     master_epochs.py  which master of a broker name is the newest
+    rivals.py     brokers that register under one name and id at the same time
     config.py     settings, and those that can be changed over the wire
 """

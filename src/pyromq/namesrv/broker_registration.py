@@ -34,12 +34,15 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     filter_servers: list[str] | None = None
     epoch: int = 0
     """The epoch in which it is master; 0 if it did not say."""
+    history: str = ""
+    """Names the log of which it is master; empty if it did not say."""
 
 
 def reading_registration(request: RemotingCommand) -> Generator[None, None, BrokerRegistration]:
     """Read a REGISTER_BROKER request in steps; raise BrokerError if the body was changed on its way, or is too much."""
     header = request.header(RegisterBrokerRequestHeader)
-    for text in (header.cluster_name, header.broker_name, header.broker_addr, header.ha_server_addr):
+    history = header.pyromq_history or ""
+    for text in (header.cluster_name, header.broker_name, header.broker_addr, header.ha_server_addr, history):
         if len(text) > MAX_NAME:
             raise BrokerError(f"a name or address of {len(text)} characters, the limit is {MAX_NAME}")
     if header.body_crc32 != 0 and header.body_crc32 != body_crc(request.body):
@@ -60,6 +63,7 @@ def reading_registration(request: RemotingCommand) -> Generator[None, None, Brok
         topics=topics,
         filter_servers=body.filter_server_list if request.version >= WHOLE_BODY_VERSION else None,
         epoch=max(header.pyromq_epoch or 0, 0),
+        history=history,
     )
 
 

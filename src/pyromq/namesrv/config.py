@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pyromq.errors import BrokerError, ConfigError, NoPermission
 from pyromq.namesrv.keys import NAMESRV_TABLE
+from pyromq.protocol.acl import Credentials
 from pyromq.settings.key_table import raise_errors
 from pyromq.settings.values import boolean, show_boolean
 from pyromq.store.small_files.json_file import JsonFile
@@ -31,6 +32,16 @@ class NameServerConfig(Struct, frozen=True, kw_only=True):
     """Seconds that a connection may be silent (`serverChannelMaxIdleTimeSeconds`)."""
     kv_path: Path | None = None
     """The file of the KV settings (`kvConfigPath`); `kvConfig.json` in the data directory unless given."""
+    home: Path | None = None
+    """The directory with `conf/plain_acl.yml` (`rocketmqHome`); the data directory unless given."""
+    acl_enabled: bool = False
+    """Whether every request needs an account and the right (`aclEnable`)."""
+    acl_trusts_white_list: bool = False
+    """Whether an address in a white list needs no signature (`pyromqAclTrustWhiteList`)."""
+    acl_compatible: bool = False
+    """Whether to decide as RocketMQ 4.9 (`pyromqAclCompatible`), whose name server lets everybody in."""
+    inner_account: Credentials | None = None
+    """An administrator that exists only within this process, for the brokers that it has; no key sets it."""
     order_message_enable: bool = False
     """Add the order config of a topic to its route; producers then take their queues from it (`orderMessageEnable`)."""
     broker_silence: float = 120.0

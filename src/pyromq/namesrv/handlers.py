@@ -43,7 +43,9 @@ class NameServerHandlers:
         registration = yield from reading_registration(request)
         master = self._routes.register(registration, connection, self._now())
         header = headers.RegisterBrokerResponseHeader(
-            master_addr=master.address if master else None, ha_server_addr=master.ha_address if master else None
+            master_addr=master.address if master else None,
+            ha_server_addr=master.ha_address if master else None,
+            pyromq_rival=self._routes.rival_of(registration, self._now()) or None,
         )
         order = self._kv.table(ORDER_TOPIC_CONFIG)
         body = b"" if order is None else (yield from encoding(KVTable(table=dict(order))))

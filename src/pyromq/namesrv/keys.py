@@ -8,13 +8,36 @@ from pyromq.settings.values import boolean, integer, path, show_boolean
 
 NAMESRV_TABLE = KeyTable(
     keys={
-        "listenPort": Key("port", integer(0, 65535)),
-        "serverChannelMaxIdleTimeSeconds": Key("idle_timeout", integer(1, 86_400)),
-        "orderMessageEnable": Key("order_message_enable", boolean, show_boolean),
-        "kvConfigPath": Key("kv_path", path),
+        "listenPort": Key("port", integer(0, 65535), help="the port"),
+        "serverChannelMaxIdleTimeSeconds": Key(
+            "idle_timeout", integer(1, 86_400), help="seconds after which a silent connection is closed"
+        ),
+        "orderMessageEnable": Key(
+            "order_message_enable",
+            boolean,
+            show_boolean,
+            help="give producers of an ordered topic its order configuration",
+        ),
+        "kvConfigPath": Key(
+            "kv_path",
+            path,
+            help="the file of KV settings; by default `kvConfig.json` in `--data`, else they are in memory",
+        ),
+        "rocketmqHome": Key("home", path, help="the directory with `conf/plain_acl.yml`; by default that of `--data`"),
+        "aclEnable": Key(
+            "acl_enabled",
+            boolean,
+            show_boolean,
+            help="every request needs an account and the right ([security.md](security.md))",
+        ),
+        "pyromqAclTrustWhiteList": Key(
+            "acl_trusts_white_list", boolean, show_boolean, help="an address in a white list needs no signature"
+        ),
+        "pyromqAclCompatible": Key(
+            "acl_compatible", boolean, show_boolean, help="decide as RocketMQ 4.9, whose name server lets everybody in"
+        ),
     },
     fixed={"clusterTest": FixedKey("false", "test clusters are not part of PyroMQ"), **TLS_KEYS},
-    without_effect=SERVER_KEYS_WITHOUT_EFFECT
-    | {"rocketmqHome", "configStorePath", "productEnvName", "configBlackList"},
+    without_effect=SERVER_KEYS_WITHOUT_EFFECT | {"configStorePath", "productEnvName", "configBlackList"},
     old_spellings={},
 )

@@ -2,7 +2,8 @@
 
 A broker of ours says in which epoch it is master. The greatest number per broker name is remembered, in memory only,
 together with the address that gave it, until that master has not registered for ten minutes. The same address may
-always register: it is the same broker, perhaps on a new disk, whose epochs begin at 1 again.
+always register: it is the same broker, perhaps on a new disk, whose epochs begin at 1 again. So may a broker with
+another history, once that master has gone: a new one under an old name, whose epochs have nothing to do with those.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class BrokerName(NamedTuple):
 class _NewestMaster(NamedTuple):
     epoch: int
     address: str
+    history: str
     seen: float
 
 
@@ -54,7 +56,7 @@ class MasterEpochs:
         name = BrokerName(broker.cluster, broker.broker_name)
         self._refused.pop((name, broker.address, broker.epoch), None)
         if broker.epoch:
-            self._newest[name] = _NewestMaster(broker.epoch, broker.address, now)
+            self._newest[name] = _NewestMaster(broker.epoch, broker.address, broker.history, now)
             self._newest.move_to_end(name)
             if len(self._newest) > _MOST_NAMES:
                 self._newest.popitem(last=False)
@@ -73,6 +75,8 @@ class MasterEpochs:
         is_alive = registered == newest.address
         if not broker.epoch:
             return f"{who}, and a master without an epoch cannot replace it while it is registered" if is_alive else ""
+        if not is_alive and broker.history and newest.history and broker.history != newest.history:
+            return ""
         if broker.epoch < newest.epoch:
             return f"epoch {broker.epoch} is older: {who}"
         if broker.epoch == newest.epoch and is_alive:

@@ -1,7 +1,7 @@
 """The requests that a name server answers: one row for each code. See remoting/requests.py for what a row says.
 
-A request writes if it changes routes or settings. The rights are decided but not enforced yet; a code without a row
-needs admin.
+A request writes if it changes routes or settings. `access` enforces the rights where `aclEnable` is true; a code
+without a row needs admin.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ MAX_SETTINGS: Final = 64 * 1024
 
 # fmt: off
 REQUESTS: Final = RequestTable([
-    # code, header, handler, right, writes, cost, bytes of the body
+    # code, header, handler, right, writes, cost, bytes of the body; what it changes
 
     # brokers
     Row(Code.REGISTER_BROKER, routes.RegisterBrokerRequestHeader, Handlers.register_broker,
         Right.ADMIN, True, Cost.HEAVY, MAX_FRAME),
-    Row(Code.UNREGISTER_BROKER, routes.UnregisterBrokerRequestHeader, Handlers.unregister_broker, Right.ADMIN, True),
+    Row(Code.UNREGISTER_BROKER, routes.UnregisterBrokerRequestHeader, Handlers.unregister_broker,
+        Right.ADMIN, True, changes="routes"),
     Row(Code.QUERY_DATA_VERSION, routes.QueryDataVersionRequestHeader, Handlers.query_data_version, Right.ADMIN),
     Row(Code.WIPE_WRITE_PERM_OF_BROKER, routes.WipeWritePermOfBrokerRequestHeader, Handlers.wipe_write_permission,
-        Right.ADMIN, True),
+        Right.ADMIN, True, changes="routes"),
     Row(Code.ADD_WRITE_PERM_OF_BROKER, routes.AddWritePermOfBrokerRequestHeader, Handlers.add_write_permission,
-        Right.ADMIN, True),
+        Right.ADMIN, True, changes="routes"),
     Row(Code.GET_BROKER_CLUSTER_INFO, None, Handlers.get_cluster_info, Right.ACCOUNT_OR_ADMIN),
 
     # topics
@@ -46,15 +47,18 @@ REQUESTS: Final = RequestTable([
     Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, Handlers.get_plain_topics_with_unit_subscription,
         Right.ACCOUNT_OR_ADMIN, False, Cost.HEAVY),
     Row(Code.DELETE_TOPIC_IN_NAMESRV, routes.DeleteTopicInNamesrvRequestHeader, Handlers.delete_topic,
-        Right.ADMIN, True),
+        Right.ADMIN, True, changes="routes"),
 
     # settings
-    Row(Code.PUT_KV_CONFIG, routes.PutKvConfigRequestHeader, Handlers.put_kv, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.PUT_KV_CONFIG, routes.PutKvConfigRequestHeader, Handlers.put_kv,
+        Right.ADMIN, True, Cost.HEAVY, changes="kv"),
     Row(Code.GET_KV_CONFIG, routes.GetKvConfigRequestHeader, Handlers.get_kv, Right.ACCOUNT_OR_ADMIN),
-    Row(Code.DELETE_KV_CONFIG, routes.DeleteKvConfigRequestHeader, Handlers.delete_kv, Right.ADMIN, True, Cost.HEAVY),
+    Row(Code.DELETE_KV_CONFIG, routes.DeleteKvConfigRequestHeader, Handlers.delete_kv,
+        Right.ADMIN, True, Cost.HEAVY, changes="kv"),
     Row(Code.GET_KVLIST_BY_NAMESPACE, routes.GetKvListByNamespaceRequestHeader, Handlers.get_kv_list,
         Right.ACCOUNT_OR_ADMIN),
-    Row(Code.UPDATE_NAMESRV_CONFIG, None, Handlers.update_config, Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS),
+    Row(Code.UPDATE_NAMESRV_CONFIG, None, Handlers.update_config,
+        Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS, changes="configuration"),
     Row(Code.GET_NAMESRV_CONFIG, None, Handlers.get_config, Right.ADMIN),
 ])
 # fmt: on

@@ -21,6 +21,7 @@ from pyromq.errors import BrokerError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.namesrv.broker_registration import BrokerRegistration
 from pyromq.namesrv.master_epochs import BrokerName, MasterEpochs
+from pyromq.namesrv.rivals import Rivals
 from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
 from pyromq.protocol.headers.routes import UnregisterBrokerRequestHeader
@@ -96,6 +97,7 @@ class RouteTable:
         self._connected: dict[int, set[str]] = {}  # addresses by the id of the connection that registered them
         self._filter_servers: dict[str, list[str]] = {}  # by address
         self._epochs = MasterEpochs()
+        self._rivals = Rivals()
 
     # --- brokers come and go ---------------------------------------------------------------------------------------
 
@@ -105,6 +107,7 @@ class RouteTable:
         Raise BrokerError if there is no room for it, or if it is a master and another one is newer.
         """
         self._check_room(broker)
+        self._note_rival(broker, now)
         if broker.broker_id == MASTER_ID:
             self._replace_master(broker, now)
         group = self._groups.setdefault(broker.broker_name, _BrokerGroup(broker.cluster))
@@ -122,6 +125,20 @@ class RouteTable:
         self._connected.setdefault(id(connection), set()).add(broker.address)
         self._set_filter_servers(broker)
         return self._master_of(group) if broker.broker_id != MASTER_ID else None
+
+    def rival_of(self, broker: BrokerRegistration, now: float) -> str:
+        """Return where another broker runs that registers under the same name and id; empty if there is none."""
+        return self._rivals.of(broker, now)
+
+    def rivalries(self, now: float) -> list[str]:
+        """Return the brokers that register under one name and id, in words."""
+        return self._rivals.all(now)
+
+    def _note_rival(self, broker: BrokerRegistration, now: float) -> None:
+        group = self._groups.get(broker.broker_name)
+        holder = group.addresses.get(broker.broker_id) if group else None
+        if holder is not None and holder != broker.address and holder in self._live:
+            self._rivals.note(broker, holder, now)
 
     def _replace_master(self, broker: BrokerRegistration, now: float) -> None:
         """Let a master take the place of an older one, whose address is forgotten at once."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pyromq.access.access_control import AccessControl, AccessRules
 from pyromq.clock import Clock
+from pyromq.errors import ConfigError
 from pyromq.figures import BoundFigures, Figure, Figures, Kind
 from pyromq.namesrv.config import NameServerConfig, NameServerSettings
 from pyromq.namesrv.handlers import NameServerHandlers
 from pyromq.namesrv.kv import KVConfig
 from pyromq.namesrv.requests import REQUESTS
 from pyromq.namesrv.routes import RouteTable
+from pyromq.problems import Problem, ProblemWatch
+from pyromq.remoting.access_log import AccessLog
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.dispatch import refusals_by_cause
 from pyromq.remoting.server import RemotingServer
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.files import OsFiles, store_error
@@ -23,6 +29,8 @@ from pyromq.store.small_files.lock import DirectoryLock
 DEFAULT_CONFIG = NameServerConfig()
 KV_FILE = "kvConfig.json"
 SETTINGS_FILE = "namesrv.properties"
+CAUSES = ("same_name_and_id", "clock_jumped")
+"""What can be wrong; /metrics has a line for each."""
 
 
 class NameServer:
@@ -44,16 +52,30 @@ class NameServer:
         self._kv_path = config.kv_path or (data_dir and data_dir / KV_FILE)
         self._scans = Ticker(clock, config.scan_interval, self._scan)
         self._kv = KVConfig(self._kv_path)
+        self.watch = ProblemWatch("name server", clock, self._find_problems)
+        """What is wrong with this server, or with the brokers that register here."""
         self._settings = NameServerSettings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
         handlers = NameServerHandlers(self.routes, self._kv, self._settings, self._now)
+        self._control = self._access_control(clock)
         self._server = RemotingServer(
-            REQUESTS.handlers(handlers),
+            AccessLog(REQUESTS).all_logged(REQUESTS.handlers(handlers)),
             host=host,
             port=port,
             clock=clock,
             idle_timeout=config.idle_timeout,
             on_disconnect=self.routes.connection_lost,
+            guard=None if self._control is None else self._control.guard,
         )
+
+    def _access_control(self, clock: Clock) -> AccessControl | None:
+        config = self._config
+        if not config.acl_enabled or config.acl_compatible:
+            return None
+        home = config.home or self._data_dir
+        if home is None:
+            raise ConfigError("aclEnable=true needs a directory with conf/plain_acl.yml: give --data or rocketmqHome")
+        rules = AccessRules(home=home, trusts_white_list=config.acl_trusts_white_list, own=config.inner_account)
+        return AccessControl(rules, REQUESTS, clock)
 
     @property
     def port(self) -> int:
@@ -66,13 +88,28 @@ class NameServer:
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     @property
-    def connections(self) -> int:
-        """How many connections are open."""
-        return len(self._server.connections)
+    def connections(self) -> list[Connection]:
+        """The connections that are open."""
+        return list(self._server.connections)
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """How often requests were refused, by the name of the response code."""
+        return refusals_by_cause(self._server.refusals)
+
+    def problems(self) -> list[Problem]:
+        """Return what is wrong now."""
+        return self.watch.look()
+
+    def _find_problems(self) -> Iterator[Problem]:
+        advice = "if both are to run, give one another brokerName or brokerId; else stop one"
+        if rivalries := self.routes.rivalries(self._now()):
+            yield Problem("same_name_and_id", "; ".join(rivalries), advice)
 
     def figures(self) -> Figures:
         """Return all figures of this server."""
-        return Figures(BoundFigures(_FIGURES, lambda: self), self.routes.figures())
+        control = [] if self._control is None else [self._control.figures()]
+        return Figures(BoundFigures(_FIGURES, lambda: self), self.routes.figures(), *control)
 
     def http_info(self) -> dict[str, object]:
         """Return what /varz shows of this server."""
@@ -83,11 +120,14 @@ class NameServer:
         async with AsyncExitStack() as stack:
             if self._data_dir is not None:
                 self._lock_directory(self._data_dir, stack)
+            if self._control is not None:
+                await stack.enter_async_context(self._control)
             self._kv.load()
             self._settings.load()
             await stack.enter_async_context(self._server)
             self._scans.start()
             stack.callback(self._scans.stop)
+            stack.enter_context(self.watch)
             self._exit = stack.pop_all()
         return self
 
@@ -129,5 +169,19 @@ class NameServer:
 
 _FIGURES: tuple[Figure[NameServer], ...] = (
     Figure("address", "Where clients reach this name server.", Kind.TEXT, lambda server: server.address),
-    Figure("connections", "Open connections.", Kind.GAUGE, lambda server: server.connections),
+    Figure("connections", "Open connections.", Kind.GAUGE, lambda server: len(server.connections)),
+    Figure(
+        "requests_refused",
+        "Requests answered with an error, by its cause.",
+        Kind.COUNTER,
+        lambda server: server.refusals,
+        label="cause",
+    ),
+    Figure(
+        "problem",
+        "1 while something is wrong that this name server sees, by its cause.",
+        Kind.GAUGE,
+        lambda server: {cause: int(cause in {one.cause for one in server.problems()}) for cause in CAUSES},
+        label="cause",
+    ),
 )
