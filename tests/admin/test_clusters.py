@@ -51,6 +51,19 @@ def test_the_status_of_a_pair_that_is_well(cluster: LocalCluster, admin: AdminCl
     assert (slave.follows.is_connected, slave.follows.master) == (True, cluster.brokers[0].address)
 
 
+def test_what_a_broker_says_of_itself_is_among_the_findings(cluster: LocalCluster, admin: AdminClient) -> None:
+    master = server(cluster.brokers[0])
+    aside = master.config.store.root / "quarantine"
+    aside.mkdir()
+    (aside / "00000000000000000000.0").write_bytes(b"x")
+    cluster.clock.advance(seconds=61)
+    found = admin.cluster_status()
+    assert [problem.cause for problem in found.brokers[0].problems] == ["quarantined_data"]
+    (finding,) = found.findings
+    assert finding.startswith(f"the master of broker-a at {master.address}: 1 files are in {aside}")
+    assert finding.endswith("look at them, then remove them")
+
+
 def test_a_name_without_a_master_is_the_first_thing_said(cluster: LocalCluster, admin: AdminClient) -> None:
     cluster.stop_broker(cluster.brokers[0])
     cluster.clock.advance(seconds=2)

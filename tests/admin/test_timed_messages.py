@@ -23,6 +23,10 @@ async def test_waiting_messages_are_listed_and_cancelled_on_all_brokers(topic: s
             assert await admin.timed_messages.count() == 21
             first = results[0]
             assert await admin.timed_messages.cancel(first.message_id, "elsewhere") == []
+            assert await admin.timed_messages.plan_cancel(first.message_id, "elsewhere") == []
+            for message_id in (first.message_id, first.offset_message_id):
+                assert await admin.timed_messages.plan_cancel(message_id) == [first.queue.broker_name]
+            assert await admin.timed_messages.count() == 21, "a plan cancels nothing"
             assert await admin.timed_messages.cancel(first.message_id) == [first.queue.broker_name]
             assert await admin.timed_messages.cancel(results[1].offset_message_id) == [results[1].queue.broker_name]
             assert await admin.timed_messages.count() == 19

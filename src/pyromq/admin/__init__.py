@@ -2,12 +2,13 @@
 
 >>> from pyromq.admin import AdminClient
 
-`admin_client` opens the connections and holds one object for each theme: `groups` and `topics` (packages),
-`clusters` (masters and slaves), `dead_letters`, `timed_messages`, `transactions` and `traces`. A theme asks the brokers
-and returns frozen values. `masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart.
+`admin_client` opens the connections and holds one object for each theme: `groups`, `topics` and `messages` (packages),
+`clusters` (masters and slaves), `maintenance` (configuration, pauses, cleaning, KV settings), `health` (overview,
+checks, doctor), `dead_letters`, `timed_messages`, `transactions` and `traces`. A theme asks the brokers and returns
+frozen values. `masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart.
 `topic_reader` reads what a topic holds, without a group. `views` turns the values into JSON: commands and the console
-show the same fields.
-`blocking_client` is the whole client without `await`.
+show the same fields. `support` makes debug bundles.
+`contexts` keeps named clusters in a file of the user. `blocking_client` is the whole client without `await`.
 
 The names below are public. Each is loaded on first use, so that importing one part does not load all of them.
 """
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
     from pyromq.admin.clusters import BrokerStatus as BrokerStatus
     from pyromq.admin.clusters import ClusterStatus as ClusterStatus
     from pyromq.admin.clusters import PromotionPlan as PromotionPlan
+    from pyromq.admin.contexts import ClusterContext as ClusterContext
+    from pyromq.admin.contexts import Contexts as Contexts
     from pyromq.admin.dead_letters import DeadLetters as DeadLetters
     from pyromq.admin.dead_letters import DeadLetterTopic as DeadLetterTopic
     from pyromq.admin.dead_letters import Letter as Letter
     from pyromq.admin.dead_letters import Wanted as Wanted
+    from pyromq.admin.groups.advice import GroupAdvice as GroupAdvice
+    from pyromq.admin.groups.advice import MemberLoad as MemberLoad
     from pyromq.admin.groups.description import GroupDescription as GroupDescription
     from pyromq.admin.groups.description import GroupListing as GroupListing
     from pyromq.admin.groups.description import GroupSummary as GroupSummary
@@ -39,6 +44,41 @@ if TYPE_CHECKING:
     from pyromq.admin.groups.offset_reset import OffsetMove as OffsetMove
     from pyromq.admin.groups.offset_reset import ResetPlan as ResetPlan
     from pyromq.admin.groups.offset_reset import ResetTo as ResetTo
+    from pyromq.admin.health.checks import CheckLimits as CheckLimits
+    from pyromq.admin.health.checks import CheckReport as CheckReport
+    from pyromq.admin.health.checks import CheckResult as CheckResult
+    from pyromq.admin.health.checks import Level as Level
+    from pyromq.admin.health.checks import Limit as Limit
+    from pyromq.admin.health.examination import DoctorStep as DoctorStep
+    from pyromq.admin.health.examination import Examination as Examination
+    from pyromq.admin.health.examination import StepStatus as StepStatus
+    from pyromq.admin.health.overview import BrokerLoad as BrokerLoad
+    from pyromq.admin.health.overview import GroupLoad as GroupLoad
+    from pyromq.admin.health.overview import Overview as Overview
+    from pyromq.admin.health.overview import TopicLoad as TopicLoad
+    from pyromq.admin.maintenance.cleaning import BrokerCleaning as BrokerCleaning
+    from pyromq.admin.maintenance.key_values import KeyValues as KeyValues
+    from pyromq.admin.maintenance.key_values import KvListing as KvListing
+    from pyromq.admin.maintenance.key_values import KvSetting as KvSetting
+    from pyromq.admin.maintenance.settings import PlannedChange as PlannedChange
+    from pyromq.admin.maintenance.settings import ServerSettings as ServerSettings
+    from pyromq.admin.maintenance.settings import Setting as Setting
+    from pyromq.admin.maintenance.settings import Settings as Settings
+    from pyromq.admin.maintenance.settings import SettingsPlan as SettingsPlan
+    from pyromq.admin.maintenance.write_pause import WritePausePlan as WritePausePlan
+    from pyromq.admin.maintenance.write_pause import WriteState as WriteState
+    from pyromq.admin.messages.consumption import ConsumptionState as ConsumptionState
+    from pyromq.admin.messages.consumption import GroupConsumption as GroupConsumption
+    from pyromq.admin.messages.direct_consumption import DirectPlan as DirectPlan
+    from pyromq.admin.messages.direct_consumption import DirectResult as DirectResult
+    from pyromq.admin.messages.messages import Messages as Messages
+    from pyromq.admin.messages.search import MessageSearch as MessageSearch
+    from pyromq.admin.messages.search import SearchBudget as SearchBudget
+    from pyromq.admin.messages.search import SearchStop as SearchStop
+    from pyromq.admin.messages.search import TimeRange as TimeRange
+    from pyromq.admin.support.bundle import BundleReport as BundleReport
+    from pyromq.admin.support.bundle import BundleSources as BundleSources
+    from pyromq.admin.support.bundle import DebugBundle as DebugBundle
     from pyromq.admin.timed_messages import TimedMessage as TimedMessage
     from pyromq.admin.timed_messages import TimedMessages as TimedMessages
     from pyromq.admin.topics.deletion import TopicDeletion as TopicDeletion
@@ -62,23 +102,51 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AdminClient": "admin_client",
+    "BrokerCleaning": "maintenance.cleaning",
+    "BrokerLoad": "health.overview",
     "BrokerStatus": "clusters",
+    "BundleReport": "support.bundle",
+    "BundleSources": "support.bundle",
+    "CheckLimits": "health.checks",
+    "CheckReport": "health.checks",
+    "CheckResult": "health.checks",
+    "ClusterContext": "contexts",
     "ClusterStatus": "clusters",
     "ConsumeEvent": "traces",
+    "ConsumptionState": "messages.consumption",
+    "Contexts": "contexts",
     "DeadLetterTopic": "dead_letters",
     "DeadLetters": "dead_letters",
+    "DebugBundle": "support.bundle",
+    "DirectPlan": "messages.direct_consumption",
+    "DirectResult": "messages.direct_consumption",
+    "DoctorStep": "health.examination",
     "DrainingGroup": "topics.resize",
+    "Examination": "health.examination",
+    "GroupAdvice": "groups.advice",
+    "GroupConsumption": "messages.consumption",
     "GroupDescription": "groups.description",
     "GroupListing": "groups.description",
+    "GroupLoad": "health.overview",
     "GroupSummary": "groups.description",
     "Groups": "groups.groups",
     "HalfMessage": "transactions",
     "HeadMessage": "groups.description",
+    "KeyValues": "maintenance.key_values",
+    "KvListing": "maintenance.key_values",
+    "KvSetting": "maintenance.key_values",
     "Letter": "dead_letters",
+    "Level": "health.checks",
+    "Limit": "health.checks",
     "Member": "groups.description",
+    "MemberLoad": "groups.advice",
+    "MessageSearch": "messages.search",
     "MessageTrace": "traces",
+    "Messages": "messages.messages",
     "OffsetMove": "groups.offset_reset",
     "Opinion": "groups.description",
+    "Overview": "health.overview",
+    "PlannedChange": "maintenance.settings",
     "PromotionPlan": "clusters",
     "QueueContents": "topics.description",
     "QueueProgress": "groups.description",
@@ -86,7 +154,15 @@ _HOMES = {
     "ResetTo": "groups.offset_reset",
     "ResizePlan": "topics.resize",
     "ResizeProgress": "topics.resize",
+    "SearchBudget": "messages.search",
+    "SearchStop": "messages.search",
     "SendEvent": "traces",
+    "ServerSettings": "maintenance.settings",
+    "Setting": "maintenance.settings",
+    "Settings": "maintenance.settings",
+    "SettingsPlan": "maintenance.settings",
+    "StepStatus": "health.examination",
+    "TimeRange": "messages.search",
     "TimedMessage": "timed_messages",
     "TimedMessages": "timed_messages",
     "TopicConsumer": "topics.description",
@@ -94,6 +170,7 @@ _HOMES = {
     "TopicDeletion": "topics.deletion",
     "TopicDescription": "topics.description",
     "TopicListing": "topics.description",
+    "TopicLoad": "health.overview",
     "TopicSubscription": "groups.description",
     "TopicSummary": "topics.description",
     "Topics": "topics.topics",
@@ -102,6 +179,8 @@ _HOMES = {
     "TransactionEvent": "traces",
     "Transactions": "transactions",
     "Wanted": "dead_letters",
+    "WritePausePlan": "maintenance.write_pause",
+    "WriteState": "maintenance.write_pause",
 }
 
 __all__ = [*_HOMES]

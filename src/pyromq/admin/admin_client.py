@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
 
 from pyromq.admin.clusters import Clusters, ClusterStatus, PromotionPlan
+from pyromq.admin.contexts import required_context
 from pyromq.admin.dead_letters import DeadLetters
 from pyromq.admin.groups.groups import Groups
+from pyromq.admin.health.checks import DEFAULT_LIMITS, CheckLimits, CheckReport, judge
+from pyromq.admin.health.doctor import Doctor
+from pyromq.admin.health.examination import Examination
+from pyromq.admin.health.overview import Overview, Overviews
+from pyromq.admin.maintenance.accounts import ClusterAccounts
+from pyromq.admin.maintenance.cleaning import BrokerCleaning, Cleanable, Cleanings
+from pyromq.admin.maintenance.key_values import KeyValues
+from pyromq.admin.maintenance.settings import Settings
+from pyromq.admin.maintenance.write_pause import GRACE, Phase, WritePausePlan, WritePauses, WriteState
 from pyromq.admin.masters import Masters
+from pyromq.admin.messages.messages import Messages
 from pyromq.admin.timed_messages import TimedMessages
 from pyromq.admin.topic_reader import TopicReader
 from pyromq.admin.topics.topics import Topics
@@ -46,7 +59,15 @@ class AdminSession:
         self.traces = Traces(self.api)
         self.groups = Groups(self.api, self._clock)
         self.topics = Topics(self.api, self._clock)
+        self.messages = Messages(self.api, self._clock)
         self.clusters = Clusters(self.api)
+        self.overviews = Overviews(self.api, self.groups, self._clock)
+        self.doctor = Doctor(self.api, self.clusters, self.overviews, self.producer, self._clock)
+        self.settings = Settings(self.api)
+        self.kv = KeyValues(self.api)
+        self.accounts = ClusterAccounts(self.api)
+        self.write_pauses = WritePauses(self.api, self._clock)
+        self.cleanings = Cleanings(self.api)
 
     async def close(self, *, failed: bool) -> None:
         """Close all connections."""
@@ -68,7 +89,7 @@ class AdminSession:
 
 
 class AdminClient(ClientLifecycle[AdminSession]):
-    """Looks at a cluster and changes it. Each theme is an attribute: `groups`, `topics`, `dead_letters` …
+    """Looks at a cluster and changes it. Each theme is an attribute: `groups`, `topics`, `messages` …
 
     >>> async with AdminClient("127.0.0.1:9876") as admin:
     ...     async for letter in admin.dead_letters.read("billing"):
@@ -84,6 +105,15 @@ class AdminClient(ClientLifecycle[AdminSession]):
     ) -> None:
         super().__init__("client", lambda: AdminSession(namesrv, credentials, clock or SystemClock()))
 
+    @classmethod
+    def from_context(cls, name: str | None = None, *, clock: Clock | None = None) -> Self:
+        """Return a client for the context of this name, else that of PYROMQ_CONTEXT, else the chosen one.
+
+        Raises ClientError if there is none.
+        """
+        context = required_context(name)
+        return cls(context.namesrv, credentials=context.credentials, clock=clock)
+
     # --- themes ------------------------------------------------------------------------------------------------------
 
     @property
@@ -95,6 +125,11 @@ class AdminClient(ClientLifecycle[AdminSession]):
     def topics(self) -> Topics:
         """Topics."""
         return self._session.topics
+
+    @property
+    def messages(self) -> Messages:
+        """Stored messages: find them, see who consumed them."""
+        return self._session.messages
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -116,6 +151,21 @@ class AdminClient(ClientLifecycle[AdminSession]):
         """Message traces."""
         return self._session.traces
 
+    @property
+    def settings(self) -> Settings:
+        """The configuration of brokers and name servers."""
+        return self._session.settings
+
+    @property
+    def kv(self) -> KeyValues:
+        """The KV settings of the name servers."""
+        return self._session.kv
+
+    @property
+    def accounts(self) -> ClusterAccounts:
+        """The accounts of a cluster with access control."""
+        return self._session.accounts
+
     # --- the cluster -------------------------------------------------------------------------------------------------
 
     @property
@@ -135,6 +185,26 @@ class AdminClient(ClientLifecycle[AdminSession]):
         """Return how masters and slaves stand, all of them or those of one broker name, and what is wrong."""
         return await self._session.clusters.status(broker)
 
+    async def overview(self) -> Overview:
+        """Return rates and lag of all brokers, topics and groups; `Overview.since` compares two of them."""
+        return await self._session.overviews.take()
+
+    async def check(self, limits: CheckLimits = DEFAULT_LIMITS, groups: Collection[str] = ()) -> CheckReport:
+        """Compare the cluster with limits, with all groups or some; raises GroupNotFound if there is no such group."""
+        status = await self.cluster_status()
+        return judge(await self.overview(), status, limits, groups)
+
+    async def examine(
+        self, topic: str | None = None, *, send: bool = True, send_to_topic: bool = False, data: Path | None = None
+    ) -> Examination:
+        """Walk from the name servers to a stored test message, then look at clocks, versions and this machine.
+
+        The walk is to `topic`, or to a topic that every broker has. Test messages go to BenchmarkTest, unless
+        `send_to_topic` wants them in `topic` itself; `send=False` sends none. `data` is the store directory to look
+        at, by default those of brokers on this machine. Raises nothing that a step can say instead.
+        """
+        return await self._session.doctor.examine(topic, send=send, send_to_topic=send_to_topic, data=data)
+
     async def plan_promotion(self, broker: str, broker_id: int | None = None) -> PromotionPlan:
         """Return which slave `promote` would make master; raises ClientError if there is none that could."""
         return await self._session.clusters.plan_promotion(broker, broker_id)
@@ -146,6 +216,35 @@ class AdminClient(ClientLifecycle[AdminSession]):
         only it had is lost; BrokerError says how much that is.
         """
         return await self._session.clusters.promote(broker, broker_id, force=force)
+
+    async def plan_pause_writes(self, broker: str) -> WritePausePlan:
+        """Return whether a broker takes messages, and which others of its cluster do."""
+        return await self._session.write_pauses.plan(broker)
+
+    async def pause_writes(self, broker: str, *, grace: float = GRACE) -> AsyncIterator[Phase]:
+        """Let a broker take no more messages, so that it can be drained; yield each phase when it is reached.
+
+        `leaving`: no name server routes sends to it. `paused`, after `grace` seconds for producers to leave: it refuses
+        them, also after a restart. What it has is consumed as before; what it delivers itself, such as delayed
+        messages, it still stores.
+        """
+        async for phase in self._session.write_pauses.pause(broker, grace):
+            yield phase
+
+    async def resume_writes(self, broker: str) -> WriteState:
+        """Let a broker take messages again; return what the name servers know of it then."""
+        return await self._session.write_pauses.resume(broker)
+
+    async def plan_cleaning(self, broker: str | None = None) -> list[BrokerCleaning]:
+        """Return what there is to delete at all brokers or at one: expired files and queues, unused topics."""
+        return await self._session.cleanings.plan(broker)
+
+    async def clean(self, what: Collection[Cleanable], broker: str | None = None) -> list[BrokerCleaning]:
+        """Delete `expired_files`, `expired_queues` or `unused_topics` at all brokers or at one.
+
+        Returns what there was to delete. Expired files go in the background.
+        """
+        return await self._session.cleanings.clean(what, broker)
 
     async def read(self, topic: str) -> AsyncIterator[MessageExt]:
         """Yield all messages that a topic holds now, without a group; raises NoRoute if there is no such topic."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Self
 
 from pyromq.admin import admin_client, dead_letters, timed_messages, traces, transactions
+from pyromq.admin.contexts import required_context
 from pyromq.admin.groups import groups
+from pyromq.admin.maintenance import accounts, key_values, settings
+from pyromq.admin.messages import messages
+from pyromq.admin.messages.search import MessageSearch, SearchStop, TimeRange
 from pyromq.admin.topics import topics
 from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.portal import BlockingClient, Portal, iterates, waits
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
+
+P = ParamSpec("P")
 
 
 class _Theme:
@@ -36,6 +43,7 @@ class TimedMessages(_Theme):
 
     pending = iterates(timed_messages.TimedMessages.pending)
     count = waits(timed_messages.TimedMessages.count)
+    plan_cancel = waits(timed_messages.TimedMessages.plan_cancel)
     cancel = waits(timed_messages.TimedMessages.cancel)
 
 
@@ -57,8 +65,10 @@ class Traces(_Theme):
 class Groups(_Theme):
     """Consumer groups; `pyromq.admin.Groups` without `await`."""
 
+    names = waits(groups.Groups.names)
     list = waits(groups.Groups.list)
     describe = waits(groups.Groups.describe)
+    advise = waits(groups.Groups.advise)
     plan_reset = waits(groups.Groups.plan_reset)
     reset = waits(groups.Groups.reset)
     plan_clone = waits(groups.Groups.plan_clone)
@@ -85,6 +95,84 @@ class Topics(_Theme):
     resize = iterates(topics.Topics.resize)
 
 
+class FoundMessages(_Theme):
+    """A search for messages; `pyromq.admin.MessageSearch` without `await`. Iterate over it once."""
+
+    _client: MessageSearch
+    __iter__ = iterates(MessageSearch.__aiter__)
+
+    @property
+    def stopped(self) -> SearchStop | None:
+        """Why it stopped before its end; None if it has not, or came to its end."""
+        return self._client.stopped
+
+    @property
+    def rest(self) -> TimeRange | None:
+        """What it has not looked at yet, None at its end."""
+        return self._client.rest
+
+    @property
+    def looked_at(self) -> int:
+        """How many messages it has looked at."""
+        return self._client.looked_at
+
+    @property
+    def found(self) -> int:
+        """How many of them matched."""
+        return self._client.found
+
+    @property
+    def silent_brokers(self) -> Mapping[str, str]:
+        """Brokers that did not answer, and why. Their messages are missing."""
+        return self._client.silent_brokers
+
+
+def _searches(method: Callable[Concatenate[Any, P], MessageSearch]) -> Callable[Concatenate[Any, P], FoundMessages]:
+    def find(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> FoundMessages:
+        return FoundMessages(self._portal, method(self._client, *args, **kwargs))
+
+    functools.update_wrapper(find, method)
+    return find
+
+
+class Messages(_Theme):
+    """Stored messages; `pyromq.admin.Messages` without `await`."""
+
+    find = _searches(messages.Messages.find)
+    get = waits(messages.Messages.get)
+    consumed_by = waits(messages.Messages.consumed_by)
+    plan_consume = waits(messages.Messages.plan_consume)
+    consume = waits(messages.Messages.consume)
+
+
+class Settings(_Theme):
+    """The configuration of servers; `pyromq.admin.Settings` without `await`."""
+
+    of_brokers = waits(settings.Settings.of_brokers)
+    of_name_servers = waits(settings.Settings.of_name_servers)
+    plan_set = waits(settings.Settings.plan_set)
+    set = waits(settings.Settings.set)
+
+
+class KeyValues(_Theme):
+    """The KV settings of the name servers; `pyromq.admin.KeyValues` without `await`."""
+
+    list = waits(key_values.KeyValues.list)
+    get = waits(key_values.KeyValues.get)
+    set = waits(key_values.KeyValues.set)
+    delete = waits(key_values.KeyValues.delete)
+
+
+class ClusterAccounts(_Theme):
+    """The accounts of a cluster; `pyromq.admin.maintenance.accounts.ClusterAccounts` without `await`."""
+
+    list = waits(accounts.ClusterAccounts.list)
+    get = waits(accounts.ClusterAccounts.get)
+    add = waits(accounts.ClusterAccounts.add)
+    set = waits(accounts.ClusterAccounts.set)
+    remove = waits(accounts.ClusterAccounts.remove)
+
+
 class AdminClient(BlockingClient):
     """Looks at a cluster and changes it; `pyromq.admin.AdminClient` without `await`.
 
@@ -104,6 +192,12 @@ class AdminClient(BlockingClient):
     ) -> None:
         super().__init__(admin_client.AdminClient(namesrv, credentials=credentials, clock=clock))
 
+    @classmethod
+    def from_context(cls, name: str | None = None, *, clock: Clock | None = None) -> Self:
+        """Return a client for a context; see `pyromq.admin.AdminClient.from_context`."""
+        context = required_context(name)
+        return cls(context.namesrv, credentials=context.credentials, clock=clock)
+
     def start(self) -> None:
         """Open the client; `with` does it for you."""
         super().start()
@@ -113,9 +207,21 @@ class AdminClient(BlockingClient):
         self.transactions = Transactions(self._portal, self._client.transactions)
         self.groups = Groups(self._portal, self._client.groups)
         self.topics = Topics(self._portal, self._client.topics)
+        self.messages = Messages(self._portal, self._client.messages)
+        self.settings = Settings(self._portal, self._client.settings)
+        self.kv = KeyValues(self._portal, self._client.kv)
+        self.accounts = ClusterAccounts(self._portal, self._client.accounts)
 
     masters = waits(admin_client.AdminClient.masters)
     cluster_status = waits(admin_client.AdminClient.cluster_status)
+    overview = waits(admin_client.AdminClient.overview)
+    check = waits(admin_client.AdminClient.check)
+    examine = waits(admin_client.AdminClient.examine)
     plan_promotion = waits(admin_client.AdminClient.plan_promotion)
     promote = waits(admin_client.AdminClient.promote)
+    plan_pause_writes = waits(admin_client.AdminClient.plan_pause_writes)
+    pause_writes = iterates(admin_client.AdminClient.pause_writes)
+    resume_writes = waits(admin_client.AdminClient.resume_writes)
+    plan_cleaning = waits(admin_client.AdminClient.plan_cleaning)
+    clean = waits(admin_client.AdminClient.clean)
     read = iterates(admin_client.AdminClient.read)

@@ -8,15 +8,28 @@ from difflib import get_close_matches
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyromq.admin.maintenance.write_pause import is_paused, unrouted_brokers
 from pyromq.admin.masters import gather_limited
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.errors import AccessDenied, ClientError, PyroMQError
-from pyromq.protocol.bodies.replication import FollowerState, LastFailover, Promotion, ReplicationState, SlaveState
+from pyromq.client.net.calls.namesrv_calls import NamesrvCalls
+from pyromq.errors import AccessDenied, BrokerError, ClientError, PyroMQError
+from pyromq.protocol.bodies.replication import (
+    BrokerProblem,
+    FollowerState,
+    LastFailover,
+    Promotion,
+    ReplicationState,
+    SlaveState,
+)
 from pyromq.protocol.codes import MASTER_ID
 
 _LATE = 10.0
 """Seconds behind its master from which on a slave is reported."""
+
+
+_SEEN_FROM_OUTSIDE = ("follows_nobody", "no_slave_in_sync", "writes_paused")
+"""Problems that a look at all brokers of a name finds as well, and says better."""
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
@@ -46,6 +59,10 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     last_failover: LastFailover | None = None
     slaves: tuple[SlaveState, ...] = ()
     """Of a master: the slaves that are connected to it."""
+    problems: tuple[BrokerProblem, ...] = ()
+    """What is wrong with it, in its own words."""
+    writes: str = ""
+    """Of a master: `open`; `paused` if it refuses sends; `leaving` if a name server routes none to it. Else empty."""
 
     @property
     def is_master(self) -> bool:
@@ -104,7 +121,8 @@ class Clusters:
         ]
         registered.sort(key=lambda one: (one.cluster, one.name, one.broker_id))
         asked = await gather_limited(registered, self._ask)
-        found = [_beside_master(one, asked) for one in asked]
+        unrouted = set[str]().union(*(await unrouted_brokers(NamesrvCalls(self._api))).values())
+        found = [_with_routes(_beside_master(one, asked), unrouted) for one in asked]
         return ClusterStatus(brokers=tuple(found), findings=tuple(_findings(found)))
 
     async def plan_promotion(self, broker: str, broker_id: int | None = None) -> PromotionPlan:
@@ -141,11 +159,19 @@ class Clusters:
     async def _ask(self, registered: BrokerStatus) -> BrokerStatus:
         try:
             state = await self._calls.replication_state(registered.address)
-            return await self._of_apaches(registered) if state is None else _of_ours(registered, state)
+            one = await self._of_apaches(registered) if state is None else _of_ours(registered, state)
+            return await self._with_writes(one) if one.is_master else one
         except AccessDenied:
             raise
         except PyroMQError as error:
             return replace(registered, silence=str(error))
+
+    async def _with_writes(self, one: BrokerStatus) -> BrokerStatus:
+        try:
+            paused = is_paused(await self._calls.broker_config(one.address))
+        except BrokerError:  # it lets others look, and not at its configuration
+            return one
+        return replace(one, writes="paused" if paused else "open")
 
     async def _of_apaches(self, registered: BrokerStatus) -> BrokerStatus:
         table = await self._calls.runtime_info(registered.address)
@@ -173,6 +199,7 @@ def _of_ours(registered: BrokerStatus, state: ReplicationState) -> BrokerStatus:
         slaves=tuple(state.slaves),
         follows=state.follows,
         last_failover=state.last_failover,
+        problems=tuple(state.problems),
     )
 
 
@@ -192,6 +219,10 @@ def _beside_master(one: BrokerStatus, brokers: Sequence[BrokerStatus]) -> Broker
     )
 
 
+def _with_routes(one: BrokerStatus, unrouted: Collection[str]) -> BrokerStatus:
+    return replace(one, writes="leaving") if one.writes == "open" and one.name in unrouted else one
+
+
 # --- what is wrong
 
 
@@ -206,6 +237,10 @@ def _findings(brokers: Sequence[BrokerStatus]) -> Iterator[str]:
     for one in brokers:
         if not one.is_master and not one.silence:
             yield from _slave_findings(one)
+    for one in brokers:
+        for problem in one.problems:
+            if problem.cause not in _SEEN_FROM_OUTSIDE:
+                yield f"{one.title} at {one.address}: {problem.text}; {problem.advice}"
 
 
 def _master_findings(name: str, brokers: Sequence[BrokerStatus]) -> Iterator[str]:
@@ -219,6 +254,10 @@ def _master_findings(name: str, brokers: Sequence[BrokerStatus]) -> Iterator[str
     for one in leading:
         if one.role == "SYNC_MASTER" and not one.in_sync:
             yield f"{name} is SYNC_MASTER and no slave is in sync: sends are answered SLAVE_NOT_AVAILABLE"
+        if one.writes == "paused":
+            yield f"{name} refuses messages: its writes are paused (`pyromq cluster resume-writes --broker {name}`)"
+        elif one.writes == "leaving":
+            yield f"{name} takes messages, but a name server routes none to it: a pause of its writes was not finished"
 
 
 def _slave_findings(one: BrokerStatus) -> Iterator[str]:

@@ -23,7 +23,7 @@ from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, dlq_topic
-from pyromq.protocol.sql92.sql_filter import SqlFilter, compile_sql
+from pyromq.protocol.sql92.conditions import MessageCondition
 
 # Brokers and clients write these, although Java's clients let users set them.
 _WRITTEN_BY_SYSTEM = names.TIMER_NAMES | {
@@ -119,34 +119,27 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """A selection of dead letters; None does not restrict it."""
 
     where: str | None = None
-    """A SQL92 condition on their properties."""
+    """A SQL92 condition on their properties and, as `body.field`, on their JSON bodies."""
     cause: str | None = None
     """A part of the cause of their failure."""
     ids: Collection[str] | None = None
     """Their own ids, or those of the original messages."""
 
     def prepare(self) -> Callable[[Letter], bool]:
-        """Return a function that selects them; raises LocalProtocolError or ClientError for a wrong condition."""
-        accepts = None if self.where is None else _condition(self.where).matches
+        """Return a function that selects them; raises LocalProtocolError for a wrong condition."""
+        accepts = None if self.where is None else MessageCondition(self.where).matches
 
         def selects(letter: Letter) -> bool:
             if self.ids is not None and letter.ids.isdisjoint(self.ids):
                 return False
             if self.cause is not None and self.cause not in (letter.cause or ""):
                 return False
-            return accepts is None or accepts(letter.message.properties)
+            return accepts is None or accepts(letter.message)
 
         return selects
 
 
 EVERY = Wanted()
-
-
-def _condition(text: str) -> SqlFilter:
-    compiled = compile_sql(text)
-    if compiled.unread:  # brokers would silently use only the part before it
-        raise ClientError(f"{compiled.unread!r} of the condition {text!r} would be ignored; is an AND missing?")
-    return compiled
 
 
 class DeadLetterTopic(Struct, frozen=True, kw_only=True):

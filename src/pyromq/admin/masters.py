@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import AccessDenied, BrokerError, ClientError, NoMaster, ProtocolError, RemotingError
+from pyromq.protocol.bodies import ClusterInfo
 from pyromq.protocol.codes import MASTER_ID
 
 _AT_A_TIME = 64
@@ -30,7 +31,12 @@ class Masters:
     @classmethod
     async def find(cls, api: BrokerApi) -> Masters:
         """Get their addresses from a name server."""
-        brokers = (await api.cluster_info()).broker_addr_table
+        return cls.of(await api.cluster_info())
+
+    @classmethod
+    def of(cls, cluster: ClusterInfo) -> Masters:
+        """Take their addresses from what a name server said."""
+        brokers = cluster.broker_addr_table
         return cls({name: broker.broker_addrs.get(MASTER_ID) for name, broker in brokers.items()})
 
     def address(self, name: str) -> str:

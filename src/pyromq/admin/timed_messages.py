@@ -72,6 +72,14 @@ class TimedMessages:
         except NotSupported:
             return 0
 
+    async def plan_cancel(self, message_id: str, topic: str = "") -> list[str]:
+        """Return the names of the brokers on which `cancel` would find the message; looks through all that wait."""
+        found = set()
+        async for message in self.pending(topic or None):
+            if message_id in (message.stored.message_id, message.stored.offset_message_id):
+                found.add(message.broker_name)
+        return sorted(found)
+
     async def cancel(self, message_id: str, topic: str = "") -> list[str]:
         """Cancel a waiting message by its id or its offset id; return the names of the brokers that had it.
 

@@ -61,7 +61,7 @@ class TopicReader:
 
     async def _read(self, queue: MessageQueue, offset: int, end: int) -> AsyncIterator[MessageExt]:
         while offset < end:
-            answer = await self._pull(queue, offset)
+            answer = await self.pull(queue, offset)
             if answer.status is PullStatus.FOUND:
                 for message in decode_messages(answer.body, queue.broker_name):
                     if message.queue_offset < end:
@@ -70,13 +70,14 @@ class TopicReader:
                 return
             offset = answer.next_offset
 
-    async def _pull(self, queue: MessageQueue, offset: int) -> PullAnswer:
+    async def pull(self, queue: MessageQueue, offset: int, most: int = _MESSAGES_A_PULL) -> PullAnswer:
+        """Pull messages from an offset on, without waiting for new ones."""
         header = PullMessageRequestHeader(
             consumer_group=TOOLS_CONSUMER_GROUP,
             topic=self.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
-            max_msg_nums=_MESSAGES_A_PULL,
+            max_msg_nums=most,
             sys_flag=PULL_SUBSCRIPTION_FLAG,
             commit_offset=0,
             suspend_timeout_millis=0,

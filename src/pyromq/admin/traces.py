@@ -8,8 +8,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyromq.admin.messages.key_source import KeySource
+from pyromq.admin.messages.lookup import reader_of
+from pyromq.admin.messages.search import TimeRange
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.protocol.codes import MASTER_ID
+from pyromq.protocol.bodies import BrokerData
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.protocol.trace_records import (
@@ -23,8 +26,6 @@ from pyromq.protocol.trace_records import (
     decode_trace_records,
     record_keys,
 )
-
-_AT_A_TIME = 64  # brokers with stock settings return no more
 
 
 class TraceEvent(Struct, frozen=True, kw_only=True):
@@ -120,19 +121,15 @@ class Traces:
 
     async def _find(self, topic: str, key: str) -> list[MessageExt]:
         route = await self._api.route(topic)
-        readers = [data.broker_addrs.get(MASTER_ID) or min(data.broker_addrs.values()) for data in route.broker_datas]
-        found = await asyncio.gather(*[self._find_on(address, topic, key) for address in readers])
+        found = await asyncio.gather(*[self._find_on(broker, topic, key) for broker in route.broker_datas])
         return [message for messages in found for message in messages]
 
-    async def _find_on(self, address: str, topic: str, key: str) -> Iterable[MessageExt]:
-        """Query the newest messages, then older ones, until there are no more."""
-        found: dict[int, MessageExt] = {}
-        page = await self._api.query(address, topic, key, most=_AT_A_TIME)
-        while new := [message for message in page if message.physical_offset not in found]:
-            found.update({message.physical_offset: message for message in new})
-            end_ms = min(message.store_timestamp_ms for message in new)
-            page = await self._api.query(address, topic, key, most=_AT_A_TIME, end_ms=end_ms)
-        return found.values()
+    async def _find_on(self, broker: BrokerData, topic: str, key: str) -> list[MessageExt]:
+        source = KeySource(self._api, reader_of(broker), broker.broker_name, topic, key, TimeRange())
+        found: list[MessageExt] = []
+        while page := await source.next_block():
+            found += page
+        return found[::-1]
 
 
 class _WrittenRecord(Struct, frozen=True):

@@ -14,6 +14,11 @@ def test_a_time_is_utc_with_milliseconds() -> None:
     assert iso_moment(None) is None
 
 
+def test_a_time_of_no_calendar_is_shown_as_it_is() -> None:
+    assert iso_time(2**62) == "4611686018427387904 ms"
+    assert iso_time(-(2**62)) == "-4611686018427387904 ms"
+
+
 def test_fields_that_hold_milliseconds_become_texts() -> None:
     fields = {"first_store_timestamp_ms": 1_700_000_000_000, "last_store_timestamp_ms": 0, "messages": 3}
     assert with_iso_times(fields) == {

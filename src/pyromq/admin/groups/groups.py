@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from pyromq.admin.groups.activity import is_unclear, rows_by_group, summary_of
+from pyromq.admin.groups.advice import GroupAdvice, advise
 from pyromq.admin.groups.description import GroupDescription, GroupListing, GroupSummary, TopicCount
 from pyromq.admin.groups.offset_reset import OffsetResets
 from pyromq.admin.groups.problems import (
@@ -31,6 +33,8 @@ from pyromq.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
 
 WATCH = 1.0
 """Seconds between the two snapshots that show whether offsets move."""
+ADVICE_WATCH = 5.0
+"""Seconds for which arrivals are watched before advice is given."""
 SLOW = 10.0
 """Seconds after which a message counts as slow."""
 
@@ -49,13 +53,23 @@ class Groups(OffsetResets):
 
     # --- all groups --------------------------------------------------------------------------------------------------
 
+    async def names(self) -> Sequence[str]:
+        """Return the names of all groups for which a broker has settings or offsets."""
+        known = await (await Masters.find(self._api)).ask(self._groups_of)
+        return sorted(set().union(*known.values()))
+
     async def list(self) -> GroupListing:
         """Return all groups for which a broker has settings, offsets or members."""
         masters = await Masters.find(self._api)
-        known = await masters.ask(self._groups_of)
-        names = sorted(set().union(*known.values()))
-        groups = await gather_limited(names, lambda name: self._summary(masters, name), _SUMMARIES_AT_A_TIME)
-        return GroupListing(groups=tuple(groups), silent_brokers=masters.silent)
+        activity = await masters.ask(self._calls.group_activity)
+        rows = rows_by_group(activity.values())
+        unclear = {name for name in rows if is_unclear(rows[name])}
+        if None in activity.values():  # Apache's brokers answer for one group at a time
+            unclear |= set().union(*(await masters.ask(self._groups_of)).values())
+        asked = await gather_limited(unclear, lambda name: self._summary(masters, name), _SUMMARIES_AT_A_TIME)
+        groups = [summary_of(name, rows[name]) for name in rows.keys() - unclear]
+        listed = sorted([*asked, *groups], key=lambda summary: summary.group)
+        return GroupListing(groups=tuple(listed), silent_brokers=masters.silent)
 
     async def _groups_of(self, address: str) -> set[str]:
         settings, topics = await asyncio.gather(
@@ -106,6 +120,23 @@ class Groups(OffsetResets):
         now = self._clock.now()
         observation = GroupObservation(snapshot=snapshot, before=before, seconds=watch, slow=slow, now=now)
         return await self._description(masters, observation)
+
+    async def advise(self, group: str, *, watch: float = ADVICE_WATCH, peak: float | None = None) -> GroupAdvice:
+        """Return how many threads and members a group needs, and whether pulling or handling limits it.
+
+        The members are asked for what they measured, and the arrivals are watched for some seconds. `peak` is the rate
+        in messages a second that the group shall handle; without it, the highest that is known. Raises GroupNotFound,
+        and ClientError if it has no members.
+        """
+        masters = await Masters.find(self._api)
+        before = await take_snapshot(self._calls, masters, group)
+        if not before.exists and not await self._has_offsets(masters, group):
+            raise GroupNotFound(_not_found_text(before))
+        started = self._clock.monotonic()
+        if watch > 0 and before.members:
+            await self._clock.sleep(watch)
+        after = await take_snapshot(self._calls, masters, group)
+        return advise(before, after, self._clock.monotonic() - started, peak)
 
     async def _has_offsets(self, masters: Masters, group: str) -> bool:
         """Return True if a group has any offsets, including those of deleted topics."""

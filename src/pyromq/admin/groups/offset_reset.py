@@ -121,7 +121,7 @@ class OffsetResets(GroupChanges):
         for move in plan.moves:
             queue = move.queue
             address = masters[queue.broker_name]
-            await self._api.commit_offset(address, plan.group, queue.topic, queue.queue_id, move.after)
+            await self._api.commit_offset(address, plan.group, queue.topic, queue.queue_id, move.after, reset=True)
             _log(plan.group, move)
         return plan.moves
 

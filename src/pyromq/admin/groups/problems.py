@@ -94,7 +94,7 @@ def _finishes_nothing(waiting: WaitingQueue) -> str | None:
         return None
     if waiting.head is not None:
         return None  # its owner reports exactly since when, and that is not long ago
-    return f"nothing was finished for {seconds:.0f} s, with {cached} messages in hand"
+    return f"nothing was finished for {seconds:.0f} s, with {cached} message{'s' if cached != 1 else ''} in hand"
 
 
 def _is_overtaken(waiting: WaitingQueue) -> str | None:
@@ -189,4 +189,5 @@ def member_findings(members: Iterable[Member], queues: Iterable[QueueProgress]) 
 def dead_letter_findings(group: str, dead_letters: TopicCount | None) -> Iterator[str]:
     """Yield that there are dead letters."""
     if dead_letters is not None and dead_letters.messages:
-        yield f"{dead_letters.messages:,} dead letters: see `pyromq dlq show {group}`"
+        letters = "1 dead letter" if dead_letters.messages == 1 else f"{dead_letters.messages:,} dead letters"
+        yield f"{letters}: see `pyromq dlq show {group}`"

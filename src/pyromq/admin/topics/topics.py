@@ -43,7 +43,9 @@ class Topics(TopicResizes):
         tables = await masters.ask(self._calls.topic_configs)
         names = sorted({name for table in tables.values() for name in table})
         topics = (
-            _summary(name, _kind(name, cluster), {at: table[name] for at, table in tables.items() if name in table})
+            _summary(
+                name, topic_kind(name, cluster), {at: table[name] for at, table in tables.items() if name in table}
+            )
             for name in names
         )
         return TopicListing(topics=tuple(topics), silent_brokers=masters.silent)
@@ -59,7 +61,7 @@ class Topics(TopicResizes):
         queues = [_contents(*item) for item in ends.items()]
         return TopicDescription(
             topic=topic,
-            kind=_kind(topic, cluster),
+            kind=topic_kind(topic, cluster),
             settings=settings,
             order=await OrderSetting(self._namesrv, topic).get(),
             queues=tuple(sorted(queues, key=lambda contents: contents.queue)),
@@ -69,7 +71,8 @@ class Topics(TopicResizes):
         )
 
 
-def _kind(topic: str, cluster: ClusterInfo) -> str:
+def topic_kind(topic: str, cluster: ClusterInfo) -> str:
+    """Return what a topic is for: see TopicSummary."""
     if topic.startswith(RETRY_PREFIX):
         return "retry"
     if topic.startswith(DLQ_PREFIX):
@@ -113,7 +116,8 @@ def _findings(settings: Mapping[str, QueueData], silent: Mapping[str, str]) -> I
             yield f"{broker} does not let anyone read it"
         if data.read_queue_nums < data.write_queue_nums:
             hidden = data.write_queue_nums - data.read_queue_nums
-            yield f"{broker} has {hidden} queues that are written but never read"
+            queues = "1 queue that is" if hidden == 1 else f"{hidden} queues that are"
+            yield f"{broker} has {queues} written but never read"
         if data.read_queue_nums > data.write_queue_nums:
             first = data.write_queue_nums
             yield f"{broker} does not write the queues from {first} on any more; `topic resize` takes them away"

@@ -34,6 +34,8 @@ def broker_status_fields(broker: BrokerStatus) -> dict[str, Any]:
         "share": None if broker.share is None else round(broker.share, 4),
         "follows": _follower_fields(broker.follows),
         "last_failover": _failover_fields(broker.last_failover),
+        "problems": msgspec.to_builtins(broker.problems),
+        "writes": broker.writes,
         "silence": broker.silence,
     }
 

@@ -10,8 +10,11 @@ _SUFFIX = "_timestamp_ms"
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """Return a time in milliseconds since the epoch as text."""
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    """Return a time in milliseconds since the epoch as text; clients choose some, and may choose one of no calendar."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

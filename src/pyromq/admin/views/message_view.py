@@ -28,6 +28,21 @@ def message_fields(message: MessageExt) -> dict[str, Any]:
     }
 
 
+def message_details(message: MessageExt) -> dict[str, Any]:
+    """Return everything that is stored with a message."""
+    return message_fields(message) | {
+        "offset_message_id": message.offset_message_id,
+        "physical_offset": message.physical_offset,
+        "store_size": message.store_size,
+        "body_size": len(message.body),
+        "compressed": message.body is not message.stored_body,
+        "born_host": message.born_host,
+        "store_host": message.store_host,
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+    }
+
+
 def body_fields(body: bytes) -> dict[str, str]:
     """Return a body as text, or as base64 if it is not UTF-8."""
     try:

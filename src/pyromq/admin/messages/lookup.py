@@ -1,0 +1,91 @@
+"""Find one message by its id: the one that its producer gave it, or the one of its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyromq.admin.masters import gather_limited
+from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.send.find_message import find_by_client_id
+from pyromq.clock import Clock
+from pyromq.errors import ClientError, MalformedHeader, NoRoute, QueryNotFound, TopicNotFound
+from pyromq.protocol.bodies import BrokerData
+from pyromq.protocol.codes import MASTER_ID
+from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.names import is_system_topic
+
+MOST_TOPICS = 200
+"""Topics that are searched for a message whose topic is not given."""
+_AT_A_TIME = 8
+_SHOWN = 64  # characters of an id in an error
+
+
+class MessageLookup:
+    """Asks the brokers of a topic, or of all topics, for a message."""
+
+    def __init__(self, api: BrokerApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+
+    async def get(self, message_id: str, topic: str | None = None) -> MessageExt:
+        """Return the message with this id; raises QueryNotFound if no broker has it."""
+        brokers = await self._brokers(topic)
+        found = await self._by_client_id(message_id, topic, brokers) if topic else None
+        found = found or await self._by_place(message_id, topic, brokers)
+        if found is None and topic is None:
+            found = await self._in_all_topics(message_id)
+        if found is None:
+            where = f"topic {topic!r} has" if topic else "any topic has"
+            raise QueryNotFound(f"no message of {where} the id {message_id[:_SHOWN]}: it expired, or was never stored")
+        return found
+
+    async def _brokers(self, topic: str | None) -> list[BrokerData]:
+        if topic is None:
+            return list((await self._api.cluster_info()).broker_addr_table.values())
+        try:
+            return (await self._api.route(topic)).broker_datas
+        except NoRoute:
+            raise TopicNotFound(f"no broker has the topic {topic!r}") from None
+
+    async def _by_client_id(self, message_id: str, topic: str, brokers: list[BrokerData]) -> MessageExt | None:
+        addresses = {reader_of(broker): broker.broker_name for broker in brokers}
+        return await find_by_client_id(self._api, addresses, topic, message_id, self._clock.now_ms())
+
+    async def _by_place(self, message_id: str, topic: str | None, brokers: list[BrokerData]) -> MessageExt | None:
+        try:
+            address, physical_offset = decode_offset_id(message_id)
+        except MalformedHeader:
+            return None
+        broker = _owners(brokers).get(address)
+        if broker is None:  # a client's id has the same form: never call the address it happens to contain
+            return None
+        message = await self._api.view(reader_of(broker), physical_offset)
+        if message is None or topic not in (None, message.topic):
+            return None
+        message.broker_name = broker.broker_name
+        return message
+
+    async def _in_all_topics(self, message_id: str) -> MessageExt | None:
+        topics = [topic for topic in await self._api.topic_list() if not is_system_topic(topic)]
+        if len(topics) > MOST_TOPICS:
+            raise ClientError(f"there are {len(topics):,} topics: name the one of message {message_id[:_SHOWN]}")
+
+        async def look(topic: str) -> MessageExt | None:
+            try:
+                return await self._by_client_id(message_id, topic, await self._brokers(topic))
+            except TopicNotFound:  # deleted meanwhile
+                return None
+
+        found = [message for message in await gather_limited(topics, look, _AT_A_TIME) if message is not None]
+        return min(found, key=lambda message: message.store_timestamp_ms, default=None)
+
+
+def reader_of(broker: BrokerData) -> str:
+    """Return the address to read from: the master, or else a slave."""
+    return broker.broker_addrs.get(MASTER_ID) or broker.broker_addrs[min(broker.broker_addrs)]
+
+
+def _owners(brokers: list[BrokerData]) -> Mapping[str, BrokerData]:
+    """Return the brokers by all of their addresses: a slave may be master by now, with the same log."""
+    return {address: broker for broker in brokers for address in broker.broker_addrs.values()}
