@@ -1,34 +1,17 @@
-"""/healthz for load balancers and /varz for people with curl."""
+"""Serving pages inside the process and the event loop of a server: the socket, and Uvicorn around it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from pyromq.errors import CannotListen
-
-
-def health_app(problems: Callable[[], dict[str, str]], varz: Callable[[], dict[str, Any]]) -> Starlette:
-    """Build the pages: `problems` returns what is wrong (empty if nothing is), `varz` what /varz shows."""
-
-    async def show_health(_: Request) -> JSONResponse:
-        found = problems()
-        return JSONResponse({"status": "unhealthy" if found else "ok", **found}, status_code=503 if found else 200)
-
-    async def show_varz(_: Request) -> JSONResponse:
-        return JSONResponse(varz())
-
-    return Starlette(routes=[Route("/healthz", show_health), Route("/varz", show_varz)])
 
 
 class _Server(uvicorn.Server):
