@@ -86,3 +86,17 @@ def test_what_was_left_out_is_said_at_the_end(log: Log) -> None:
         log.logger.error("100 %% of it")
     log.handler.close()
     assert log.lines[-1] == "ERROR test.log 3 more events like '100 %% of it' were not logged"
+
+
+def test_changes_that_were_made_are_never_left_out(log: Log) -> None:
+    for number in range(2 * BURST):
+        log.logger.info("change %s", number, extra={"never_left_out": True})
+    assert len(log.lines) == 2 * BURST
+
+
+def test_a_log_that_cannot_be_written_is_reported_once(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    log.stream.close()
+    log.logger.info("one")
+    log.logger.info("two")
+    log.handler.stream = log.stream = io.StringIO()
+    assert capsys.readouterr().err == "pyromq: the log cannot be written: I/O operation on closed file\n"

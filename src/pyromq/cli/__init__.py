@@ -7,5 +7,8 @@ by all are in `arguments`; those of servers in `server_settings`), calls the cli
 and prints: JSON from `pyromq.admin.views`, or lines and tables from `show`.
 
 `send` keeps several sends in flight, from stdin or not. `bench` is the load generator behind `pyromq bench`. `pipeline`
-makes a command from the options of each pipeline, and shows the progress of a run.
+makes a command from the options of each pipeline, and shows the progress of a run. `top` draws the live table.
+
+`examples` has the last lines of every help page. `completion` answers shells that complete a line, and knows the names
+of topics and groups for suggestions.
 """

@@ -1,4 +1,4 @@
-"""How servers write their log: one line for each event, whatever strangers put into it, and not without bound.
+"""How servers write their log: one line for each event, as text or JSON, and not without bound.
 
 Client ids, topics and reasons come from peers. A line break in one of them must not look like another event, an escape
 sequence must not reach the terminal, and a peer that is refused a thousand times a second must not fill the disk.
@@ -6,9 +6,14 @@ sequence must not reach the terminal, and a peer that is refused a thousand time
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from time import perf_counter
 from typing import Final, TextIO
 
@@ -48,24 +53,53 @@ def safe(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+def _time(record: logging.LogRecord) -> str:
+    """Return the time of an event: ISO 8601, UTC, with milliseconds."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text)} characters)"
+
+
 class LineFormatter(logging.Formatter):
     """Writes an event as one line; the lines of a traceback are indented, so that none looks like an event."""
 
     def __init__(self) -> None:
-        super().__init__(_FORMAT, datefmt="%H:%M:%S")
+        super().__init__(_FORMAT)
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        """Return the time, with its date: a file outlives the day."""
+        return _time(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line without the traceback."""
-        text = record.message
-        if len(text) > MOST_CHARACTERS:
-            text = f"{text[:MOST_CHARACTERS]}… ({len(text)} characters)"
-        record.message = safe(text)
+        record.message = safe(_cut(record.message))
         return super().formatMessage(record)
 
     def formatException(self, ei: object) -> str:
         """Return the traceback, indented."""
         lines = super().formatException(ei).splitlines()  # type: ignore[arg-type]  # logging's own type is private
         return "\n".join(f"    {safe(line[:MOST_CHARACTERS])}" for line in lines)
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes an event as one JSON object in one line; a change has its fields below `access`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _cut(record.getMessage()),
+        }
+        access = getattr(record, "access", None)
+        if access is not None:
+            fields["access"] = access
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)  # escapes all that is not ASCII, so control characters and lone surrogates too
 
 
 class _Kind(Struct):
@@ -76,30 +110,40 @@ class _Kind(Struct):
     left_out: int = 0
 
 
-class BoundedHandler(logging.StreamHandler[TextIO]):
-    """Writes events to a stream; of a flood of one kind only the first ones, and how many more there were."""
+class Bounding(logging.Handler):
+    """Leaves out most of a flood of one kind, and says how many; mixed into handlers that write.
 
-    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = perf_counter) -> None:
-        super().__init__(stream)
-        self.setFormatter(LineFormatter())
+    A change that has happened is never left out: it cost more than its line, and a flood must not hide it.
+    """
+
+    def __init__(self, *arguments: object, now: Callable[[], float] = perf_counter, **keywords: object) -> None:
+        super().__init__(*arguments, **keywords)  # type: ignore[arg-type]  # those of the handler it is mixed into
         self._now = now
         self._kinds: OrderedDict[tuple[str, int, str], _Kind] = OrderedDict()
+        self._has_failed = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write an event, unless there were too many of its kind a moment ago."""
         now = self._now()
         self._report(now)
-        kind = self._kind((record.name, record.levelno, str(record.msg)), now)
-        if kind.written >= BURST:
-            kind.left_out += 1
-            return
-        kind.written += 1
+        if not getattr(record, "never_left_out", False):
+            kind = self._kind((record.name, record.levelno, str(record.msg)), now)
+            if kind.written >= BURST:
+                kind.left_out += 1
+                return
+            kind.written += 1
         super().emit(record)
 
     def close(self) -> None:
         """Say what was left out since the last line."""
         self._report(float("inf"))
         super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say once on standard error that the log cannot be written: a server goes on without it."""
+        if not self._has_failed and sys.stderr is not None:
+            self._has_failed = True
+            print(f"pyromq: the log cannot be written: {sys.exc_info()[1]}", file=sys.stderr)
 
     def _kind(self, key: tuple[str, int, str], now: float) -> _Kind:
         kind = self._kinds.get(key)
@@ -116,3 +160,21 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
             if kind.left_out:
                 text = f"{kind.left_out} more events like {message!r} were not logged"
                 super().emit(logging.LogRecord(name, level, __file__, 0, "%s", (text,), None))
+
+
+class BoundedHandler(Bounding, logging.StreamHandler[TextIO]):
+    """Writes events to a stream, standard error by default."""
+
+    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = perf_counter) -> None:
+        super().__init__(stream, now=now)
+        self.setFormatter(LineFormatter())
+
+
+class RotatedFile(Bounding, RotatingFileHandler):
+    """Writes events to a file; when it is full it becomes FILE.1, the one before it FILE.2, and so on."""
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        """Open the file, and its directory; raise OSError if that is not possible. `keep` older files stay."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8", errors="backslashreplace")
+        self.setFormatter(LineFormatter())

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any, TextIO
 
-from pyromq.errors import GroupNotFound, PyroMQError, TopicNotFound
+from pyromq.errors import GroupNotFound, PyroMQError, QueryNotFound, TopicNotFound
 
 
 def main() -> None:
@@ -39,11 +39,14 @@ def main() -> None:
 
 def _exit_code(debug: bool) -> Any:
     """Run the command, and return its exit code when all output is written."""
-    from pyromq.cli.server_settings import start_logging
-    from pyromq.cli.verbs import OutputClosed, app
+    from pyromq.cli.arguments import COMPLETION
+    from pyromq.cli.server_logs import start_logging
+    from pyromq.cli.verbs import OutputClosed, app, completion_init
 
+    if os.environ.get(COMPLETION):
+        completion_init()
     if debug:
-        start_logging(debug)
+        start_logging(level=logging.DEBUG)
     logging.getLogger("pyromq").addHandler(logging.NullHandler())  # only servers log
     code = None
     try:
@@ -63,7 +66,7 @@ def describe(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    if isinstance(error, TopicNotFound | GroupNotFound):
+    if isinstance(error, TopicNotFound | GroupNotFound | QueryNotFound):
         return error.remark  # a name that is not there needs no code
     if isinstance(error, PyroMQError | OSError):
         return text

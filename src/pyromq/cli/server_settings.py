@@ -1,10 +1,9 @@
-"""What the server commands share: settings from a file and --set, the store's directory, ports, logging, signals."""
+"""What the server commands share: settings from a file and --set, the store's directory, ports, signals."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +13,7 @@ from typing import Any
 import typer
 
 from pyromq.cli.arguments import split_assignment
-from pyromq.cli.log_lines import BoundedHandler
 from pyromq.errors import CannotListen, ConfigError
-from pyromq.remoting.limits import raise_descriptor_limit
 from pyromq.settings.key_table import KeyTable
 from pyromq.settings.properties_file import parse_properties, read_properties_file
 
@@ -61,18 +58,6 @@ def _advice(error: CannotListen, option: str) -> str:
         case errno.EACCES:
             return f"you may not use this port: choose another one with {option}"
     return "choose an address of this machine with --host"
-
-
-def prepare_server() -> None:
-    """Log to stderr, and take as many descriptors as the system allows: connections and files need one each."""
-    start_logging()
-    raise_descriptor_limit()
-
-
-def start_logging(debug: bool = False) -> None:
-    """Log to stderr, one line for each event."""
-    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[BoundedHandler()])
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log every question to etcd
 
 
 def stop_signals() -> asyncio.Event:

@@ -65,6 +65,41 @@ def test_list_shows_members_topics_and_lag(cluster: LocalCluster) -> None:
     assert any("billing" in line and "clustering" in line for line in group(cluster, "list"))
 
 
+def test_advise_names_the_bottleneck_threads_and_members(cluster: LocalCluster) -> None:
+    done = threading.Semaphore(0)
+
+    def listen(message: MessageExt) -> None:
+        done.release()
+
+    with blocking.PushConsumer("advised", cluster.namesrv, {"orders": "*"}, listen, start_from="earliest"):
+        for _ in range(COUNT):
+            assert done.acquire(timeout=30)
+        (line,) = group(cluster, "advise", "advised", "--peak", "100", "--watch", "0s", "--json")
+        text = group(cluster, "advise", "advised", "--peak", "100", "--watch", "10ms")
+    found = json.loads(line)
+    assert (found["group"], found["bottleneck"], found["peak_per_second"]) == ("advised", "none", 100.0)
+    assert (found["cores"], found["queues"], found["nodes"]) == (1, 4, 1)
+    assert found["threads"] >= 1
+    (member,) = found["members"]
+    assert (member["language"], member["threads"], member["missing"]) == ("PYTHON", 20, None)
+    assert member["measured"] >= 1
+    assert text[0].startswith("advised: 1 member; 0 messages wait")
+    assert any(row.startswith("bottleneck: none") for row in text)
+    assert any(row.startswith("threads: ") and "1 core * (" in row for row in text)
+    assert any(row.startswith("members: 1 for the peak, 100.0/s / ") for row in text)
+
+
+def test_advise_says_what_is_missing(cluster: LocalCluster) -> None:
+    text = group(cluster, "advise", "billing", "--watch", "0s")
+    assert "threads: not known, no member measured the CPU time of a message" in text
+    assert any("it has finished no message within the last hour" in row for row in text)
+    assert "no broker knows the group 'biling'; did you mean billing?" in one_line_error(
+        command(cluster, "advise", "biling", "--watch", "0s")
+    )
+    assert command(cluster, "advise", "billing", "--watch", "soon").returncode == 2
+    assert command(cluster, "advise", "billing", "--peak", "-1").returncode == 2
+
+
 def test_describe_tells_all_as_json(cluster: LocalCluster) -> None:
     found = described(cluster)
     assert (found["group"], found["model"], found["lag"]) == ("billing", "CLUSTERING", COUNT)

@@ -22,6 +22,8 @@ def test_a_delayed_message_is_listed_and_cancelled(servers: Servers) -> None:
     assert first["deliver_timestamp"] < second["deliver_timestamp"]
     assert (first["topic"], first["body"], first["keys"]) == ("later", "body", ["k-1"])
     assert "queue_offset" not in first
+    tried = pyromq_here("message", "cancel", first["message_id"], "--dry-run", "-n", servers.namesrv)
+    assert tried.stdout == f"would cancel {first['message_id']} on broker-a\n"
     done = pyromq_here("message", "cancel", first["message_id"], "-n", servers.namesrv)
     assert done.stdout == f"cancelled {first['message_id']} on broker-a\n"
     again = pyromq_here("message", "cancel", first["message_id"], "-n", servers.namesrv)

@@ -20,13 +20,27 @@ from pyromq.store.small_files.sealed_file import replace_sealed
 from tests.cli.conftest import FREE_PORTS, Servers, one_line_error, pyromq, pyromq_here, start_up, stop
 
 
-def test_the_console_port_serves_healthz_and_varz(servers: Servers) -> None:
+def test_the_console_port_serves_the_pages_for_machines(servers: Servers) -> None:
     with urllib.request.urlopen(f"{servers.console}/healthz", timeout=10) as answer:
-        assert json.load(answer) == {"status": "ok"}
+        assert json.load(answer) == {"status": "ok", "problems": []}
+    with urllib.request.urlopen(f"{servers.console}/readyz", timeout=10) as answer:
+        assert json.load(answer) == {"status": "ready", "reasons": {}}
+    with urllib.request.urlopen(f"{servers.console}/metrics", timeout=10) as answer:
+        assert b"pyromq_broker_messages_put_total{" in answer.read()
+    with urllib.request.urlopen(servers.console, timeout=10) as answer:
+        assert b"/metrics" in answer.read()
     with urllib.request.urlopen(f"{servers.console}/varz", timeout=10) as answer:
         facts = json.load(answer)
     assert facts["namesrv"]["address"] == servers.namesrv
     assert facts["brokers"][0]["address"] == servers.broker
+
+
+@pytest.mark.parametrize("verb", ["up", "namesrv", "broker"])
+def test_a_token_file_that_others_may_read_is_one_line(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    (tmp_path / "token").chmod(0o644)
+    line = one_line_error(pyromq_here(verb, "--data", str(tmp_path), "--http-token-file", str(tmp_path / "token")))
+    assert line.endswith(f"chmod 600 {tmp_path}/token")
 
 
 @pytest.mark.parametrize("option", ["--namesrv-port", "--port", "--console-port"])
@@ -108,7 +122,7 @@ class TestNamesrv:
         assert process.returncode == 0, log
         warnings = [line for line in log.splitlines() if "WARNING" in line]
         assert len(warnings) == 1, log
-        assert warnings[0].endswith("settings without effect: rocketmqHome, serverWorkerThreads, zz")
+        assert warnings[0].endswith("settings without effect: serverWorkerThreads, zz")
         assert (tmp_path / "kv").is_dir()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from zlib import crc32
 
 from tests.cli.conftest import one_line_error, pyromq, pyromq_here
 from tests.store.check.test_verify import fill, flip, flip_body
@@ -26,7 +27,7 @@ def test_verify_names_a_problem_in_one_line_and_exits_with_1(tmp_path: Path) -> 
     assert done.returncode == 1
     first, last = done.stdout.splitlines()
     assert first.startswith(f"problem: {path.relative_to(tmp_path)} at 40: entry 2 says")
-    assert last.endswith("1 problems")
+    assert last.endswith("1 problem")
     assert done.stderr == ""
 
 
@@ -121,3 +122,29 @@ def test_repair_leaves_a_live_directory_alone(tmp_path: Path) -> None:
         store.put(message())
         store.commit()
         assert "stop it before a repair" in one_line_error(pyromq_here("store", "repair", str(tmp_path), "--yes"))
+
+
+def test_backup_copies_a_directory_once(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    arguments = ("store", "backup", str(tmp_path), str(tmp_path / "copy"))
+    planned = pyromq_here(*arguments, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert planned.stdout.startswith("would copy ")
+    assert not (tmp_path / "copy").exists()
+    done = pyromq_here(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"from {tmp_path / 'store'} to {tmp_path / 'copy'}\n")
+    assert pyromq_here("store", "verify", str(tmp_path / "copy")).returncode == 0
+    assert "copy already: name a directory that is new" in one_line_error(pyromq_here(*arguments))
+    missing = pyromq_here("store", "backup", str(tmp_path / "nowhere"), str(tmp_path / "other"))
+    assert "no store in" in one_line_error(missing)
+
+
+def test_a_file_of_a_later_release_is_one_line_with_its_name(tmp_path: Path) -> None:
+    fill(tmp_path)
+    text = b'{"1":"10.0.0.2:10911"}\n2 '
+    (tmp_path / "pyromq.slaves").write_bytes(text + b"%08x\n" % crc32(text))
+    for verb in ("verify", "repair", "backup"):
+        target = [str(tmp_path / "copy")] if verb == "backup" else []
+        line = one_line_error(pyromq_here("store", verb, str(tmp_path), *target))
+        assert f"{tmp_path}/pyromq.slaves has format 2, and this release knows format 1" in line

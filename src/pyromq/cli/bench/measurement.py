@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyromq.cli.bench.load_generator import LoadCounts
-from pyromq.cli.show.console import output, remarks
+from pyromq.cli.show.console import is_terminal, output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.errors import ClientError
 
@@ -120,7 +121,7 @@ async def show_rate(counts: LoadCounts) -> None:
     if not console.is_terminal:
         return
     last = counts.messages
-    with Live(console=console, transient=True) as live:
+    with Live(console=console, transient=True, redirect_stdout=is_terminal(sys.stdout)) as live:
         while True:
             await asyncio.sleep(0.5)
             live.update(Text(f"{max(counts.messages - last, 0) * 2:>10,} messages/s"))

@@ -33,7 +33,7 @@ BrokerPid = Annotated[
 ]
 
 
-@app.command()
+@app.command(writes=True)
 def send(
     namesrv: Namesrv = None,
     topic: Topic = "pyromq-bench",
@@ -94,7 +94,7 @@ def consume(
     report("consume", connections, in_flight, run(measured(work, duration, warm_up, 0, broker_pid)), as_json)
 
 
-@app.command("end-to-end")
+@app.command("end-to-end", writes=True)
 def end_to_end(
     namesrv: Namesrv = None,
     topic: Topic = "pyromq-bench",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
 from pyromq.admin import AdminClient, DeadLetterTopic, Wanted
 from pyromq.admin.views.dead_letter_view import dead_letter_fields, dead_letter_topic_fields
 from pyromq.cli.arguments import AsJson, Namesrv, Yes, confirm, namesrv_addresses
+from pyromq.cli.cluster_choice import is_protected
 from pyromq.cli.family import Family
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.dead_letter_output import (
@@ -21,13 +21,17 @@ from pyromq.cli.show.dead_letter_output import (
     dead_letter_table,
     expiry_warning,
 )
-from pyromq.cli.show.lines import json_line, report_line
+from pyromq.cli.show.lines import counted, json_line, report_line
+from pyromq.cli.show.progress import progress
 from pyromq.client.environment import environment_credentials
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
-Where = Annotated[str | None, typer.Option(help="Only those with matching properties, in SQL92: \"TAGS = 'paid'\".")]
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="EXPR", help="Only matching ones, in SQL92: \"TAGS = 'paid' AND body.amount > 9\"."),
+]
 Cause = Annotated[str | None, typer.Option(help="Only those whose cause contains this text.")]
 Ids = Annotated[list[str] | None, typer.Option("--id", metavar="ID", help="Only this message; may be repeated.")]
 
@@ -93,7 +97,7 @@ def export(
     """Write a group's dead letters to a file, as JSON lines or as Parquet."""
     wanted = Wanted(where=where, cause=cause)
     count = run(_export(namesrv_addresses(namesrv), group, wanted, None if str(file) == "-" else file))
-    print(f"{count:,} dead letters of {group} exported", file=sys.stderr)
+    print(f"{counted(count, 'dead letter')} of {group} exported", file=sys.stderr)
 
 
 async def _export(namesrv: str, group: str, wanted: Wanted, file: Path | None) -> int:
@@ -127,7 +131,8 @@ def resend(
     chosen = Wanted(where=where, cause=cause, ids=ids)
     if everything == (chosen != Wanted()):
         raise typer.BadParameter("select dead letters by --id, --where or --cause, or give --all")
-    run(_resend(namesrv_addresses(namesrv), group, chosen, to, rate, dry_run=dry_run, ask=not (yes or ids)))
+    ask = not yes and (not ids or is_protected())
+    run(_resend(namesrv_addresses(namesrv), group, chosen, to, rate, dry_run=dry_run, ask=ask))
 
 
 async def _resend(
@@ -142,20 +147,19 @@ async def _resend(
             count = len([None async for _ in admin.dead_letters.read(group, wanted)])
             where = to or "their original topics"
             if count:
-                confirm(f"Send {count:,} dead letters of {group} to {where}?")
+                confirm(f"Send {counted(count, 'dead letter')} of {group} to {where}?")
         sent = await _send(admin, group, wanted, to, rate)
     if not sent:
         raise ClientError(f"the group {group!r} has no such dead letters")
-    print(f"{sent:,} dead letters of {group} sent again", file=sys.stderr)
+    print(f"{counted(sent, 'dead letter')} of {group} sent again", file=sys.stderr)
 
 
 async def _send(admin: AdminClient, group: str, wanted: Wanted, to: str | None, rate: float | None) -> int:
     sent = 0
-    console = remarks()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("sending", total=None)
+    with progress() as bar:
+        task = bar.add_task("sending", total=None)
         async for letter, result in admin.dead_letters.resend_all(group, wanted, to=to, rate=rate):
             sent += 1
-            progress.update(task, completed=sent)
+            bar.update(task, completed=sent)
             report_line(f"{result.status} {letter.message.message_id} -> {result.queue.topic} {result.message_id}")
     return sent

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from pyromq.admin import AdminClient, GroupDescription, GroupListing, ResetTo
+from pyromq.admin import AdminClient, GroupAdvice, GroupDescription, GroupListing, ResetTo
+from pyromq.admin.views.advice_view import advice_fields
 from pyromq.admin.views.group_view import group_fields, group_settings_fields, group_summary_fields
 from pyromq.cli.arguments import (
     AsJson,
@@ -23,9 +24,10 @@ from pyromq.cli.arguments import (
     split_assignment,
 )
 from pyromq.cli.family import Family
+from pyromq.cli.show.advice_output import advice_as_lines
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.group_tables import description_as_tables, groups_as_table, move_as_line
-from pyromq.cli.show.lines import json_line
+from pyromq.cli.show.lines import counted, json_line
 from pyromq.client.environment import environment_credentials
 from pyromq.remoting.loop import run
 from pyromq.settings.values import integer
@@ -86,6 +88,36 @@ async def _describe(namesrv: str, group: str, watch: float, slow: float) -> Grou
 
 
 @app.command()
+def advise(
+    group: Group,
+    namesrv: Namesrv = None,
+    peak: Annotated[
+        float | None,
+        typer.Option(min=0, help="Messages a second that it shall handle.", show_default="the highest rate known"),
+    ] = None,
+    watch: Annotated[str, typer.Option(help="Watch this long how many messages arrive.")] = "5s",
+    as_json: AsJson = False,
+) -> None:
+    """Show how many threads and members a group needs, and what limits it.
+
+    Members report the CPU time and the waiting time of a message, if they are PyroMQ's.
+    """
+    seconds = parse_duration(watch, "--watch").total_seconds()
+    advice = run(_advise(namesrv_addresses(namesrv), group, seconds, peak))
+    if as_json:
+        print(json_line(advice_fields(advice)))
+    else:
+        for piece in advice_as_lines(advice):
+            output().print(piece, soft_wrap=isinstance(piece, str))
+    _warn(advice.silent_brokers)
+
+
+async def _advise(namesrv: str, group: str, watch: float, peak: float | None) -> GroupAdvice:
+    async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
+        return await admin.groups.advise(group, watch=watch, peak=peak)
+
+
+@app.command()
 def reset(
     group: Group,
     to: Annotated[str, typer.Option(help="Where to: earliest, latest, an offset, or a time such as 2026-01-31T12:00.")],
@@ -110,17 +142,21 @@ def _target(text: str) -> ResetTo:
     return int(text) if text.isdecimal() else parse_time(text, "--to", "earliest, latest, an offset or ")
 
 
+def _are(number: int, thing: str = "") -> str:
+    return f"{counted(number, thing) if thing else f'{number:,}'} {'is' if number == 1 else 'are'}"
+
+
 async def _reset(namesrv: str, group: str, to: ResetTo, topics: Sequence[str], *, dry_run: bool, ask: bool) -> None:
     async with AdminClient(namesrv, credentials=environment_credentials()) as admin:
         plan = await admin.groups.plan_reset(group, to, topics)
         if dry_run:
             print(*map(move_as_line, plan.moves), sep="\n")
             return
-        what = f"{plan.again:,} messages are delivered again, {plan.skipped:,} are skipped"
+        what = f"{_are(plan.again, 'message')} delivered again, {_are(plan.skipped)} skipped"
         if ask:
-            confirm(f"Move {group} in {len(plan.moves)} queues: {what}?")
+            confirm(f"Move {group} in {counted(len(plan.moves), 'queue')}: {what}?")
         print(*map(move_as_line, await admin.groups.reset(plan)), sep="\n")
-        told = f"; {len(plan.members)} members were told and carry it out" if plan.members else ""
+        told = f"; {counted(len(plan.members), 'member')} told, to carry it out" if plan.members else ""
         print(f"{group} moved: {what}{told}", file=sys.stderr)
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from typer.core import TyperGroup
 
 from pyromq.cli.arguments import AsJson, Namesrv, namesrv_addresses
-from pyromq.cli.family import Family
+from pyromq.cli.examples import examples_text
+from pyromq.cli.family import Family, FamilyGroup
 from pyromq.cli.pipeline.generated_commands import assignments, pipeline_command, project_command
 from pyromq.cli.show.console import output, remarks
 from pyromq.cli.show.lines import json_line
@@ -23,7 +23,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The project's di
 app = Family(help="Pipelines on Spark: the shipped ones, and your own.")
 
 
-class Pipelines(TyperGroup):
+class Pipelines(FamilyGroup):
     """Makes the command of a pipeline on demand, from its Options."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -31,7 +31,9 @@ class Pipelines(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in CATALOG:
-            return pipeline_command(cmd_name)
+            command = pipeline_command(cmd_name)
+            command.epilog = examples_text(f"pipeline run {cmd_name}")
+            return command
         if project.is_project(Path(cmd_name)):
             return project_command(Path(cmd_name))
         if Path(cmd_name).is_dir():

@@ -31,7 +31,7 @@ def given_bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-@app.command()
+@app.command(writes=True)
 def send(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to send to.")],
     body: Annotated[

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import string
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -21,18 +19,22 @@ from pyromq.broker.server import Broker
 from pyromq.broker.sides.late_imports import import_readers
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.family import Family
+from pyromq.cli.guarded_servers import guarded_name_server, guarded_together
+from pyromq.cli.server_logs import server_command
 from pyromq.cli.server_settings import (
     BROKER_PORT,
     DEFAULT_DATA,
     port_from,
     port_option,
-    prepare_server,
     read_settings,
     stop_signals,
     store_root,
 )
+from pyromq.client.environment import environment_credentials
 from pyromq.clock import SystemClock
-from pyromq.console.health import bind, health_app, serve
+from pyromq.console.access import read_token
+from pyromq.console.http_server import bind
+from pyromq.console.monitoring import Monitoring
 from pyromq.errors import ConfigError
 from pyromq.namesrv.config import namesrv_config
 from pyromq.namesrv.keys import NAMESRV_TABLE
@@ -54,7 +56,17 @@ Assignments = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, which wins over the file; may be repeated."),
 ]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Warn about unknown keys in the file instead of failing.")]
-HttpPort = Annotated[int | None, port_option("Serve /healthz and /varz on this port.")]
+HttpPort = Annotated[
+    int | None, port_option("Serve /healthz, /readyz, /metrics, /varz, /connz, /topicz and /groupz on this port.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--http-token-file",
+        metavar="FILE",
+        help="Pages but /healthz and /readyz need this bearer token, unless --host is loopback.",
+    ),
+]
 
 DEFAULT_PORT = 10911
 DEFAULT_NAMESRV_PORT = 9876
@@ -63,49 +75,58 @@ PORTS_APART = 10  # brokers of one `up`: each also takes its port - 2 (fast) and
 
 
 @app.command()
+@server_command
 def up(
     data: DataDir = None,
     namesrv_port: Annotated[int, port_option("Port of the name server.")] = DEFAULT_NAMESRV_PORT,
     port: Annotated[int | None, port_option("Port of the broker.", DEFAULT_PORT)] = None,
-    console_port: Annotated[int, port_option("Port of the console; so far /healthz and /varz.")] = 8080,
+    console_port: Annotated[
+        int, port_option("Port of the console; so far pages for machines: /metrics, /readyz ...")
+    ] = 8080,
     host: Host = "127.0.0.1",
     config: ConfigFile = None,
     assignments: Assignments = None,
+    token_file: TokenFile = None,
     brokers: Annotated[int, typer.Option(min=1, max=26, help="Number of brokers: broker-a, broker-b, ...")] = 1,
     slaves: Annotated[int, typer.Option(min=0, max=9, help="Number of slaves of each broker.")] = 0,
     lenient: Lenient = False,
 ) -> None:
     """Start a name server, brokers and the console in one process."""
-    prepare_server()
     settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     settings.setdefault(
         "enablePropertyFilter", "true"
     )  # for trying things out; `pyromq broker` keeps RocketMQ's default
     chosen = _all_settings(settings, brokers, slaves, data, port)
     configs = [broker_config(values, lenient=lenient, always_strict=by_set, host=host) for values in chosen]
+    token = None if token_file is None else read_token(token_file)
+    configs = guarded_together(configs, data or DEFAULT_DATA)
     _warn(configs[0].without_effect)
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
             clock = SystemClock()
-            listener = _http_listener(host, console_port, "--console-port", stack)
+            pages = await _serve_pages(host, console_port, "--console-port", token, stack)
             name_server = NameServer(
-                host=host, port=namesrv_port, clock=clock, data_dir=(data or DEFAULT_DATA) / "namesrv"
+                host=host,
+                port=namesrv_port,
+                clock=clock,
+                data_dir=(data or DEFAULT_DATA) / "namesrv",
+                config=guarded_name_server(configs[0]),
             )
             with port_from("--namesrv-port"):
                 await stack.enter_async_context(name_server)
             servers = [Broker(replace(config, namesrv=(name_server.address,)), clock) for config in configs]
             with port_from(BROKER_PORT):
                 started = await _start_brokers(servers, stack, stopped)
-            app = health_app(lambda: _problems(started), lambda: _facts(name_server, started))
-            url = await stack.enter_async_context(serve(app, listener))
+            stack.callback(pages.watched.stop)
+            pages.watched.run(name_server, started)
             addresses = ",".join(broker.address for broker in started)
             for server in started:
                 server.use_descriptors(PROCESS_ROOM, len(started))
             import_readers()
             settle_memory()
-            typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {url}")
+            typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {pages.url}")
             await stopped.wait()
             logger.info("stopping")
 
@@ -113,6 +134,7 @@ def up(
 
 
 @app.command()
+@server_command
 def namesrv(
     port: Annotated[int | None, port_option("Port to listen on.", DEFAULT_NAMESRV_PORT)] = None,
     host: Host = "127.0.0.1",
@@ -122,29 +144,31 @@ def namesrv(
     config: Annotated[Path | None, typer.Option("-c", "--config", help="A namesrv.conf with RocketMQ's keys.")] = None,
     assignments: Assignments = None,
     http_port: HttpPort = None,
+    token_file: TokenFile = None,
     lenient: Lenient = False,
 ) -> None:
     """Start a name server."""
-    prepare_server()
     settings, by_set = read_settings(NAMESRV_TABLE, config, assignments or ())
     if data is not None and "kvConfigPath" in settings:
         raise ConfigError("--data and kvConfigPath both say where KV settings are kept: use only one of them")
     if port is not None:
         settings["listenPort"] = str(port)
     made = namesrv_config(settings, lenient=lenient, always_strict=by_set)
+    token = None if token_file is None else read_token(token_file)
     _warn(made.without_effect)
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
-            listener = None if http_port is None else _http_listener(host, http_port, "--http-port", stack)
+            pages = None if http_port is None else await _serve_pages(host, http_port, "--http-port", token, stack)
             server = NameServer(host=host, port=made.port, clock=SystemClock(), data_dir=data, config=made)
             with port_from("--port"):
                 await stack.enter_async_context(server)
             extra = ""
-            if listener is not None:
-                app = health_app(dict, lambda: _facts(server, []))
-                extra = f" http {await stack.enter_async_context(serve(app, listener))}"
+            if pages is not None:
+                stack.callback(pages.watched.stop)
+                pages.watched.run(server)
+                extra = f" http {pages.url}"
             settle_memory()
             typer.echo(f"PyroMQ name server ready: {server.address}{extra}")
             await stopped.wait()
@@ -154,6 +178,7 @@ def namesrv(
 
 
 @app.command()
+@server_command
 def broker(
     namesrv: Namesrv = None,
     name: Annotated[str | None, typer.Option(help="Name of the broker.", show_default="broker-a")] = None,
@@ -163,10 +188,10 @@ def broker(
     config: ConfigFile = None,
     assignments: Assignments = None,
     http_port: HttpPort = None,
+    token_file: TokenFile = None,
     lenient: Lenient = False,
 ) -> None:
     """Start a broker."""
-    prepare_server()
     settings, by_set = read_settings(BROKER_TABLE, config, assignments or ())
     if namesrv is not None or "namesrvAddr" not in settings:
         settings["namesrvAddr"] = namesrv_addresses(namesrv)
@@ -174,18 +199,21 @@ def broker(
         settings["brokerName"] = name
     (chosen,) = _all_settings(settings, 1, 0, data, port)
     made = broker_config(chosen, lenient=lenient, always_strict=by_set, host=host)
+    token = None if token_file is None else read_token(token_file)
+    made = replace(made, home=made.home or data or DEFAULT_DATA, credentials=environment_credentials())
     _warn(made.without_effect)
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
-            listener = None if http_port is None else _http_listener(host, http_port, "--http-port", stack)
+            pages = None if http_port is None else await _serve_pages(host, http_port, "--http-port", token, stack)
             with port_from(BROKER_PORT):
                 (server,) = await _start_brokers([Broker(made, SystemClock())], stack, stopped)
             extra = ""
-            if listener is not None:
-                app = health_app(lambda: _problems([server]), lambda: _facts(None, [server]))
-                extra = f" http {await stack.enter_async_context(serve(app, listener))}"
+            if pages is not None:
+                stack.callback(pages.watched.stop)
+                pages.watched.run(None, [server])
+                extra = f" http {pages.url}"
             server.use_descriptors(PROCESS_ROOM)
             import_readers()
             settle_memory()
@@ -227,10 +255,11 @@ def _check(starts: list[asyncio.Task[Broker]]) -> list[asyncio.Task[Broker]]:
     return [start for start in starts if not start.done()]
 
 
-def _http_listener(host: str, port: int, option: str, stack: AsyncExitStack) -> socket.socket:
-    """Bind before any server starts: a port in use would stop them again."""
+async def _serve_pages(host: str, port: int, option: str, token: str | None, stack: AsyncExitStack) -> Monitoring:
+    """Serve the pages before any server starts: a port in use would stop them again, and probes hear that it starts."""
     with port_from(option):
-        return stack.enter_context(bind(host, port))
+        listener = stack.enter_context(bind(host, port))
+    return await stack.enter_async_context(Monitoring(listener, host, token))
 
 
 def _all_settings(
@@ -270,15 +299,3 @@ def _nth_port(settings: Mapping[str, str], port: int | None, number: int) -> str
 def _warn(without_effect: tuple[str, ...]) -> None:
     if without_effect:
         logger.warning("settings without effect: %s", ", ".join(without_effect))
-
-
-def _problems(brokers: list[Broker]) -> dict[str, str]:
-    return {broker.address: reason for broker in brokers if (reason := broker.problem())}
-
-
-def _facts(name_server: NameServer | None, brokers: list[Broker]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"pid": os.getpid()}
-    if name_server is not None:
-        facts["namesrv"] = {"address": name_server.address}
-    facts["brokers"] = [broker.http_info() for broker in brokers]
-    return facts

@@ -1,4 +1,4 @@
-"""`pyromq store`: inspect, verify, repair or serve a store directory, without its broker."""
+"""`pyromq store`: inspect, verify, repair, back up or serve a store directory, without its broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import Progress
 from rich.table import Table
 
 from pyromq.admin.views.iso_times import iso_time, with_iso_times
@@ -17,15 +16,18 @@ from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.sides.read_only import ReadOnlyBroker
 from pyromq.cli.arguments import AsJson, DryRun, Yes, confirm
 from pyromq.cli.family import Family
-from pyromq.cli.server_settings import BROKER_PORT, port_from, port_option, prepare_server, read_settings, stop_signals
-from pyromq.cli.show.console import output, remarks
-from pyromq.cli.show.lines import json_line
+from pyromq.cli.server_logs import server_command
+from pyromq.cli.server_settings import BROKER_PORT, port_from, port_option, read_settings, stop_signals
+from pyromq.cli.show.console import output
+from pyromq.cli.show.lines import counted, json_line
+from pyromq.cli.show.progress import progress
 from pyromq.clock import SystemClock
 from pyromq.errors import ConfigError
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.codes import PERM_READ
 from pyromq.remoting.loop import run
 from pyromq.settings.values import addresses
+from pyromq.store.check.backup import BackupSize, StoreBackup
 from pyromq.store.check.findings import Finding, Severity
 from pyromq.store.check.inspect import Inspection
 from pyromq.store.check.repair import Repair
@@ -43,7 +45,7 @@ CommitLog = Annotated[
     ),
 ]
 
-app = Family(help="A store directory: verify, repair, inspect or serve it.")
+app = Family(help="A store directory: verify, repair, inspect, back up or serve it.")
 
 
 @app.command()
@@ -91,19 +93,20 @@ def repair(
 def _checked(directory: Path, commit_log: list[Path] | None, as_json: bool) -> tuple[StoreCheck, list[Finding]]:
     """Check a directory and print each finding at once."""
     findings = []
-    with _progress() as progress:
-        task = progress.add_task("checking the log", total=None)
+    with progress() as bar:
+        task = bar.add_task("checking the log", total=None)
 
         def show(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+            bar.update(task, completed=done, total=total)
 
         check = StoreCheck(directory, commit_log=commit_log or (), on_progress=show)
         for finding in check.run():
             findings.append(finding)
             print(msgspec.json.encode(finding).decode() if as_json else finding, flush=True)
     if not as_json:
-        count = _problems(findings) or "no"
-        print(f"{check.root}: {check.records} messages, {check.bytes_read} bytes of log, {count} problems")
+        count = _problems(findings)
+        problems = counted(count, "problem") if count else "no problems"
+        print(f"{check.root}: {counted(check.records, 'message')}, {check.bytes_read:,} bytes of log, {problems}")
     return check, findings
 
 
@@ -142,13 +145,37 @@ def _show(found: Inspection) -> None:
         console.print(table)
 
 
-def _progress() -> Progress:
-    """Return a bar on stderr, for people only."""
-    console = remarks()
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
+@app.command()
+def backup(
+    directory: Directory,
+    target: Annotated[Path, typer.Argument(metavar="TO", help="The directory of the copy; it must be new or empty.")],
+    commit_log: CommitLog = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Copy a directory while its broker runs.
+
+    The copy is as a crash would leave the directory: a broker that starts with it recovers it first. An interrupted
+    backup leaves nothing under the name TO.
+    """
+    with progress() as bar:
+        task = bar.add_task("copying", total=None)
+
+        def show(size: BackupSize) -> None:
+            bar.update(task, completed=size.bytes, total=total.bytes)
+
+        plan = StoreBackup(directory, target, commit_log=commit_log or (), on_progress=show)
+        total = plan.measure()
+        if dry_run:
+            print(
+                f"would copy {counted(total.files, 'file')}, {total.bytes:,} bytes, from {plan.root} to {plan.target}"
+            )
+            return
+        done = plan.run()
+    print(f"copied {counted(done.files, 'file')}, {done.bytes:,} bytes, from {plan.root} to {plan.target}")
 
 
 @app.command()
+@server_command
 def serve(
     directory: Directory,
     namesrv: Annotated[
@@ -164,7 +191,6 @@ def serve(
 
     Committed offsets start as in the directory. New commits are accepted, and lost when the command ends.
     """
-    prepare_server()
     reader = StoreReader(directory, commit_log=commit_log or ())
 
     async def start() -> None:

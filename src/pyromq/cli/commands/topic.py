@@ -23,9 +23,10 @@ from pyromq.admin.views.topic_view import (
     topic_summary_fields,
 )
 from pyromq.cli.arguments import AsJson, DryRun, Namesrv, Yes, confirm, namesrv_addresses, parse_duration
+from pyromq.cli.cluster_choice import is_protected
 from pyromq.cli.family import Family
 from pyromq.cli.show.console import output, remarks
-from pyromq.cli.show.lines import json_line, report_line
+from pyromq.cli.show.lines import counted, json_line, report_line
 from pyromq.cli.show.topic_tables import (
     deletion_as_lines,
     resize_as_line,
@@ -84,11 +85,15 @@ def describe(
         return
     console = output()
     kind = "" if found.kind == "topic" else f" ({found.kind})"
-    console.print(f"[bold]{escape(topic)}[/]{kind}: {found.messages:,} messages in {len(found.queues)} queues")
+    console.print(f"[bold]{escape(topic)}[/]{kind}: {_contents(found)}")
     console.print(topic_queues_table(found))
     console.print(topic_groups_table(found) if found.groups else "no group consumes it")
     for finding in found.findings:
         console.print(f"[yellow]! {escape(finding)}[/]", soft_wrap=True)
+
+
+def _contents(found: TopicDescription) -> str:
+    return f"{counted(found.messages, 'message')} in {counted(len(found.queues), 'queue')}"
 
 
 async def _describe(namesrv: str, topic: str) -> TopicDescription:
@@ -256,7 +261,9 @@ async def _delete(namesrv: str, topic: str, *, dry_run: bool, ask: bool) -> Topi
 
 def _deletion_question(plan: TopicDeletion) -> str:
     groups = ", ".join(f"{it.group} (lag {it.lag:,}, members {it.members})" for it in plan.groups)
-    return f"Delete {plan.topic} with {plan.messages:,} messages, which these groups consume: {groups or 'none'}?"
+    return (
+        f"Delete {plan.topic} with {counted(plan.messages, 'message')}, which these groups consume: {groups or 'none'}?"
+    )
 
 
 # --- resize
@@ -313,7 +320,7 @@ async def _resize(
         if dry_run:
             print(json_line(resize_plan_fields(plan)) if as_json else "\n".join(resize_plan_as_lines(plan)))
             return
-        if ask and plan.leaving:
+        if ask and (plan.leaving or is_protected()):
             confirm(f"{'. '.join(resize_plan_as_lines(plan))}. Go on?")
         try:
             await _show_resize(

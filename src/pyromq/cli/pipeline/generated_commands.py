@@ -30,6 +30,7 @@ Remote = Annotated[str | None, typer.Option(help="A Spark Connect server, sc://h
 Ship = Annotated[bool, typer.Option("--ship", help="Bring the package along, for clusters without it.")]
 Conf = Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as one line of JSON.")]
+_SENDING = frozenset({"replay", "widen", "orders"})  # they change a cluster; the others only read it
 _SHARED = {"master": (Master, None), "remote": (Remote, None), "ship": (Ship, False), "conf": (Conf, None)}
 
 
@@ -57,7 +58,7 @@ def pipeline_command(name: str) -> Any:
     parameters = [_parameter(field) for field in fields(pipeline.Options)]
     parameters += [_keyword(key, annotation, default) for key, (annotation, default) in _SHARED.items()]
     parameters.append(_keyword("as_json", AsJson, False))
-    return _command(name, run, parameters, CATALOG[name])
+    return _command(name, run, parameters, CATALOG[name], writes=name in _SENDING)
 
 
 def project_command(directory: Path) -> Any:
@@ -71,11 +72,13 @@ def project_command(directory: Path) -> Any:
     return _command(str(directory), run, shared, f"run the project in {directory}")
 
 
-def _command(name: str, function: Any, parameters: list[inspect.Parameter], summary: str) -> Any:
+def _command(
+    name: str, function: Any, parameters: list[inspect.Parameter], summary: str, *, writes: bool = False
+) -> Any:
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app = Family()
-    app.command(name, help=f"{summary[0].upper()}{summary[1:]}.")(function)
+    app.command(name, writes=writes, help=f"{summary[0].upper()}{summary[1:]}.")(function)
     command = typer.main.get_command(app)
     assert not isinstance(command, TyperGroup)
     return command

@@ -10,7 +10,7 @@ from types import FrameType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pyromq.cli.show.console import remarks
+from pyromq.cli.show.progress import progress
 from pyromq.pipelines.outcome import Stopped
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -41,12 +41,11 @@ class ProgressBar:
 @contextmanager
 def watched(name: str) -> Iterator[ProgressBar]:
     """Yield the progress of a run; the bar is drawn on stderr if that is a terminal."""
-    console = remarks()
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = ProgressBar(name, progress)
+    with progress(*columns) as shown:
+        bar = ProgressBar(name, shown)
         before = {number: signal.signal(number, bar.stop) for number in _SIGNALS}  # Spark has installed its own
         try:
             yield bar

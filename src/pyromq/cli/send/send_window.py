@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.progress import Progress
 
 from pyromq.admin.views.message_view import send_result_fields
-from pyromq.cli.show.console import remarks
+from pyromq.cli.show.console import is_terminal
 from pyromq.cli.show.lines import json_line, report_line
+from pyromq.cli.show.progress import progress
 from pyromq.client.send_result import SendResult
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.messages.message import Message
@@ -73,11 +74,11 @@ class SendWindow:
 
     async def _report(self, feeding: asyncio.Task[None]) -> None:
         """Print the results in order; the first failure ends the input."""
-        with _progress() as progress:
-            task = progress.add_task("sending", total=None)
+        with _progress() as bar:
+            task = bar.add_task("sending", total=None)
             while (sending := await self._in_flight.get()) is not None:
                 await self._finish(*sending)
-                progress.update(task, completed=self._sent)
+                bar.update(task, completed=self._sent)
                 if self._failure:
                     feeding.cancel()
 
@@ -99,12 +100,7 @@ class SendWindow:
 
 def _progress() -> Progress:
     """Return a progress bar on stderr; it is drawn only if a person looks at it and stdout goes elsewhere."""
-    console = remarks()
-    return Progress(console=console, transient=True, disable=not (console.is_terminal and not _is_terminal(sys.stdout)))
-
-
-def _is_terminal(stream: Any) -> bool:
-    return stream is not None and bool(stream.isatty())
+    return progress(shown=not is_terminal(sys.stdout))
 
 
 def _as_json(result: SendResult) -> str:

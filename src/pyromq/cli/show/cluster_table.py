@@ -13,7 +13,7 @@ from pyromq.admin.views.iso_times import iso_time
 from pyromq.cli.show.group_tables import age
 from pyromq.cli.show.lines import printable
 
-_COLUMNS = "cluster broker id role address version epoch in_sync log lag behind has follows last_failover"
+_COLUMNS = "cluster broker id role address version epoch writes in_sync log lag behind has follows last_failover"
 _NAMES = [column.replace("_", " ") for column in _COLUMNS.split()]
 
 
@@ -38,6 +38,7 @@ def _cells(broker: BrokerStatus) -> list[str]:
         broker.address,
         broker.version or ("does not answer" if broker.silence else ""),
         "" if broker.epoch is None else str(broker.epoch),
+        "" if broker.writes == "open" else broker.writes,
         ", ".join(broker.in_sync) or ("none" if broker.role == "SYNC_MASTER" else ""),
         "" if broker.silence else f"{broker.min_offset:,} - {broker.max_offset:,}",
         "" if broker.lag_bytes is None else f"{broker.lag_bytes:,} bytes",

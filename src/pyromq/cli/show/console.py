@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
+from rich.table import Table
 
 _AS_WIDE_AS_NEEDED: Final = 10_000
 
 
 class OutputConsole(Console):
     """A console that raises BrokenPipeError when its reader has gone; Rich would exit with code 1."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """Print as Rich does; but a name that is too long for its column goes on in the next line, and is not cut."""
+        for table in objects:
+            for column in table.columns if isinstance(table, Table) else ():
+                column.overflow = "fold"
+        super().print(*objects, **settings)
 
     def on_broken_pipe(self) -> None:
         """Leave the end to the caller."""
@@ -29,3 +37,8 @@ def output() -> Console:
 def remarks() -> Console:
     """Return the console of standard error, for warnings and progress."""
     return OutputConsole(stderr=True)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Return True if a person looks at a stream."""
+    return stream is not None and bool(stream.isatty())

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from pyromq.admin import GroupDescription, GroupSummary, OffsetMove, QueueProgress, TopicCount
 from pyromq.admin.views.iso_times import iso_moment
-from pyromq.cli.show.lines import printable
+from pyromq.cli.show.lines import counted, printable
 from pyromq.protocol.bodies import ConsumeType
 
 
@@ -42,9 +42,9 @@ def _headline(group: GroupDescription) -> str:
         how = "no members, only offsets" if group.queues else "no members"
     else:
         kind = "push" if group.consume_type is ConsumeType.CONSUME_PASSIVELY else "pull"
-        count = len(group.members)
-        how = f"{group.model.lower()}, {kind}, {count} member{'s' if count != 1 else ''}"
-    waiting = f"{group.lag:,} messages wait" if group.lag else "no messages wait"
+        how = f"{group.model.lower()}, {kind}, {counted(len(group.members), 'member')}"
+    number = counted(group.lag, "message")
+    waiting = f"{number} wait{'s' if group.lag == 1 else ''}" if group.lag else "no messages wait"
     oldest = f", the first for {age(group.behind)}" if group.lag and group.behind is not None else ""
     return f"{how}; {waiting}{oldest}"
 

@@ -20,6 +20,11 @@ def _is_unicode() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
+def counted(number: int, thing: str) -> str:
+    """Return `1 message`, `2 messages`, `1,200 dead letters`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def report_line(text: str, *, flush: bool = False) -> None:
     """Print what was done. The work goes on, silently, if the reader has gone (`pyromq dlq resend … | head`)."""
     try:

@@ -1,4 +1,4 @@
-"""`pyromq cluster`: how masters and slaves stand, and another master."""
+"""`pyromq cluster status` and `promote`: how masters and slaves stand, and another master."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 from pyromq.admin import AdminClient, ClusterStatus, PromotionPlan
 from pyromq.admin.views.cluster_view import cluster_fields
 from pyromq.cli.arguments import AsJson, DryRun, Namesrv, Yes, confirm, namesrv_addresses
-from pyromq.cli.family import Family
 from pyromq.cli.show.cluster_table import status_as_tables
 from pyromq.cli.show.console import output
 from pyromq.cli.show.lines import json_line
@@ -20,10 +19,7 @@ from pyromq.protocol.bodies.replication import Promotion
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.remoting.loop import run
 
-app = Family(help="Masters and slaves: how they stand; make a slave master.")
 
-
-@app.command()
 def status(
     namesrv: Namesrv = None,
     broker: Annotated[str | None, typer.Option(help="Only the brokers of this name.", show_default="all")] = None,
@@ -43,7 +39,6 @@ async def _status(namesrv: str, broker: str | None) -> ClusterStatus:
         return await admin.cluster_status(broker)
 
 
-@app.command()
 def promote(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The broker name.")],
     namesrv: Namesrv = None,
