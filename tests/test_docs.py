@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from docsite import configuration
 from pyromq.broker.config.broker_config import broker_config, settings_of
 from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.namesrv.keys import NAMESRV_TABLE
@@ -31,10 +32,19 @@ def test_a_line_fits_a_screen(page: Path) -> None:
 
 def test_the_page_of_settings_has_every_key_with_its_default() -> None:
     _, broker, namesrv = (ROOT / "docs" / "configuration.md").read_text().split("## Keys of a ")
-    written = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]*?)`? \|", broker, re.MULTILINE))
+    written = dict(re.findall(r"^\| `(\w+)`(?: \*)? \| `?([^`|]*?)`? \|", broker, re.MULTILINE))
     known = {key: value for key, value in settings_of(broker_config({})).items() if key in BROKER_TABLE.keys}
     assert written | {"messageDelayLevel": known["messageDelayLevel"]} == {k: v or "–" for k, v in known.items()}
     assert re.findall(r"^\| `(\w+)` ", namesrv, re.MULTILINE) == list(NAMESRV_TABLE.keys)
+
+
+def test_the_tables_of_settings_are_those_of_the_code() -> None:
+    """Where this fails, run `python -m docsite.configuration`."""
+    page = configuration.PAGE.read_text()
+    assert configuration.written(page) == page
+    assert "**Others**" not in page  # a new key is put into one of the tables
+    keys = {**BROKER_TABLE.keys, **NAMESRV_TABLE.keys}
+    assert [name for name, key in keys.items() if not re.match(r"[a-z0-9`]", key.help)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
@@ -43,3 +53,24 @@ def test_a_page_names_files_that_exist(page: Path) -> None:
     homes = (ROOT, ROOT / "src", ROOT / "src" / "pyromq")
     assert [name for name in _FILE.findall(text) if not any((home / name).exists() for home in homes)] == []
     assert [link for link in _LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+def test_the_page_for_migrations_names_every_feature_that_is_refused() -> None:
+    page = (ROOT / "docs" / "migrate.md").read_text()
+    refused = {key.replace(key[4:], "…") if key.startswith("tls.") else key for key in BROKER_TABLE.fixed}
+    assert sorted(key for key in refused if f"`{key}" not in page) == []
+
+
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"])
+def test_the_files_of_apaches_distribution_are_accepted(role: str) -> None:
+    """Its directories conf/2m-noslave, 2m-2s-async and 2m-2s-sync have just these keys."""
+    values = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": "1" if role == "SLAVE" else "0",
+        "deleteWhen": "04",
+        "fileReservedTime": "48",
+        "brokerRole": role,
+        "flushDiskType": "ASYNC_FLUSH",
+    }
+    assert broker_config(values).without_effect == ()
