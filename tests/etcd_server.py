@@ -61,9 +61,11 @@ def etcd_unavailable() -> str:
 class EtcdServer:
     """One member."""
 
-    def __init__(self, name: str, directory: Path, client_port: int, peer_port: int, cluster: str) -> None:
+    def __init__(
+        self, name: str, directory: Path, client_port: int, peer_port: int, cluster: str, host: str = "127.0.0.1"
+    ) -> None:
         self.name = name
-        self.endpoint = f"127.0.0.1:{client_port}"
+        self.endpoint = f"{host}:{client_port}"
         self._directory = directory
         self._peer = f"http://127.0.0.1:{peer_port}"
         self._cluster = cluster
@@ -134,8 +136,10 @@ class EtcdServer:
 class EtcdCluster:
     """One member or three; usable as a context manager, which starts them all and removes everything in the end."""
 
-    def __init__(self, members: int = 1) -> None:
+    def __init__(self, members: int = 1, host: str = "127.0.0.1") -> None:
+        """`host` is where clients find it; its members talk to each other on loopback."""
         self._count = members
+        self._host = host
         self._directory = Path(tempfile.mkdtemp(prefix="pyromq-etcd-"))
         self.members: list[EtcdServer] = []
 
@@ -230,7 +234,7 @@ class EtcdCluster:
             names = [f"etcd-{number}" for number in range(self._count)]
             cluster = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in zip(names, peers, strict=True))
             self.members = [
-                EtcdServer(name, place, client, peer, cluster)
+                EtcdServer(name, place, client, peer, cluster, self._host)
                 for name, client, peer in zip(names, clients, peers, strict=True)
             ]
             try:

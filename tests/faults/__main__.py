@@ -74,6 +74,18 @@ PARTS = [
         "failover --rounds 100", "failover --rounds 5",
     ),
     Part(
+        "failover_without_etcd", "while etcd is away and all brokers are well, no send fails; needs etcd",
+        "failover --rounds 0 --etcd-away 300", "failover --rounds 0 --etcd-away 20",
+    ),
+    Part(
+        "failover_partitions", "masters are cut off from etcd and slaves, and nothing is lost; needs root and etcd",
+        "failover --partitions --rounds 40", "failover --partitions --rounds 5",
+    ),
+    Part(
+        "failover_planted", "the same campaign finds the faults of brokers that have some; needs etcd",
+        "failover --planted", "failover --planted",
+    ),
+    Part(
         "failover_model", "whatever brokers, etcd and machines do, no order of it breaks a promise",
         "failover_model --steps 1000000", "failover_model --steps 100000",
     ),

@@ -2,14 +2,17 @@
 
     python -m tests.faults.failover --rounds 100
     python -m tests.faults.failover --rounds 5 --seed 7       # the same blows as before, if not at the same moments
+    python -m tests.faults.failover --etcd-away 300           # etcd is killed for five minutes: no send fails
+    python -m tests.faults.failover --partitions --rounds 20  # networks are cut: from etcd, from slaves, one way
+    python -m tests.faults.failover --planted                 # brokers with faults: each has to be found
 
-Brokers of one name with `failover=etcd://…` and SYNC_MASTER, each in a process of its own. In each round the master is
-killed, or paused past its lease with its clients on their connections, or loses its power (as root, on a disk of its
-own), or is stopped and hands over; in a fifth of the rounds etcd is killed too, or the leader of its three members. The
-old master comes back and follows. Meanwhile there are sends, batches, transactions, delays and timers, two groups, and
-clients that stay with their broker whatever it is. In the end all brokers have the same bytes, and `history.py` checks
-what everybody wrote down: nothing acknowledged is lost, and no deposed master acknowledges. Failover times are printed:
-from the blow to the first send that the new master stored. Journals and logs of a bad run are kept.
+Brokers of one name with `failover=etcd://…` and SYNC_MASTER, each in a process of its own. `actors/blows.py` says what
+is done to them; a third of the rounds pause the master past its lease with its clients on their connections, in a fifth
+etcd is killed too, or the leader of its three members. Some sets have three brokers, one of them on a slow link.
+Meanwhile there are sends, batches, transactions, delays and timers, two groups, and clients that stay with their broker
+whatever it is. In the end all brokers have the same bytes, and `history.py` checks what everybody wrote down: nothing
+acknowledged is lost, and no deposed master acknowledges. Failover times are printed: from the blow to the first send
+that the new master stored. Journals and logs of a bad run are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ import asyncio
 import logging
 import random
 import shutil
-import signal
 import statistics
 import sys
 import tempfile
@@ -33,19 +35,35 @@ from msgspec import Struct, field
 from pyromq import PyroMQError, SendResult
 from pyromq.testing import eventually
 from tests.etcd_server import etcd_unavailable
+from tests.faults.actors import network
+from tests.faults.actors.blows import (
+    ALL,
+    ALONE,
+    CUT,
+    FAILOVERS,
+    HANDOVER,
+    HANDOVERS,
+    KILL,
+    NEW_DISK,
+    PARTITIONS,
+    PAUSE,
+    PROMOTE,
+    Blows,
+)
 from tests.faults.actors.broker_set import NAME, PRODUCT, BrokerNode, BrokerSet, SetOptions
 from tests.faults.actors.draining import drain
 from tests.faults.actors.listeners import Listening
 from tests.faults.actors.members import consume, make_consumer
+from tests.faults.actors.planted import CONFIRMS_EARLY, FAULTS, LATE_SET, LOST_EPOCH, WAITS_FOR_ONE, program
 from tests.faults.actors.roles import SUCCESSION_ROLES, Role
 from tests.faults.actors.senders import Senders
 from tests.faults.actors.stubborn import StubbornClients
 from tests.faults.history import Finding, check
-from tests.faults.journal import SEND_OK, Answered, AnyEvent, Journal, read_journals
+from tests.faults.journal import RAISED, SEND_OK, Answered, AnyEvent, Attempted, Journal, read_journals
 from tests.faults.power_cut import unavailable
 from tests.faults.timeline import Timeline
 
-KILL, PAUSE, CUT, HANDOVER = "kill", "pause", "power cut", "handover"
+SEVERAL = (ALL, ALONE, NEW_DISK)
 ROUNDS_OF_A_SET = 20
 WELL_WITHIN = 90.0
 SHOWN = 10  # findings of one kind
@@ -56,14 +74,15 @@ class Blow(Struct):
 
     how: str
     with_etcd: bool
-    seconds: float
-    """Until the first send was stored."""
-    of_clients: float
+    seconds: float = 0.0
+    """Until the first send was stored by another; not of those that strike several."""
+    of_clients: float = 0.0
     """The same of a producer that has to find the new master."""
 
     def __str__(self) -> str:
         etcd = " and etcd" if self.with_etcd else ""
-        return f"{self.how}{etcd}: {self.seconds:.2f} s, producers {self.of_clients:.2f} s"
+        times = f": {self.seconds:.2f} s, producers {self.of_clients:.2f} s" if self.seconds else ""
+        return f"{self.how}{etcd}{times}"
 
 
 class SuccessionReport(Struct):
@@ -87,7 +106,11 @@ class SuccessionReport(Struct):
 
     def __str__(self) -> str:
         kinds = Counter(finding.kind for finding in self.findings)
-        lines = [f"{len(self.blows)} rounds: " + ", ".join(f"{count} {name}" for name, count in self.figures.items())]
+        ways = Counter(blow.how for blow in self.blows)
+        lines = [
+            f"{len(self.blows)} rounds: " + ", ".join(f"{count} {name}" for name, count in ways.items()),
+            ", ".join(f"{count} {name}" for name, count in self.figures.items()),
+        ]
         for name, blows in self._classes().items():
             for what, times in (
                 ("first stored", [blow.seconds for blow in blows]),
@@ -98,12 +121,13 @@ class SuccessionReport(Struct):
         return "\n".join([*lines, f"findings: {found}; problems: {len(self.problems)}"])
 
     def _classes(self) -> dict[str, list[Blow]]:
-        classes = {
-            "failover": [blow for blow in self.blows if blow.how != HANDOVER and not blow.with_etcd],
-            "failover with etcd killed": [blow for blow in self.blows if blow.how != HANDOVER and blow.with_etcd],
-            "handover": [blow for blow in self.blows if blow.how == HANDOVER and not blow.with_etcd],
+        kinds = {"failover": FAILOVERS, "handover": HANDOVERS}
+        return {
+            f"{kind}{' with etcd killed' * with_etcd}": blows
+            for kind, ways in kinds.items()
+            for with_etcd in (False, True)
+            if (blows := [blow for blow in self.blows if blow.how in ways and blow.with_etcd == with_etcd])
         }
-        return {name: blows for name, blows in classes.items() if blows}
 
 
 def _spread(times: list[float]) -> str:
@@ -130,12 +154,21 @@ class Succession:
         self.report = SuccessionReport()
         self._directory = directory
         self._chance = random.Random(f"{seed} blows")
+        self._blows = Blows(self.brokers, self._chance)
         self._seed = seed
         self._senders = PairSenders(self.brokers.namesrv, directory, seed, pace)
         self._over = asyncio.Event()
 
-    async def run(self, rounds: int, program: Callable[[int], Sequence[str]] = lambda number: PRODUCT) -> None:
-        """Strike again and again, let all groups drain, and judge; the report says the rest."""
+    async def run(
+        self,
+        rounds: int | Sequence[str],
+        program: Callable[[int], Sequence[str]] = lambda number: PRODUCT,
+        etcd_away: float = 0.0,
+    ) -> None:
+        """Strike again and again, let all groups drain, and judge; the report says the rest.
+
+        `rounds` says how often, or in which ways. With `etcd_away`, etcd is killed for so many seconds before.
+        """
         working: list[asyncio.Task[None]] = []
         try:
             await self.brokers.open(program)
@@ -144,8 +177,15 @@ class Succession:
             members = [self._live(role, number) for role in SUCCESSION_ROLES for number in range(role.tasks)]
             works = [self._senders.run(), self._stubborn.run(), *members]
             working = [asyncio.create_task(work) for work in works]
-            for number in range(rounds):
-                await self.one_round(number)
+            if etcd_away:
+                await self._without_etcd(etcd_away)
+            if isinstance(rounds, int):
+                plan = [self._choose(number) for number in range(rounds)]
+            else:
+                plan = [(how, False) for how in rounds]
+            for number, (how, with_etcd) in enumerate(plan):
+                await self.one_round(number, how, with_etcd=with_etcd)
+            await self.brokers.speed_up()
             await self.all_well()
             self._senders.stop()
             self._stubborn.stop()
@@ -161,6 +201,25 @@ class Succession:
                 if isinstance(outcome, Exception):
                     self.report.problems.append(f"a client failed: {outcome!r}")
             await self.brokers.close()
+
+    async def _without_etcd(self, seconds: float) -> None:
+        """Kill etcd for a while in which all brokers are well: no send fails."""
+        await self.all_well()
+        since = time.monotonic()
+        await asyncio.to_thread(self.brokers.etcd.kill)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self.brokers.etcd.start)
+        events = await asyncio.to_thread(read_journals, self._directory)
+        asked = {
+            event.value
+            for event in events
+            if isinstance(event, Attempted) and event.by == "senders" and event.at > since
+        }
+        answers = [event for event in events if isinstance(event, Answered) and event.value in asked]
+        failed = [answer for answer in answers if answer.status == RAISED]
+        self.report.figures["sent without etcd"] += len(answers)
+        if failed:
+            self.report.problems.append(f"{len(failed)} of {len(answers)} sends failed without etcd: {failed[0]}")
 
     async def _judge(self, contents: list[AnyEvent]) -> None:
         events = await asyncio.to_thread(read_journals, self._directory)
@@ -183,60 +242,43 @@ class Succession:
 
     # --- one round
 
-    async def one_round(self, number: int) -> None:
-        """Strike the master, and let it come back."""
+    async def one_round(self, number: int, how: str, *, with_etcd: bool = False) -> None:
+        """Strike the master, or several, and let them come back."""
         await self.all_well()
         await asyncio.sleep(self._chance.uniform(0.3, 2.0))
-        how, with_etcd = self._choose(number)
         master = await self.brokers.master(WELL_WITHIN)
-        etcd = asyncio.create_task(self._strike_etcd()) if with_etcd else None
-        since = self.brokers.strike(master, how)
-        comes_back = asyncio.create_task(self._strike(master, how))
+        etcd = asyncio.create_task(self._blows.strike_etcd()) if with_etcd else None
         try:
-            blow = Blow(how, with_etcd, *await self._times(master, since))
+            if how in PARTITIONS:
+                await self._blows.part(master, how)
+                blow = Blow(how, with_etcd)
+            elif how in SEVERAL:
+                await self._blows.strike_several(master, how)
+                blow = Blow(how, with_etcd)
+            else:
+                blow = Blow(how, with_etcd, *await self._one(master, how))
         finally:
             if etcd is not None:
                 await etcd
-            comes_back_at = self._chance.uniform(0.0, 2.0)
-            await comes_back
-            await asyncio.sleep(comes_back_at)
-            await self._bring_back(master, how)
         self.report.blows.append(blow)
         print(f"  round {number + 1}: broker {master.number}, {blow}", flush=True)
 
+    async def _one(self, master: BrokerNode, how: str) -> tuple[float, float]:
+        since = self.brokers.strike(master, how)
+        striking = asyncio.create_task(self._blows.strike(master, how))
+        try:
+            return await self._times(master, since)
+        finally:
+            await striking
+            await self._blows.mend(master, how)
+
     def _choose(self, number: int) -> tuple[str, bool]:
-        others = [KILL, KILL, HANDOVER, *[CUT] * (2 if self.brokers.options.on_disks else 0)]
-        return (PAUSE if number % 3 == 1 else self._chance.choice(others)), number % 5 == 3
-
-    async def _strike(self, node: BrokerNode, how: str) -> None:
-        match how:
-            case "kill":
-                await asyncio.to_thread(node.kill)
-            case "pause":
-                node.pause()
-            case "handover":
-                await asyncio.to_thread(node.end, signal.SIGTERM)
-            case "power cut":
-                assert node.disk is not None
-                node.disk.cut_power()
-                await asyncio.to_thread(node.kill)
-
-    async def _bring_back(self, node: BrokerNode, how: str) -> None:
-        if how == PAUSE:
-            node.resume()
-            return
-        if how == CUT:
-            assert node.disk is not None
-            await asyncio.to_thread(node.disk.unmount)
-            await asyncio.to_thread(node.disk.mount)
-        await asyncio.to_thread(node.start)
-
-    async def _strike_etcd(self) -> None:
-        """Kill the leader of etcd, or its only member, and start it again."""
-        index = await asyncio.to_thread(self.brokers.etcd.leader)
-        await asyncio.to_thread(self.brokers.etcd.kill, index)
-        await asyncio.sleep(self._chance.uniform(0.2, 1.5))
-        await asyncio.to_thread(self.brokers.etcd.start, index)
+        if self.brokers.options.in_lab:
+            return PARTITIONS[number % len(PARTITIONS)], False
+        disks = self.brokers.options.on_disks
+        others = [KILL, KILL, KILL, HANDOVER, PROMOTE, ALL, ALONE, NEW_DISK, *[CUT] * (3 if disks else 0)]
+        how = PAUSE if number % 3 == 1 else self._chance.choice(others)
+        return how, number % 5 == 3 and how != PROMOTE  # nobody can be elected while etcd is away
 
     async def _times(self, struck: BrokerNode, since: float) -> tuple[float, float]:
         """Return after how many seconds another broker had stored something, for anybody and for a producer."""
@@ -261,7 +303,7 @@ class Succession:
 
     def _is_well(self) -> bool:
         brokers = self.brokers
-        if brokers.in_sync != {node.address for node in brokers.nodes} or brokers.view is None:
+        if not brokers.in_sync >= {node.address for node in brokers.nodes if not node.is_slow} or brokers.view is None:
             return False
         leader = brokers.view.leader
         return leader is not None and any(
@@ -278,17 +320,18 @@ class Succession:
 
 
 def rounds_on_a_set(
-    rounds: int,
+    rounds: int | Sequence[str],
     options: SetOptions,
     seed: int,
     keep: Path | None = None,
     program: Callable[[int], Sequence[str]] = lambda number: PRODUCT,
+    etcd_away: float = 0.0,
 ) -> SuccessionReport:
     """Run rounds on one set of brokers; keep its journals and logs in a directory if something was wrong."""
     with tempfile.TemporaryDirectory(prefix="pyromq-failover-") as name:
         directory = Path(name)
         succession = Succession(directory, options, seed)
-        asyncio.run(succession.run(rounds, program))
+        asyncio.run(succession.run(rounds, program, etcd_away))
         if not succession.report.good and keep is not None:
             shutil.rmtree(keep / f"seed-{seed}", ignore_errors=True)
             left_out = shutil.ignore_patterns("data-*", "disk-*")
@@ -300,10 +343,29 @@ def options_of(number: int, *, may_cut: bool) -> SetOptions:
     """Return what the set of this number is like: every kind has its turn."""
     on_disks = may_cut and number % 2 == 1
     return SetOptions(
-        brokers=2 + number % 2,
-        etcd=3 if number % 3 == 1 else 1,
+        brokers=2 + (number % 3 > 0),
+        slow=1 if number % 3 == 2 else 0,
+        etcd=3 if number % 2 == 1 else 1,
         flush="SYNC_FLUSH" if on_disks else "ASYNC_FLUSH",
         on_disks=on_disks,
+    )
+
+
+# How each planted fault is brought to light: how many brokers, which of them have it, and what is done.
+_PLANS: dict[str, tuple[int, Callable[[int], bool], Sequence[str]]] = {
+    CONFIRMS_EARLY: (2, lambda number: True, [KILL] * 3),
+    WAITS_FOR_ONE: (3, lambda number: True, [KILL] * 6),
+    LOST_EPOCH: (2, lambda number: True, [ALONE] * 4),
+    LATE_SET: (2, lambda number: True, [ALONE] * 6),
+}
+
+
+def find_planted(fault: str, seed: int, keep: Path | None = None) -> SuccessionReport:
+    """Run rounds with brokers that have a fault; return what was found."""
+    count, has_it, rounds = _PLANS[fault]
+    chosen = program(fault)
+    return rounds_on_a_set(
+        rounds, SetOptions(brokers=count), seed, keep, lambda number: chosen if has_it(number) else PRODUCT
     )
 
 
@@ -314,31 +376,61 @@ def main() -> int:
     parser.add_argument(
         "--keep", type=Path, default=Path(tempfile.gettempdir()) / "pyromq-failover", help="for bad runs"
     )
+    parser.add_argument("--etcd-away", type=float, default=0.0, help="kill etcd for so many seconds, first")
+    parser.add_argument("--planted", action="store_true", help="brokers with faults: each must be found")
+    parser.add_argument("--partitions", action="store_true", help="cut networks instead; needs root")
+    parser.add_argument("--first-set", type=int, default=0, help="begin with the set of this number")
     options = parser.parse_args()
     if reason := etcd_unavailable():
         print(f"failover skipped: {reason}")
         return 0
     logging.disable()  # clients log that their broker is gone
+    print(f"seed {options.seed}")
+    if options.planted:
+        return _find_all(options.seed)
+    if options.partitions:
+        if reason := network.unavailable():
+            print(f"partitions skipped: {reason}")
+            return 0
+        network.enter("tests.faults.failover", sys.argv[1:])
     no_cuts = unavailable()
-    print(f"seed {options.seed}", *[f"no power cuts: {no_cuts}"] * bool(no_cuts), sep="\n")
-    report, number = SuccessionReport(), 0
-    while len(report.blows) < options.rounds and report.good:
+    print(*[f"no power cuts: {no_cuts}"] * bool(no_cuts), sep="\n", end="")
+    report, number, etcd_away = SuccessionReport(), options.first_set, options.etcd_away
+    while (len(report.blows) < options.rounds or etcd_away) and report.good:
         chosen = options_of(number, may_cut=not no_cuts)
+        if options.partitions:
+            chosen = SetOptions(brokers=2 + number % 2, in_lab=True)
         print(f"set {number}: {chosen}", flush=True)
         rounds = min(ROUNDS_OF_A_SET, options.rounds - len(report.blows))
-        shown = rounds_on_a_set(rounds, chosen, options.seed + number, options.keep)
-        counts: Counter[str] = Counter()
-        for finding in shown.findings:
-            counts[finding.kind] += 1
-            if counts[finding.kind] <= SHOWN:
-                print(finding)
-        print(*shown.problems, sep="\n")
+        shown = rounds_on_a_set(rounds, chosen, options.seed + number, options.keep, etcd_away=etcd_away)
+        _print_findings(shown)
         report.add(shown)
-        number += 1
+        number, etcd_away = number + 1, 0.0
     print(report)
     if not report.good:
         print(f"journals and logs: {options.keep}")
     return 0 if report.good else 1
+
+
+def _print_findings(shown: SuccessionReport) -> None:
+    counts: Counter[str] = Counter()
+    for finding in shown.findings:
+        counts[finding.kind] += 1
+        if counts[finding.kind] <= SHOWN:
+            print(finding)
+    print(*shown.problems, sep="\n")
+
+
+def _find_all(seed: int) -> int:
+    missed = []
+    for fault in FAULTS:
+        report = find_planted(fault, seed)
+        kinds = Counter(finding.kind for finding in report.findings)
+        found = [*(f"{count} {kind}" for kind, count in kinds.items()), *report.problems]
+        print(f"{fault}: {'; '.join(found) or 'NOT FOUND'}", flush=True)
+        if report.good:
+            missed.append(fault)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def invented(history: Timeline) -> Iterator[Finding]:
             reason = f"was sent to {attempt.topic}"
         elif attempt.rolled_back and not isinstance(event, Answered):
             reason = "was rolled back"
-        elif recall is not None and not isinstance(event, Answered):
+        elif recall is not None and recall.is_sure and not isinstance(event, Answered):
             reason = "was cancelled"
         else:
             continue

@@ -63,9 +63,10 @@ class Answered(Event, frozen=True, tag="answered"):
 
 
 class Recalled(Event, frozen=True, tag="recalled"):
-    """A sender cancelled a delayed message, and the broker agreed."""
+    """A sender cancelled a delayed message, and the broker agreed, or gave no answer."""
 
     value: str
+    is_sure: bool = True
 
 
 class Formed(Event, frozen=True, tag="formed"):

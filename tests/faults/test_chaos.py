@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.faults.chaos import one_round
-
-
-@pytest.fixture
-def no_log() -> Iterator[None]:
-    """Keep what listeners raise out of the report: some of their texts have no form in UTF-8."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.usefixtures("no_log")

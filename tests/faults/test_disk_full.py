@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,9 +61,18 @@ class Server:
         with log.open("a") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self.process.stdout is not None
-        found = re.search(r"broker (\S+)", self.process.stdout.readline())
+        found = re.search(r"broker (\S+) console (\S+)", self.process.stdout.readline())
         assert found, log.read_text()[-3000:]
-        self.address = found[1]
+        self.address, self.console = found[1], found[2]
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Return status and text of a page for machines."""
+        try:
+            with urllib.request.urlopen(self.console + path, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     def stop(self, number: int) -> int:
         """End it by a signal; return its exit code."""
@@ -142,15 +153,22 @@ def test_a_full_disk_refuses_sends_serves_reads_and_is_forgotten_when_there_is_r
                 assert refusal.remark == "not stored: no space left on device"
                 assert (await client.send("brand-new", b"x" * 20_000)).code == ResponseCode.SERVICE_NOT_AVAILABLE
                 assert await client.read(topics) == acknowledged
+                status, reason = await asyncio.to_thread(server.page, "/readyz")
+                assert (status, "No space left on device" in reason) == (503, True)
+                assert 'cause="disk_full"} 1' in (await asyncio.to_thread(server.page, "/metrics"))[1]
                 filler.unlink()
                 assert await client.fill(acknowledged, topics, 200) is None
                 assert await client.read(topics) == acknowledged
+                assert (await asyncio.to_thread(server.page, "/readyz"))[0] == 200
+                assert 'cause="disk_full"} 0' in (await asyncio.to_thread(server.page, "/metrics"))[1]
 
         try:
             asyncio.run(live())
         finally:
             code = server.stop(signal.SIGTERM)
         assert code == 0, (tmp_path / "log").read_text()[-3000:]
+        said = [line for line in (tmp_path / "log").read_text().splitlines() if "disk_full" in line]
+        assert ["problem over" in line for line in said] == [False, True]
         check_after_restart(root, tmp_path / "log", topics, acknowledged)
 
 

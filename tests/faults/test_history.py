@@ -186,6 +186,13 @@ def test_a_cancelled_message_that_comes_is_invented() -> None:
     assert scene.handle("a", 0).kinds == ["invented"]
 
 
+def test_a_message_that_was_perhaps_cancelled_may_come_or_not() -> None:
+    scene = Scene().add(Attempted(value="a", topic="orders", how="timed", due=3.0))
+    scene.add(Answered(value="a", status=SEND_OK), Recalled(value="a", is_sure=False))
+    assert scene.drain().kinds == []
+    assert scene.handle("a", 0).kinds == []
+
+
 def test_a_value_at_two_offsets_is_doubled() -> None:
     scene = Scene().add(Attempted(value="a", topic="orders", how="timed"), Answered(value="a", status=SEND_OK))
     assert scene.handle("a", 0).handle("a", 1).drain().kinds == ["doubled"]

@@ -28,6 +28,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import dlq_topic, retry_topic
 from tests.etcd_server import EtcdCluster
+from tests.faults.actors import network, planted
 from tests.faults.actors.listeners import value_of
 from tests.faults.actors.roles import KEYED, LATER, MAIN, QUEUES, SUCCESSION_ROLES, form_groups
 from tests.faults.actors.stage import SETTINGS
@@ -53,6 +54,8 @@ class ServerProcess:
         self.arguments = list(arguments)
         self.log = log
         self.environment: dict[str, str] = {}
+        self.within: Sequence[str] = ()
+        """What its command begins with: a network of its own."""
         self.is_paused = False
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -63,7 +66,7 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start it and wait until it says that it is ready; raises RuntimeError."""
-        command = [sys.executable, *self.program, *self.arguments]
+        command = [*self.within, sys.executable, *self.program, *self.arguments]
         with self.log.open("ab") as errors:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **self.environment}
@@ -111,13 +114,17 @@ class ServerProcess:
 class BrokerNode(ServerProcess):
     """One broker of the set."""
 
-    def __init__(self, number: int, place: Path, arguments: Sequence[str], disk: Disk | None) -> None:
+    def __init__(
+        self, number: int, place: Path, arguments: Sequence[str], disk: Disk | None, host: str = "127.0.0.1"
+    ) -> None:
         _, port = free_ports()
         self.number = number
-        self.address = f"127.0.0.1:{port}"
+        self.host = host
+        self.address = f"{host}:{port}"
         self.disk = disk
+        self.is_slow = False
         self.data = (disk.root if disk is not None else place) / f"data-{number}"
-        listen = ["broker", "--name", NAME, "--port", str(port), "--data", str(self.data)]
+        listen = ["broker", "--name", NAME, "--host", host, "--port", str(port), "--data", str(self.data)]
         super().__init__(
             [*listen, *arguments, "--set", f"brokerId={number}"], place / f"broker-{number}.log", program=PRODUCT
         )
@@ -137,6 +144,10 @@ class SetOptions(Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()
     on_disks: bool = False
     """Each broker has a disk that can lose its power."""
+    in_lab: bool = False
+    """Each broker has a network of its own, which can be cut."""
+    slow: int = 0
+    """How many brokers, the last ones, get what they are sent over a slow link."""
 
 
 class BrokerSet:
@@ -147,10 +158,12 @@ class BrokerSet:
         self.options = options
         self.journal = Journal(directory / "stage.jsonl", "stage")
         form_groups(self.journal, SUCCESSION_ROLES)
-        self.etcd = EtcdCluster(options.etcd)
+        self.lab = network.Lab() if options.in_lab else None
+        self.etcd = EtcdCluster(options.etcd, network.ETCD) if self.lab else EtcdCluster(options.etcd)
         port, _ = free_ports()
-        self.namesrv = f"127.0.0.1:{port}"
-        self.name_server = ServerProcess(["namesrv", "--port", str(port)], directory / "namesrv.log")
+        host = network.CLIENTS if self.lab else "127.0.0.1"
+        self.namesrv = f"{host}:{port}"
+        self.name_server = ServerProcess(["namesrv", "--host", host, "--port", str(port)], directory / "namesrv.log")
         self.nodes: list[BrokerNode] = []
         self.view: ClusterView | None = None
         """What etcd said last."""
@@ -165,11 +178,14 @@ class BrokerSet:
 
     async def open(self, program: Callable[[int], Sequence[str]] = lambda number: PRODUCT) -> None:
         """Start everything, wait for a master, and create the topics."""
+        if self.lab is not None:
+            self.lab.open()
         await asyncio.to_thread(self.etcd.start)
         await asyncio.to_thread(self.name_server.start)
         for number in range(1, self.options.brokers + 1):
             node = self._new_node(number)
-            node.program = program(number)
+            node.is_slow = number > self.options.brokers - self.options.slow
+            node.program = planted.program(planted.SLOW_LINK) if node.is_slow else program(number)
             self.nodes.append(node)
         await asyncio.gather(*(asyncio.to_thread(node.start) for node in self.nodes))
         self._watching = [asyncio.ensure_future(self._watch()), asyncio.ensure_future(self._observe())]
@@ -186,10 +202,30 @@ class BrokerSet:
             disk = Disk(place)
             disk.mount()
         arguments = ["-n", self.namesrv]
-        settings = ("brokerRole=SYNC_MASTER", f"failover={self.etcd.url}", f"flushDiskType={options.flush}", *SETTINGS)
+        settings = (
+            "brokerRole=SYNC_MASTER",
+            f"failover={self.etcd.url}",
+            f"flushDiskType={options.flush}",
+            "mappedFileSizeCommitLog=8388608",  # a long campaign has several files, and all of them are compared
+            *SETTINGS,
+        )
         for setting in (*settings, *options.settings):
             arguments += ["--set", setting]
-        return BrokerNode(number, self.directory, arguments, disk)
+        if self.lab is None:
+            return BrokerNode(number, self.directory, arguments, disk)
+        within, host = self.lab.add(number)
+        node = BrokerNode(number, self.directory, [*arguments, "--set", f"brokerIP1={host}"], disk, host)
+        node.within = within
+        return node
+
+    async def speed_up(self) -> None:
+        """Give brokers on a slow link a good one: they have to have everything in the end."""
+        for node in self.nodes:
+            if node.is_slow:
+                node.is_slow, node.program = False, PRODUCT
+                self.strike(node, "speed up")
+                await asyncio.to_thread(node.end, signal.SIGTERM)  # it may be the master, and hands over
+                await asyncio.to_thread(node.start)
 
     async def close(self) -> None:
         """End everything."""
@@ -202,6 +238,8 @@ class BrokerSet:
             if node.disk is not None:
                 node.disk.unmount()
         await asyncio.to_thread(self.etcd.close)
+        if self.lab is not None:
+            self.lab.close()
         self.journal.close()
 
     # --- who is master

@@ -142,7 +142,16 @@ class Senders:
         delay = self._chance.choice((0.05, 0.5, 1.5, 4.0))
         value, message = self._attempt(LATER, "timed", due=time.monotonic() + delay)
         result = await self._send(value, producer.send(message, delay=delay), waits=True)
-        if self._chance.random() < 0.2 and await producer.cancel(result):
+        if self._chance.random() < 0.2:
+            await self._cancel(producer, value, result)
+
+    async def _cancel(self, producer: Producer, value: str, result: SendResult) -> None:
+        try:
+            done = await producer.cancel(result)
+        except BaseException:  # nobody knows whether it was done
+            self._journal.write(Recalled, value=value, is_sure=False)
+            raise
+        if done:
             self._journal.write(Recalled, value=value)
 
     async def _batch(self, producer: Producer) -> None:
