@@ -5,7 +5,7 @@
 A timer of two milliseconds notes how late it is: what kept it waiting is a pass of the loop at least that long. For
 each line on stdin one line is printed, `loop {…}`, with the figures since the last one. `wall_ms` is what a client
 feels, and counts what other processes take on a busy machine; `cpu_ms` is the CPU time of the loop's thread between two
-ticks. With `--blame` a thread looks at what runs whenever the timer is late, and the figures name the places.
+ticks. With `--blame` a profiling timer notes what runs, and the figures name the places of long passes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import asyncio
 import gc
 import json
 import runpy
+import signal
 import sys
 import threading
 import traceback
 from collections import Counter
-from time import perf_counter, sleep, thread_time
+from time import perf_counter, thread_time
+from types import FrameType
 from typing import Any
 
 import pyromq.remoting.loop as remoting_loop
@@ -26,7 +28,6 @@ import pyromq.remoting.loop as remoting_loop
 PERIOD = 0.002
 LONG = 0.050
 BLAME_PERIOD = 0.005
-BLAME_AFTER = 0.030
 BLAME_FRAMES = 7
 
 
@@ -35,10 +36,10 @@ class LoopWatch:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
         self._due = 0.0
         self._cpu = 0.0
         self._collecting_since = 0.0
+        self._seen: list[str] = []
         self._blamed: Counter[str] = Counter()
         self._reset()
 
@@ -51,12 +52,8 @@ class LoopWatch:
     def new_loop(self) -> asyncio.AbstractEventLoop:
         """Make the loop of the server, with a timer on it."""
         self._loop = loop = _plain_new_loop()
-        loop.call_soon(self._begin)
+        loop.call_soon(self._set)
         return loop
-
-    def _begin(self) -> None:
-        self._thread = threading.get_ident()
-        self._set()
 
     def _set(self) -> None:
         assert self._loop is not None
@@ -71,6 +68,9 @@ class LoopWatch:
         self._longest_cpu = max(self._longest_cpu, cpu)
         self._long += late > LONG
         self._long_cpu += cpu > LONG
+        if max(late, cpu) > LONG:
+            self._blamed.update(self._seen)
+        self._seen.clear()
         self._set()
 
     def on_collection(self, phase: str, info: dict[str, int]) -> None:
@@ -82,13 +82,13 @@ class LoopWatch:
             self._longest_collection = max(self._longest_collection, (seconds, info["generation"]))
 
     def blame(self) -> None:
-        """Look again and again at what runs while the timer is late; for a thread."""
-        while True:
-            sleep(BLAME_PERIOD)
-            if self._thread and perf_counter() - self._due > BLAME_AFTER:
-                frame = sys._current_frames().get(self._thread)
-                stack = traceback.extract_stack(frame)[-BLAME_FRAMES:]
-                self._blamed[" < ".join(f"{_short(at.filename)}:{at.lineno} {at.name}" for at in reversed(stack))] += 1
+        """Note from now on what runs, so that long passes can be explained; for the main thread."""
+        signal.signal(signal.SIGPROF, self._see)
+        signal.setitimer(signal.ITIMER_PROF, BLAME_PERIOD, BLAME_PERIOD)
+
+    def _see(self, _: int, frame: FrameType | None) -> None:
+        stack = traceback.StackSummary.extract(traceback.walk_stack(frame), limit=BLAME_FRAMES, lookup_lines=False)
+        self._seen.append(" < ".join(f"{_short(at.filename)}:{at.lineno} {at.name}" for at in stack))
 
     def answer(self) -> None:
         """Print the figures for each line on stdin; for a thread."""
@@ -123,12 +123,10 @@ def main() -> None:
     watch = LoopWatch()
     remoting_loop.new_loop = watch.new_loop
     gc.callbacks.append(watch.on_collection)
-    works = [watch.answer]
     if arguments[0] == "--blame":
         arguments = arguments[1:]
-        works.append(watch.blame)
-    for work in works:
-        threading.Thread(target=work, daemon=True).start()
+        watch.blame()
+    threading.Thread(target=watch.answer, daemon=True).start()
     sys.argv = ["pyromq", *arguments]
     runpy.run_module("pyromq.cli.main", run_name="__main__", alter_sys=True)
 
