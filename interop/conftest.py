@@ -31,6 +31,7 @@ _AREAS = {
     "test_unfinished": "stores exchanged",
     "test_traces": "traces",
     "test_groups": "groups",
+    "test_acl_servers": "mqadmin and Java under our access control",
     "test_acl": "our client under access control",
     "test_slaves": "our Spark source",
     "test_replication": "replication",

@@ -106,17 +106,46 @@ ROWS = (
     Row("exportMetadata", (Use("-c {cluster} -f {dir}"), Use("-b {b} -t -f {dir}"))),
     Row("exportConfigs", (Use("-c {cluster} -f {dir}"),)),
     Row("exportMetrics", (Use("-c {cluster} -f {dir}"),)),
-    Row("updateAclConfig", (Use("-b {b} -a user12345 -s secret12345", _C.REFUSED),), "access control comes later"),
-    Row("deleteAclConfig", (Use("-b {b} -a user12345", _C.REFUSED),), "access control comes later"),
-    Row("updateGlobalWhiteAddr", (Use("-b {b} -g 127.0.0.1", _C.REFUSED),), "access control comes later"),
-    Row("clusterAclConfigVersion", (Use("-b {b}", _C.REFUSED),), "access control comes later"),
+    Row(
+        "updateAclConfig",
+        (Use("-b {b} -a user12345 -s secret12345", _C.REFUSED),),
+        "needs `aclEnable=true`",
+    ),
+    Row(
+        "deleteAclConfig",
+        (Use("-b {b} -a user12345", _C.REFUSED),),
+        "needs `aclEnable=true`",
+    ),
+    Row(
+        "updateGlobalWhiteAddr",
+        (Use("-b {b} -g 127.0.0.1", _C.REFUSED),),
+        "needs `aclEnable=true`",
+    ),
+    Row(
+        "clusterAclConfigVersion",
+        (Use("-b {b}", _C.REFUSED),),
+        "needs `aclEnable=true`",
+    ),
     Row("startMonitoring", (Use("", _C.ENDLESS),)),
     Row("deleteTopic", (Use("-t made -c {cluster}"),)),
 )
 
-# What to run instead, below `pyromq`.
+# What to run instead, below `pyromq`. Every row is here or in WITHOUT.
 OURS = {
+    "updateAclConfig": "acl add; acl set",
+    "deleteAclConfig": "acl remove",
     "clusterList": "cluster status",
+    "getBrokerConfig": "cluster config",
+    "updateBrokerConfig": "cluster config set",
+    "getNamesrvConfig": "cluster config --name-servers",
+    "updateNamesrvConfig": "cluster config set --name-servers",
+    "cleanExpiredCQ": "cluster clean --expired-queues",
+    "cleanUnusedTopic": "cluster clean --unused-topics",
+    "deleteExpiredCommitLog": "cluster clean --expired-files",
+    "updateKvConfig": "cluster kv set",
+    "deleteKvConfig": "cluster kv delete",
+    "wipeWritePerm": "cluster pause-writes",
+    "addWritePerm": "cluster resume-writes",
     "updateTopic": "topic create; topic set; topic resize",
     "updateTopicPerm": "topic set --perm",
     "updateOrderConf": "topic set --order; topic set --no-order; topic describe",
@@ -129,17 +158,40 @@ OURS = {
     "getConsumerConfig": "group describe --json",
     "deleteSubGroup": "group delete",
     "consumerProgress": "group list; group describe",
-    "consumerStatus": "group describe",
+    "consumerStatus": "group describe; group advise",
     "consumerConnection": "group describe",
     "resetOffsetByTime": "group reset --to",
     "skipAccumulatedMessage": "group reset --to latest",
     "cloneGroupOffset": "group clone",
     "brokerConsumeStats": "group list",
+    "queryMsgById": "message show; message consume",
+    "queryMsgByUniqueKey": "message find --id; message show",
+    "queryMsgByKey": "message find --key",
     "queryMsgTraceById": "message trace",
     "printMsg": "tail --from earliest",
     "sendMessage": "send",
     "consumeMessage": "tail --group",
     "checkMsgSendRT": "bench send",
+    "sendMsgStatus": "bench send",
+    "clusterRT": "bench send",
+    "allocateMQ": "group describe",
+    "brokerStatus": "cluster status; top --view brokers; debug bundle",
+    "statsAll": "top --once",
+    "printMsgByQueue": "tail --from earliest",
+    "exportMetadata": "topic list --all --json; group list --all --json",
+    "exportConfigs": "cluster config --json",
+    "exportMetrics": "top --once --json",
+    "startMonitoring": "check",
+}
+
+# Without a command of ours, and where to look instead.
+WITHOUT = {
+    "producer": "`/connz` on the console's port lists connections with their producer groups",
+    "producerConnection": "`/connz` on the console's port lists connections with their producer groups",
+    "queryMsgByOffset": "`pyromq message find --time` finds it by its time, `pyromq message show` by its id",
+    "queryCq": "`pyromq store inspect` shows the queues of a store, `pyromq store verify` checks their entries",
+    "updateGlobalWhiteAddr": "plain_acl.yml has `globalWhiteRemoteAddresses`, which are not trusted by default",
+    "clusterAclConfigVersion": "`pyromq acl list` says which brokers have which rights",
 }
 
 
@@ -162,12 +214,14 @@ def page() -> str:
     lines += ["", "Notes:", ""]
     lines += [f"- `{row.command}`: {row.note}." for row in ROWS if row.note]
     lines += ["", "## The same with `pyromq`", "", "| mqadmin | ours |", "| --- | --- |"]
-    lines += [f"| `{row.command}` | {_ours(OURS[row.command])} |" for row in ROWS if row.command in OURS]
+    lines += [f"| `{row.command}` | {_ours(row.command)} |" for row in ROWS]
     return "\n".join(lines) + "\n"
 
 
-def _ours(commands: str) -> str:
-    return ", ".join(f"`pyromq {command}`" for command in commands.split("; "))
+def _ours(command: str) -> str:
+    if command in WITHOUT:
+        return f"none: {WITHOUT[command]}"
+    return ", ".join(f"`pyromq {ours}`" for ours in OURS[command].split("; "))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ class Server:
         """Whether the process is running."""
         return self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def said(self) -> str:
         """Return its output since it was started."""
         return self.log.read_bytes()[self._before :].decode(errors="replace")
@@ -124,7 +129,7 @@ class NameServer(Server):
         self.address = f"{HOST}:{port}"
         log = directory / "namesrv.log"
         if kind == "pyromq":
-            super().__init__(_pyromq("namesrv", "--port", str(port)), log, "ready: ")
+            super().__init__(pyromq_command("namesrv", "--port", str(port)), log, "ready: ")
             return
         config = directory / "namesrv.conf"
         config.write_text(f"listenPort={port}\nkvConfigPath={directory}/kvConfig.json\n")
@@ -157,7 +162,7 @@ class Broker(Server):
         config.write_text(_broker_conf(self.store, self.port, namesrv, {**SETTINGS, **(settings or {})}))
         log = directory / f"{kind}-broker.log"
         if kind == "pyromq":
-            super().__init__(_pyromq("broker", "-c", str(config)), log, "ready: ")
+            super().__init__(pyromq_command("broker", "-c", str(config)), log, "ready: ")
         else:
             command = _java_server(toolkit, directory, "org.apache.rocketmq.broker.BrokerStartup", config, options)
             super().__init__(command, log, "boot success", _environment(toolkit))
@@ -191,7 +196,8 @@ def _broker_conf(store: Path, port: int, namesrv: str, settings: Mapping[str, st
     return "".join(f"{key}={value}\n" for key, value in {**settings, **own}.items())
 
 
-def _pyromq(*arguments: str) -> list[str]:
+def pyromq_command(*arguments: str) -> list[str]:
+    """Return the command line of one of our commands."""
     return [sys.executable, "-m", "pyromq.cli.main", *arguments]
 
 

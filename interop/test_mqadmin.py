@@ -176,6 +176,7 @@ _VARYING = [
     (r"V4_9_\d", "VERSION"),
     (r"(?s)exceptionDesc=(?!null).*?(?=\]MessageTrack|\]\s*$)", "exceptionDesc=REMARK"),
     (r"listenPort += .*", "listenPort = PORT"),
+    (r"rocketmqHome += .*", "rocketmqHome = HOME"),
     (r"Filter data: \nnull\n=+\n", ""),  # for a group without a SQL filter
     (r"eval=(true|false)", "eval"),
     (r"\d+\.\d+", "REAL"),
