@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.installed
 CLASSES := $(VENV)/.classes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs interop torture bench bench-peers clean
+.PHONY: help setup demo test lint docs dist interop torture bench bench-peers clean
 
 help:
-	@echo "make demo | test | lint | setup | docs | interop | torture | bench | bench-peers | clean"
+	@echo "make demo | test | lint | setup | docs | dist | interop | torture | bench | bench-peers | clean"
 
 setup: $(STAMP)
 
@@ -51,9 +51,15 @@ torture: $(STAMP)
 interop: $(STAMP)
 	$(BIN)/python -m pytest --timeout 400 interop
 
-# Targets of the contract whose part is not built yet.
-docs:
-	@echo "make docs: comes with a later release; read docs/*.md" >&2; exit 1
+# The site is in build/site. A link that leads nowhere is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
+	@echo "open build/site/index.html, or with search: python3 -m http.server -b 127.0.0.1 -d build/site"
+
+# Wheel and source package, in dist/. They are built with what the set-up has installed.
+dist: $(STAMP)
+	rm -rf build/lib build/bdist.*
+	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist"); build_meta.build_wheel("dist")'
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
