@@ -20,8 +20,8 @@ from time import perf_counter, thread_time
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.clock import SystemClock
-from pyromq.console.http_server import bind
-from pyromq.console.monitoring import Monitoring
+from pyromq.console.monitoring.http_server import bind
+from pyromq.console.monitoring.monitoring import Monitoring
 from pyromq.protocol.bodies import TopicConfig
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.remoting.collector import settle_memory

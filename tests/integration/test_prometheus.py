@@ -24,7 +24,7 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.testing import wait_until
 from tests.broker.helpers import Peer
 from tests.cli.conftest import Servers, start_up, stop
-from tests.console.monitoring_files import RULES, dashboard_queries, rule_queries
+from tests.console.monitoring.monitoring_files import RULES, dashboard_queries, rule_queries
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="Prometheus is missing: apt-get install prometheus"

@@ -32,9 +32,9 @@ from pyromq.cli.server_settings import (
 )
 from pyromq.client.environment import environment_credentials
 from pyromq.clock import SystemClock
-from pyromq.console.access import read_token
-from pyromq.console.http_server import bind
-from pyromq.console.monitoring import Monitoring
+from pyromq.console.monitoring.access import read_token
+from pyromq.console.monitoring.http_server import bind
+from pyromq.console.monitoring.monitoring import Monitoring
 from pyromq.errors import ConfigError
 from pyromq.namesrv.config import namesrv_config
 from pyromq.namesrv.keys import NAMESRV_TABLE

@@ -13,7 +13,7 @@ from pyromq.broker.clients.client_registry import Client
 from pyromq.broker.server import Broker
 from pyromq.broker.stats.group_lag import GroupBacklog
 from pyromq.broker.tables.topic_table import Topic
-from pyromq.console.watched import Watched
+from pyromq.console.monitoring.watched import Watched
 from pyromq.remoting.connection import Connection
 
 ROWS_A_STEP: Final = 50

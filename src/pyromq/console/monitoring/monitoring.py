@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from pyromq.console.access import Access
-from pyromq.console.http_server import serve
-from pyromq.console.loop_lag import LoopLag
-from pyromq.console.metrics import Metrics
-from pyromq.console.pages import pages_app
-from pyromq.console.watched import Watched
+from pyromq.console.monitoring.access import Access
+from pyromq.console.monitoring.http_server import serve
+from pyromq.console.monitoring.loop_lag import LoopLag
+from pyromq.console.monitoring.metrics import Metrics
+from pyromq.console.monitoring.pages import pages_app
+from pyromq.console.monitoring.watched import Watched
 
 
 class Monitoring:

@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pyromq.console import tables
-from pyromq.console.access import Access
-from pyromq.console.exposition import CONTENT_TYPE
-from pyromq.console.metrics import Metrics
-from pyromq.console.watched import Watched
+from pyromq.console.monitoring import tables
+from pyromq.console.monitoring.access import Access
+from pyromq.console.monitoring.exposition import CONTENT_TYPE
+from pyromq.console.monitoring.metrics import Metrics
+from pyromq.console.monitoring.watched import Watched
 from pyromq.errors import ServiceNotAvailable
 
 UNAUTHORIZED, UNAVAILABLE = 401, 503

@@ -9,9 +9,16 @@ import subprocess
 import pytest
 from prometheus_client import REGISTRY
 
-from tests.console.conftest import Site
-from tests.console.metric_table import tables
-from tests.console.monitoring_files import DASHBOARDS, RULES, dashboard_queries, metrics_of, rule_queries, rules
+from tests.console.monitoring.conftest import Site
+from tests.console.monitoring.metric_table import tables
+from tests.console.monitoring.monitoring_files import (
+    DASHBOARDS,
+    RULES,
+    dashboard_queries,
+    metrics_of,
+    rule_queries,
+    rules,
+)
 
 
 async def test_every_metric_of_the_dashboard_and_the_rules_exists(site: Site) -> None:

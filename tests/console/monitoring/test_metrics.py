@@ -15,15 +15,15 @@ from pyromq.admin import AdminClient
 from pyromq.admin.health.checks import CheckLimits, Limit
 from pyromq.broker.stats import series
 from pyromq.broker.stats.health import CAUSES
-from pyromq.console.metrics import Metrics
+from pyromq.console.monitoring.metrics import Metrics
 from pyromq.protocol.bodies import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.testing import TestClock
 from tests.broker.helpers import heartbeat
-from tests.console.conftest import Site
-from tests.console.metric_table import tables
+from tests.console.monitoring.conftest import Site
+from tests.console.monitoring.metric_table import tables
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -191,7 +191,7 @@ async def test_a_page_has_an_end_and_says_what_it_leaves_out(site: Site, monkeyp
 async def test_the_page_of_metrics_has_a_line_for_each_and_no_two_share_a_name(site: Site) -> None:
     lines = tables(site.broker, site.name_server).lines
     text = (ROOT / "docs" / "metrics.md").read_text().splitlines()
-    assert [line for line in lines if line not in text] == [], "python -m tests.console.metric_table prints all lines"
+    assert [line for line in lines if line not in text] == [], "see `python -m tests.console.monitoring.metric_table`"
     ours = [line for line in text if line.startswith(("| `pyromq_", "- `rocketmq_")) and "`pyromq_client_" not in line]
     assert [line for line in ours if line not in lines] == []
     names = [line.split("`")[1].partition("{")[0] for line in lines]

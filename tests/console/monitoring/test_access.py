@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from pyromq.console.access import Access, is_loopback, read_token
+from pyromq.console.monitoring.access import Access, is_loopback, read_token
 from pyromq.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pyromq.console.exposition import MetricsPage, label_text
+from pyromq.console.monitoring.exposition import MetricsPage, label_text
 from pyromq.figures import BoundFigures, Figure, Figures, Kind, MetricSeries, SeriesTable
 
 ROWS: tuple[Figure[SimpleNamespace], ...] = (

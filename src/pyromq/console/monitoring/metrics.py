@@ -15,9 +15,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 
 from pyromq.broker.server import Broker, Role
-from pyromq.console.exposition import MetricsPage, label_text
-from pyromq.console.loop_lag import LoopLag
-from pyromq.console.watched import Watched
+from pyromq.console.monitoring.exposition import MetricsPage, label_text
+from pyromq.console.monitoring.loop_lag import LoopLag
+from pyromq.console.monitoring.watched import Watched
 from pyromq.figures import Figure
 
 

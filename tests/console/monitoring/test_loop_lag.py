@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pyromq.console.loop_lag import LoopLag
+from pyromq.console.monitoring.loop_lag import LoopLag
 from pyromq.testing import eventually
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.console.pages import _PAGES
-from pyromq.console.watched import STARTING, STOPPING
+from pyromq.console.monitoring.pages import _PAGES
+from pyromq.console.monitoring.watched import STARTING, STOPPING
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.store.files import DiskUsage, OsFiles
 from pyromq.testing import TestClock
 from tests.broker.helpers import heartbeat
-from tests.console.conftest import TOKEN, Site, StartSite
+from tests.console.monitoring.conftest import TOKEN, Site, StartSite
 
 CLOSED = [page.path for page in _PAGES if not page.is_open]
 

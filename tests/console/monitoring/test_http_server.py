@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from pyromq.console.http_server import bind, serve
+from pyromq.console.monitoring.http_server import bind, serve
 from pyromq.errors import CannotListen
 
 

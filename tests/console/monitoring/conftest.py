@@ -15,8 +15,8 @@ import pytest
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
-from pyromq.console.http_server import bind
-from pyromq.console.monitoring import Monitoring
+from pyromq.console.monitoring.http_server import bind
+from pyromq.console.monitoring.monitoring import Monitoring
 from pyromq.namesrv.server import NameServer
 from pyromq.store.files import OsFiles
 from pyromq.testing import TestClock

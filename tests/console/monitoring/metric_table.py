@@ -1,6 +1,6 @@
 """The table of metrics in docs/metrics.md, as the rows of the figures have it.
 
-python -m tests.console.metric_table     prints it
+python -m tests.console.monitoring.metric_table     prints it
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.replication.follower import _FIGURES as OF_SLAVES
 from pyromq.broker.server import Broker
 from pyromq.broker.stats.series import ALL_TABLES
-from pyromq.console.exposition import metric_name
-from pyromq.console.loop_lag import LoopLag
+from pyromq.console.monitoring.exposition import metric_name
+from pyromq.console.monitoring.loop_lag import LoopLag
 from pyromq.figures import Figure, Kind
 from pyromq.namesrv.server import NameServer
 from pyromq.testing import TestClock
