@@ -25,7 +25,7 @@ SECTIONS: Final[dict[str, str]] = {
         pyromqWritesPaused serverChannelMaxIdleTimeSeconds registerNameServerPeriod registerBrokerTimeoutMills
         compressedRegister regionId""",
     "Access control ([security.md](security.md))": """aclEnable rocketmqHome pyromqAclTrustWhiteList
-        pyromqAclCompatible""",
+        pyromqAclCompatible pyromqAuditLog""",
     "Master and slaves ([ha.md](ha.md))": """brokerRole brokerId haListenPort haMasterAddress haSecret pyromqHaAllow
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout
         pyromqHaKeepBytes pyromqWaitForSlave failover failoverLease failoverMayLose failoverUser failoverPassword

@@ -74,6 +74,7 @@ READS_THE_DATE = {
     "client/send/producer.py": "the month of a message id",
     "client/trace/client_metrics.py": "the age of a stored message",
     "client/trace/trace_hooks.py": "the times of trace records",
+    "remoting/audit/audit_trail.py": "when a change was made, for people",
     "remoting/connection.py": "compared with startAcceptSendRequestTimeStamp, which an operator sets",
     "spark/write/batch_sender.py": "a message's time of birth",
 }

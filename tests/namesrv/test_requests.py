@@ -12,7 +12,7 @@ from tests.namesrv.conftest import Peer
 DECIDED = {
     Right.ACCOUNT: {105},
     Right.ACCOUNT_OR_ADMIN: {101, 106, 206, 219, 224, 304, 311, 312, 313},
-    Right.ADMIN: {100, 102, 103, 104, 205, 216, 318, 319, 322, 327},
+    Right.ADMIN: {100, 102, 103, 104, 205, 216, 318, 319, 322, 327, 30060},
 }
 
 

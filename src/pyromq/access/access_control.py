@@ -31,7 +31,7 @@ from pyromq.figures import BoundFigures
 from pyromq.protocol.acl import ACCESS_KEY, Credentials
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.access_log import AccessLog
+from pyromq.remoting.audit.access_log import AccessLog
 from pyromq.remoting.connection import Connection, HandlerResult
 from pyromq.remoting.requests import RequestTable
 
@@ -59,10 +59,10 @@ class AccessRules(Struct, frozen=True, kw_only=True):
 class AccessControl:
     """Lets requests in, or raises AccessRefused; an async context manager that follows its files while it is open."""
 
-    def __init__(self, rules: AccessRules, table: RequestTable, clock: Clock) -> None:
+    def __init__(self, rules: AccessRules, table: RequestTable, clock: Clock, log: AccessLog | None = None) -> None:
         self.accounts = Accounts(rules.home / "conf", clock, rules.own)
         self.refusals = Refusals(clock)
-        self._log = AccessLog(table)
+        self._log = log or AccessLog(table)
         self._compatible = rules.is_compatible
         self._trusts = rules.trusts_white_list or rules.is_compatible
         self._checks = decide_as_apache(table) if rules.is_compatible else decide(table)

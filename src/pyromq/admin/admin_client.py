@@ -16,6 +16,7 @@ from pyromq.admin.health.doctor import Doctor
 from pyromq.admin.health.examination import Examination
 from pyromq.admin.health.overview import Overview, Overviews
 from pyromq.admin.maintenance.accounts import ClusterAccounts
+from pyromq.admin.maintenance.audit import Audit
 from pyromq.admin.maintenance.cleaning import BrokerCleaning, Cleanable, Cleanings
 from pyromq.admin.maintenance.key_values import KeyValues
 from pyromq.admin.maintenance.settings import Settings
@@ -66,6 +67,7 @@ class AdminSession:
         self.settings = Settings(self.api)
         self.kv = KeyValues(self.api)
         self.accounts = ClusterAccounts(self.api)
+        self.audit = Audit(self.api)
         self.write_pauses = WritePauses(self.api, self._clock)
         self.cleanings = Cleanings(self.api)
 
@@ -165,6 +167,11 @@ class AdminClient(ClientLifecycle[AdminSession]):
     def accounts(self) -> ClusterAccounts:
         """The accounts of a cluster with access control."""
         return self._session.accounts
+
+    @property
+    def audit(self) -> Audit:
+        """The audit logs of all servers: who changed what."""
+        return self._session.audit
 
     # --- the cluster -------------------------------------------------------------------------------------------------
 

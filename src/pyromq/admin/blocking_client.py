@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self
 from pyromq.admin import admin_client, dead_letters, timed_messages, traces, transactions
 from pyromq.admin.contexts import required_context
 from pyromq.admin.groups import groups
-from pyromq.admin.maintenance import accounts, key_values, settings
+from pyromq.admin.maintenance import accounts, audit, key_values, settings
 from pyromq.admin.messages import messages
 from pyromq.admin.messages.search import MessageSearch, SearchStop, TimeRange
 from pyromq.admin.topics import topics
@@ -173,6 +173,12 @@ class ClusterAccounts(_Theme):
     remove = waits(accounts.ClusterAccounts.remove)
 
 
+class Audit(_Theme):
+    """The audit logs of all servers; `pyromq.admin.maintenance.audit.Audit` without `await`."""
+
+    list = waits(audit.Audit.list)
+
+
 class AdminClient(BlockingClient):
     """Looks at a cluster and changes it; `pyromq.admin.AdminClient` without `await`.
 
@@ -211,6 +217,7 @@ class AdminClient(BlockingClient):
         self.settings = Settings(self._portal, self._client.settings)
         self.kv = KeyValues(self._portal, self._client.kv)
         self.accounts = ClusterAccounts(self._portal, self._client.accounts)
+        self.audit = Audit(self._portal, self._client.audit)
 
     masters = waits(admin_client.AdminClient.masters)
     cluster_status = waits(admin_client.AdminClient.cluster_status)

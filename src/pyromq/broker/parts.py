@@ -31,6 +31,7 @@ from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.figures import Figures
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
+from pyromq.remoting.audit.access_log import AccessLog
 from pyromq.remoting.round import Round
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
@@ -80,6 +81,8 @@ class Parts:
     standing: Standing = Standing()
     accounts: Accounts | None = None
     """The accounts of a broker with access control."""
+    access_log: AccessLog | None = None
+    """Where changes are noted that only a handler knows to be some."""
     access: CallerRights = OPEN
     """Who may read and write what, where only a handler can tell."""
 

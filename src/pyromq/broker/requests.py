@@ -44,6 +44,7 @@ from pyromq.protocol.headers import (
     transactions,
 )
 from pyromq.protocol.rights import Right
+from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
 
@@ -102,9 +103,11 @@ REQUESTS: Final = RequestTable([
     Row(Code.REPLICATION_STATE, None, ReplicationHandlers.state, Right.ADMIN),
     Row(Code.TABLE_CHANGES, replication.TableChangesRequestHeader, TableFeed.changes, Right.ADMIN, False, Cost.PULL),
     Row(Code.PROMOTE_BROKER, replication.PromoteBrokerRequestHeader, HandoverHandlers.promote, Right.ADMIN, False,
-        Cost.HEAVY, changes="roles"),
+        Cost.HEAVY, changes="roles",
+        state=HandoverHandlers.state),
     Row(Code.STEP_DOWN, replication.StepDownRequestHeader, HandoverHandlers.step_down,
-        Right.ADMIN, False, Cost.HEAVY, changes="roles"),
+        Right.ADMIN, False, Cost.HEAVY, changes="roles",
+        state=HandoverHandlers.state),
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write
@@ -119,7 +122,9 @@ REQUESTS: Final = RequestTable([
     # tools: the broker
     Row(Code.GET_BROKER_CONFIG, None, BrokerHandlers.settings, Right.ADMIN),
     Row(Code.UPDATE_BROKER_CONFIG, None, BrokerHandlers.change_settings,
-        Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS, changes="configuration"),
+        Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS, changes="configuration",
+        state=BrokerHandlers.state),
+    Row(Code.READ_AUDIT_LOG, admin.ReadAuditLogRequestHeader, AuditHandlers.newest, Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_BROKER_RUNTIME_INFO, None, BrokerHandlers.runtime_info, Right.ADMIN, reads=True),
     Row(Code.VIEW_BROKER_STATS_DATA, admin.ViewBrokerStatsDataRequestHeader, StatsHandlers.view, Right.ADMIN),
     Row(Code.TRIGGER_DELETE_FILES, None, None, Right.ADMIN, True),
@@ -133,19 +138,24 @@ REQUESTS: Final = RequestTable([
 
     # tools: accounts; each broker has its own
     Row(Code.UPDATE_AND_CREATE_ACL_CONFIG, accounts.UpdateAndCreateAclConfigRequestHeader, AccountHandlers.update,
-        Right.ADMIN, False, Cost.HEAVY, changes="accounts"),
+        Right.ADMIN, False, Cost.HEAVY, changes="accounts",
+        state=AccountHandlers.state),
     Row(Code.DELETE_ACL_CONFIG, accounts.DeleteAclConfigRequestHeader, AccountHandlers.remove,
-        Right.ADMIN, False, Cost.HEAVY, changes="accounts"),
+        Right.ADMIN, False, Cost.HEAVY, changes="accounts",
+        state=AccountHandlers.state),
     Row(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, accounts.UpdateGlobalWhiteAddrsConfigRequestHeader,
-        AccountHandlers.set_white_addresses, Right.ADMIN, False, Cost.HEAVY, changes="accounts"),
+        AccountHandlers.set_white_addresses, Right.ADMIN, False, Cost.HEAVY, changes="accounts",
+        state=AccountHandlers.state),
     Row(Code.GET_BROKER_CLUSTER_ACL_INFO, None, AccountHandlers.version, Right.ADMIN),
     Row(Code.GET_BROKER_CLUSTER_ACL_CONFIG, None, AccountHandlers.list_all, Right.ADMIN),
 
     # tools: topics
     Row(Code.UPDATE_AND_CREATE_TOPIC, admin.UpdateAndCreateTopicRequestHeader, TopicHandlers.update,
-        Right.ADMIN, True, Cost.HEAVY, changes="topics"),
+        Right.ADMIN, True, Cost.HEAVY, changes="topics",
+        state=TopicHandlers.state),
     Row(Code.DELETE_TOPIC_IN_BROKER, admin.DeleteTopicInBrokerRequestHeader, StoreHandlers.delete_topic,
-        Right.ADMIN, True, Cost.HEAVY, changes="topics"),
+        Right.ADMIN, True, Cost.HEAVY, changes="topics",
+        state=TopicHandlers.state),
     Row(Code.GET_ALL_TOPIC_CONFIG, admin.TablePartRequestHeader, TopicHandlers.list_all,
         Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_TOPIC_STATS_INFO, admin.GetTopicStatsInfoRequestHeader, TopicHandlers.stats,
@@ -158,9 +168,11 @@ REQUESTS: Final = RequestTable([
 
     # tools: groups
     Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, GroupHandlers.update,
-        Right.ADMIN, True, Cost.HEAVY, changes="groups"),
+        Right.ADMIN, True, Cost.HEAVY, changes="groups",
+        state=GroupHandlers.state),
     Row(Code.DELETE_SUBSCRIPTIONGROUP, admin.DeleteSubscriptionGroupRequestHeader, GroupHandlers.delete,
-        Right.ADMIN, True, Cost.HEAVY, changes="groups"),
+        Right.ADMIN, True, Cost.HEAVY, changes="groups",
+        state=GroupHandlers.state),
     Row(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, admin.TablePartRequestHeader, GroupHandlers.list_all,
         Right.ADMIN, False, Cost.HEAVY),
     Row(Code.GET_CONSUMER_CONNECTION_LIST, admin.GetConsumerConnectionListRequestHeader, GroupHandlers.consumers,
@@ -181,11 +193,13 @@ REQUESTS: Final = RequestTable([
 
     # tools: offsets that are set, and what is asked of consumers
     Row(Code.INVOKE_BROKER_TO_RESET_OFFSET, admin.InvokeBrokerToResetOffsetRequestHeader, ResetHandlers.reset,
-        Right.ADMIN, reads=True, changes="offsets"),
+        Right.ADMIN, reads=True, changes="offsets",
+        state=ResetHandlers.state),
     Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, admin.InvokeBrokerToGetConsumerStatusRequestHeader,
         ResetHandlers.status, Right.ADMIN, False, Cost.HEAVY),
     Row(Code.CLONE_GROUP_OFFSET, admin.CloneGroupOffsetRequestHeader, ResetHandlers.clone,
-        Right.ADMIN, changes="offsets"),
+        Right.ADMIN, changes="offsets",
+        state=ResetHandlers.state),
     Row(Code.QUERY_CORRECTION_OFFSET, admin.QueryCorrectionOffsetRequestHeader, ResetHandlers.correction, Right.ADMIN),
     Row(Code.GET_CONSUMER_RUNNING_INFO, clients.GetConsumerRunningInfoRequestHeader, RelayHandlers.running_info,
         Right.ADMIN, False, Cost.HEAVY),

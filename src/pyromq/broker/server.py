@@ -187,7 +187,7 @@ class Broker:
             [
                 PullQueuesHandler(service.parts, self.store, service.reading.pulls),
                 ReplicationHandlers(self.store, lambda: self.replication, lambda: self.health.problems()),
-                HandoverHandlers(lambda: self.handover),
+                HandoverHandlers(lambda: self.handover, lambda: self.role.value),
                 TableFeed(service.parts, self.store),
             ],
             self._reads,

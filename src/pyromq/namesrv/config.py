@@ -40,6 +40,8 @@ class NameServerConfig(Struct, frozen=True, kw_only=True):
     """Whether an address in a white list needs no signature (`pyromqAclTrustWhiteList`)."""
     acl_compatible: bool = False
     """Whether to decide as RocketMQ 4.9 (`pyromqAclCompatible`), whose name server lets everybody in."""
+    audit_log: Path | None = None
+    """The file of the audit log (`pyromqAuditLog`); `audit/audit.jsonl` in the data directory unless given."""
     inner_account: Credentials | None = None
     """An administrator that exists only within this process, for the brokers that it has; no key sets it."""
     order_message_enable: bool = False
@@ -107,6 +109,10 @@ class NameServerSettings:
                 await asyncio.to_thread(self._file.save, _format(_changeable(changed)))
             self.current = changed
             logger.info("settings changed %s", changes)
+
+    def changeable(self) -> dict[str, str]:
+        """Return the settings that can be changed over the wire."""
+        return _changeable(self.current)
 
     def text(self) -> bytes:
         """Return all settings as `key=value` lines."""

@@ -79,6 +79,14 @@ class NameServerHandlers:
         count = yield from self._routes.add_write(header.broker_name)
         return response(request, header=headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count))
 
+    def route_state(self, request: RemotingCommand) -> object:
+        """Return what is known of the broker or the topic that a request names, for the audit log."""
+        fields = request.ext_fields
+        if "topic" in fields:
+            route = self._routes.route(fields["topic"])
+            return None if route is None else [broker.broker_name for broker in route.broker_datas]
+        return self._routes.broker_state(fields.get("brokerName", ""))
+
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def get_route(self, request: RemotingCommand, connection: Connection) -> RemotingCommand | AnswerSteps:
@@ -142,6 +150,13 @@ class NameServerHandlers:
         await self._kv.put(header.namespace, header.key, header.value)
         return response(request)
 
+    def kv_state(self, request: RemotingCommand) -> str | None:
+        """Return a value for the audit log: only its length, unless it is an order configuration."""
+        namespace = request.ext_fields.get("namespace", "")
+        value = self._kv.get(namespace, request.ext_fields.get("key", ""))
+        is_free_text = value is not None and namespace != ORDER_TOPIC_CONFIG
+        return f"({len(value or '')} characters)" if is_free_text else value
+
     def get_kv(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the value of a namespace and key."""
         header = request.header(headers.GetKvConfigRequestHeader)
@@ -168,6 +183,10 @@ class NameServerHandlers:
         """Change settings that can be changed over the wire."""
         await self._settings.change(request.body)
         return response(request)
+
+    def config_state(self, request: RemotingCommand) -> dict[str, str]:
+        """Return the settings that requests can change, for the audit log."""
+        return self._settings.changeable()
 
     def get_config(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return all settings."""

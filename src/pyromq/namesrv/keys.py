@@ -36,6 +36,9 @@ NAMESRV_TABLE = KeyTable(
         "pyromqAclCompatible": Key(
             "acl_compatible", boolean, show_boolean, help="decide as RocketMQ 4.9, whose name server lets everybody in"
         ),
+        "pyromqAuditLog": Key(
+            "audit_log", path, help="the file of the audit log; by default `audit/audit.jsonl` in `--data`"
+        ),
     },
     fixed={"clusterTest": FixedKey("false", "test clusters are not part of PyroMQ"), **TLS_KEYS},
     without_effect=SERVER_KEYS_WITHOUT_EFFECT | {"configStorePath", "productEnvName", "configBlackList"},

@@ -11,8 +11,9 @@ from typing import Final
 from pyromq.namesrv.handlers import NameServerHandlers as Handlers
 from pyromq.protocol.codes import RequestCode as Code
 from pyromq.protocol.command import MAX_FRAME
-from pyromq.protocol.headers import routes
+from pyromq.protocol.headers import admin, routes
 from pyromq.protocol.rights import Right
+from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
 
@@ -26,12 +27,15 @@ REQUESTS: Final = RequestTable([
     Row(Code.REGISTER_BROKER, routes.RegisterBrokerRequestHeader, Handlers.register_broker,
         Right.ADMIN, True, Cost.HEAVY, MAX_FRAME),
     Row(Code.UNREGISTER_BROKER, routes.UnregisterBrokerRequestHeader, Handlers.unregister_broker,
-        Right.ADMIN, True, changes="routes"),
+        Right.ADMIN, True, changes="routes",
+        state=Handlers.route_state),
     Row(Code.QUERY_DATA_VERSION, routes.QueryDataVersionRequestHeader, Handlers.query_data_version, Right.ADMIN),
     Row(Code.WIPE_WRITE_PERM_OF_BROKER, routes.WipeWritePermOfBrokerRequestHeader, Handlers.wipe_write_permission,
-        Right.ADMIN, True, changes="routes"),
+        Right.ADMIN, True, changes="routes",
+        state=Handlers.route_state),
     Row(Code.ADD_WRITE_PERM_OF_BROKER, routes.AddWritePermOfBrokerRequestHeader, Handlers.add_write_permission,
-        Right.ADMIN, True, changes="routes"),
+        Right.ADMIN, True, changes="routes",
+        state=Handlers.route_state),
     Row(Code.GET_BROKER_CLUSTER_INFO, None, Handlers.get_cluster_info, Right.ACCOUNT_OR_ADMIN),
 
     # topics
@@ -47,18 +51,23 @@ REQUESTS: Final = RequestTable([
     Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, Handlers.get_plain_topics_with_unit_subscription,
         Right.ACCOUNT_OR_ADMIN, False, Cost.HEAVY),
     Row(Code.DELETE_TOPIC_IN_NAMESRV, routes.DeleteTopicInNamesrvRequestHeader, Handlers.delete_topic,
-        Right.ADMIN, True, changes="routes"),
+        Right.ADMIN, True, changes="routes",
+        state=Handlers.route_state),
 
     # settings
     Row(Code.PUT_KV_CONFIG, routes.PutKvConfigRequestHeader, Handlers.put_kv,
-        Right.ADMIN, True, Cost.HEAVY, changes="kv"),
+        Right.ADMIN, True, Cost.HEAVY, changes="kv",
+        state=Handlers.kv_state),
     Row(Code.GET_KV_CONFIG, routes.GetKvConfigRequestHeader, Handlers.get_kv, Right.ACCOUNT_OR_ADMIN),
     Row(Code.DELETE_KV_CONFIG, routes.DeleteKvConfigRequestHeader, Handlers.delete_kv,
-        Right.ADMIN, True, Cost.HEAVY, changes="kv"),
+        Right.ADMIN, True, Cost.HEAVY, changes="kv",
+        state=Handlers.kv_state),
     Row(Code.GET_KVLIST_BY_NAMESPACE, routes.GetKvListByNamespaceRequestHeader, Handlers.get_kv_list,
         Right.ACCOUNT_OR_ADMIN),
     Row(Code.UPDATE_NAMESRV_CONFIG, None, Handlers.update_config,
-        Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS, changes="configuration"),
+        Right.ADMIN, True, Cost.HEAVY, MAX_SETTINGS, changes="configuration",
+        state=Handlers.config_state),
     Row(Code.GET_NAMESRV_CONFIG, None, Handlers.get_config, Right.ADMIN),
+    Row(Code.READ_AUDIT_LOG, admin.ReadAuditLogRequestHeader, AuditHandlers.newest, Right.ADMIN, False, Cost.HEAVY),
 ])
 # fmt: on

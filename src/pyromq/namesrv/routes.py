@@ -247,6 +247,14 @@ class RouteTable:
             cluster_addr_table={cluster: list(members) for cluster, members in self._clusters.items()},
         )
 
+    def broker_state(self, name: str) -> dict[str, object] | None:
+        """Return the addresses of a broker, and in how many topics it takes messages; None if it is not known."""
+        group = self._groups.get(name)
+        if group is None:
+            return None
+        writable = sum(1 for topic in group.topics.values() if topic.perm & PERM_WRITE)
+        return {"addresses": dict(group.addresses), "writable_topics": writable}
+
     def counts(self) -> RouteCounts:
         """Return how much is known."""
         tables = [group.topics for group in self._groups.values()]

@@ -18,7 +18,9 @@ from pyromq.namesrv.kv import KVConfig
 from pyromq.namesrv.requests import REQUESTS
 from pyromq.namesrv.routes import RouteTable
 from pyromq.problems import Problem, ProblemWatch
-from pyromq.remoting.access_log import AccessLog
+from pyromq.remoting.audit.access_log import AccessLog
+from pyromq.remoting.audit.audit_requests import AuditHandlers
+from pyromq.remoting.audit.audit_trail import FILE_NAME, AuditTrail
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import refusals_by_cause
 from pyromq.remoting.server import RemotingServer
@@ -56,9 +58,12 @@ class NameServer:
         """What is wrong with this server, or with the brokers that register here."""
         self._settings = NameServerSettings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
         handlers = NameServerHandlers(self.routes, self._kv, self._settings, self._now)
-        self._control = self._access_control(clock)
+        trail = AuditTrail("namesrv", config.audit_log or (data_dir and data_dir / "audit" / FILE_NAME), clock)
+        owners = handlers, AuditHandlers(trail)
+        log = AccessLog(REQUESTS, trail=trail, states=REQUESTS.states(*owners))
+        self._control = self._access_control(clock, log)
         self._server = RemotingServer(
-            AccessLog(REQUESTS).all_logged(REQUESTS.handlers(handlers)),
+            log.all_logged(REQUESTS.handlers(*owners)),
             host=host,
             port=port,
             clock=clock,
@@ -67,7 +72,7 @@ class NameServer:
             guard=None if self._control is None else self._control.guard,
         )
 
-    def _access_control(self, clock: Clock) -> AccessControl | None:
+    def _access_control(self, clock: Clock, log: AccessLog) -> AccessControl | None:
         config = self._config
         if not config.acl_enabled or config.acl_compatible:
             return None
@@ -75,7 +80,7 @@ class NameServer:
         if home is None:
             raise ConfigError("aclEnable=true needs a directory with conf/plain_acl.yml: give --data or rocketmqHome")
         rules = AccessRules(home=home, trusts_white_list=config.acl_trusts_white_list, own=config.inner_account)
-        return AccessControl(rules, REQUESTS, clock)
+        return AccessControl(rules, REQUESTS, clock, log)
 
     @property
     def port(self) -> int:

@@ -146,6 +146,7 @@ class RequestCode(IntEnum):
     PREVIEW_CLEANING = 30040
     TOPIC_ACTIVITY = 30050
     GROUP_ACTIVITY = 30051
+    READ_AUDIT_LOG = 30060  # name server and broker
 
 
 class ResponseCode(IntEnum):

@@ -9,6 +9,6 @@ a `Connection` for each socket, which carries requests and answers in both direc
     nothing arrives     idle_watch.py closes the connection
 
 What one peer may cost, and all of them together, is in limits.py. requests.py is the type of the tables in which the
-servers list their requests; access_log.py logs those that change something. slices.py serves long requests a little at
-a time. ticker.py is the timer that all periodic work uses, and loop.py starts the event loop.
+servers list their requests; audit/ notes those that change something. slices.py serves long requests a little at a
+time. ticker.py is the timer that all periodic work uses, and loop.py starts the event loop.
 """

@@ -55,6 +55,9 @@ class RequestRow(Struct, frozen=True):
     before its last read: it runs again from the beginning once the bytes are in memory."""
     changes: str = ""
     """What it changes, if operators want to know who did that: `topics`, `offsets` … See access_log.py."""
+    state: Callable[..., Any] | None = None
+    """A method, of any class that answers, which returns what it changes as it is now: the audit log has that as it was
+    before and after a request."""
 
     @property
     def owner(self) -> str:
@@ -100,6 +103,12 @@ class RequestTable:
             for row in self
             if row.handler is not None and row.owner in by_class
         }
+
+    def states(self, *owners: object) -> dict[int, Callable[[RemotingCommand], object]]:
+        """Return, by code, the methods of these objects that show what a request changes."""
+        by_class = {type(owner).__qualname__: owner for owner in owners}
+        named = ((row.code, row.state, row.state.__qualname__.rpartition(".")[0]) for row in self if row.state)
+        return {code: getattr(by_class[owner], state.__name__) for code, state, owner in named if owner in by_class}
 
 
 def _limited(row: RequestRow, handler: Handler) -> Handler:

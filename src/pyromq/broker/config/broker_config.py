@@ -18,6 +18,7 @@ from pyromq.errors import ConfigError, LocalProtocolError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.codes import PERM_WRITE
 from pyromq.protocol.names import DEFAULT_REGION, TRACE_TOPIC, check_broker
+from pyromq.remoting.audit.audit_trail import FILE_NAME
 from pyromq.settings.key_table import Key, raise_errors, show_settings
 from pyromq.store.config import StoreConfig
 
@@ -40,6 +41,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Whether an address in a white list needs no signature (`pyromqAclTrustWhiteList`)."""
     acl_compatible: bool = False
     """Whether access control decides exactly as RocketMQ 4.9 (`pyromqAclCompatible`)."""
+    audit_log: Path | None = None
+    """The file of the audit log (`pyromqAuditLog`); `audit/audit.jsonl` in the store's directory, unless given."""
     credentials: Credentials | None = None
     """The account of this broker's own requests, at name servers and at other brokers; no key sets it."""
     inner_account: Credentials | None = None
@@ -248,6 +251,11 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             inner_account=inner.credentials,
             ha_secret=self.ha_secret or inner.ha_secret,
         )
+
+    @property
+    def audit_path(self) -> Path:
+        """The file of the audit log."""
+        return self.audit_log or self.store.root / "audit" / FILE_NAME
 
     @property
     def own_account(self) -> Credentials | None:

@@ -78,6 +78,9 @@ BROKER_KEYS: dict[str, Key] = {
     "aclEnable": _flag("acl_enabled", "every request needs an account and the right ([security.md](security.md))"),
     "pyromqAclTrustWhiteList": _flag("acl_trusts_white_list", "an address in a white list needs no signature"),
     "pyromqAclCompatible": _flag("acl_compatible", "decide about rights exactly as RocketMQ 4.9"),
+    "pyromqAuditLog": Key(
+        "audit_log", path, help="the file of the audit log; by default `audit/audit.jsonl` in `storePathRootDir`"
+    ),
     "namesrvAddr": Key("namesrv", addresses, ";".join, help="name servers to register at: `host:port;host:port`"),
     "brokerClusterName": Key("cluster", word, help="the cluster"),
     "brokerName": Key("name", word, help="the name; master and slaves of one log share it"),

@@ -23,7 +23,6 @@ from pyromq.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from pyromq.protocol.headers.pull import ViewMessageByIdRequestHeader
-from pyromq.remoting.access_log import note_change
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.slices import AnswerSteps
 
@@ -33,6 +32,7 @@ class OffsetHandlers:
 
     def __init__(self, parts: Parts) -> None:
         self._access = parts.access
+        self._access_log = parts.access_log
         self._store = parts.store
         self._topics = parts.topics
         self._offsets = parts.offsets
@@ -51,15 +51,23 @@ class OffsetHandlers:
     def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Commit the offset of a group."""
         header = request.header(UpdateConsumerOffsetRequestHeader)
+        reset = None
+        if header.pyromq_reset and self._access_log is not None:
+            reset = self._access_log.started("offsets", request, connection, self._committed)
         if self._may_commit(header):
             self._offsets.commit(
                 *(header.consumer_group, header.topic, header.queue_id, header.commit_offset, connection.peer),
                 only_forward=bool(header.pyromq_forward),
             )
         answer = response(request)
-        if header.pyromq_reset:
-            note_change("offsets", request, connection, answer)
+        if reset is not None:
+            reset.note(answer)
         return answer
+
+    def _committed(self, request: RemotingCommand) -> int | None:
+        """Return what a commit changes, for the audit log."""
+        header = request.header(UpdateConsumerOffsetRequestHeader)
+        return self._offsets.get(header.consumer_group, header.topic, header.queue_id)
 
     def search(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the queue offset of the message stored nearest to a time."""

@@ -29,7 +29,9 @@ from pyromq.errors import LocalProtocolError
 from pyromq.figures import BoundFigures
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
-from pyromq.remoting.access_log import AccessLog
+from pyromq.remoting.audit.access_log import AccessLog, State
+from pyromq.remoting.audit.audit_requests import AuditHandlers
+from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
@@ -52,7 +54,6 @@ _SHOWS_MESSAGES = frozenset(
 _OWN_SETTINGS = frozenset([RequestCode.UPDATE_BROKER_CONFIG])
 """What changes this broker alone, and not what its slaves copy."""
 _GUARDED = (_WRITES | {RequestCode.UPDATE_CONSUMER_OFFSET}) - _OWN_SETTINGS
-_ACCESS_LOG = AccessLog(REQUESTS, NotInMemory)
 
 Guard = Callable[[Handler], Handler]
 
@@ -64,8 +65,13 @@ class Ports:
     connections from `listen` on.
     """
 
-    def __init__(self, config: BrokerConfig, clock: Clock, guard: Guard | None = None) -> None:
-        """`guard` makes a handler that may refuse of each handler that changes what consumers get."""
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, guard: Guard | None = None, *, is_read_only: bool = False
+    ) -> None:
+        """`guard` makes a handler that may refuse of each handler that changes what consumers get.
+
+        With `is_read_only` the audit log is kept in memory only.
+        """
         self.handlers: dict[int, Handler] = {}
         """What answers, by code; what changes here counts from the next request on."""
         self.round = Round(asyncio.get_running_loop())
@@ -74,8 +80,12 @@ class Ports:
         """A connection has ended."""
         self.refusals: Counter[int] = Counter()
         """How often requests were refused, at both ports, by response code."""
+        trail = AuditTrail(config.name, None if is_read_only else config.audit_path, clock)
+        self._states: dict[int, State] = {}
+        self.access_log = AccessLog(REQUESTS, NotInMemory, trail=trail, states=self._states)
+        """Who changed what; it has the audit log behind it."""
         rules = config.access_rules
-        self._control = None if rules is None else AccessControl(rules, REQUESTS, clock)
+        self._control = None if rules is None else AccessControl(rules, REQUESTS, clock, self.access_log)
         self.access: CallerRights = self._control or OPEN
         """What handlers ask about rights."""
         self._config = config
@@ -85,6 +95,7 @@ class Ports:
         self._fast_handlers: dict[int, Handler] = {}
         self._main = self._server(self.handlers, config.port, clock)
         self._fast = self._server(self._fast_handlers, config.fast_port, clock)
+        self._set(REQUESTS.handlers(AuditHandlers(trail)))
 
     def _server(self, handlers: dict[int, Handler], port: int, clock: Clock) -> RemotingServer:
         return RemotingServer(
@@ -167,8 +178,9 @@ class Ports:
 
         What `refuse_writes` refused is answered again: administration too, once a slave is promoted.
         """
+        self._states.update(REQUESTS.states(*owners))
         answering = {
-            code: reads.served(_ACCESS_LOG.logged(code, handler)) if code in _READS else handler
+            code: reads.served(self.access_log.logged(code, handler)) if code in _READS else handler
             for code, handler in REQUESTS.handlers(*owners).items()
         }
         self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
@@ -178,7 +190,7 @@ class Ports:
         """Have every request that writes refused; with `but_settings` not those that change the broker's settings."""
         refused = _WRITES - _OWN_SETTINGS if but_settings else _WRITES
         answered = {code: handler for code, handler in self._writing.items() if code not in refused}
-        refusals = {code: _ACCESS_LOG.logged(code, refuse) if code in _READS else refuse for code in refused}
+        refusals = {code: self.access_log.logged(code, refuse) if code in _READS else refuse for code in refused}
         self._set(answered | refusals)
 
     def refuse_reads(self, refuse: Handler) -> None:
@@ -197,7 +209,8 @@ class Ports:
         if guard is not None:
             handlers = {code: guard(one) if code in _GUARDED else one for code, one in handlers.items()}
         # One that reads may answer later, from a thread's end; it has its log inside.
-        handlers = {code: one if code in _READS else _ACCESS_LOG.logged(code, one) for code, one in handlers.items()}
+        logged = self.access_log.logged
+        handlers = {code: one if code in _READS else logged(code, one) for code, one in handlers.items()}
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
 

@@ -56,7 +56,7 @@ class ReadOnlyBroker:
         """Serve the directory; raise ConfigError, StoreError or RemotingError where that fails."""
         async with AsyncExitStack() as stack:
             stack.callback(self.store.close)
-            ports = await stack.enter_async_context(Ports(self.config, self._clock))
+            ports = await stack.enter_async_context(Ports(self.config, self._clock, is_read_only=True))
             reads = DiskReads(self.store)
             stack.push_async_callback(reads.close)
             self._service = await stack.enter_async_context(self._new_service(ports, reads))

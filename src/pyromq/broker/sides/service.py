@@ -82,6 +82,7 @@ class Service:
             standing=standing or Standing(),
             access=ports.access,
             accounts=ports.accounts,
+            access_log=ports.access_log,
         )
         self.reading = ReadSide(self.parts, ports)
         ports.answer(self.reading.handlers, reads)

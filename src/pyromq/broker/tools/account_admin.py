@@ -13,7 +13,7 @@ from pyromq.broker.parts import Parts
 from pyromq.errors import BrokerError, ConfigError
 from pyromq.protocol.bodies import DataVersion, encode
 from pyromq.protocol.bodies.admin import AclInfo, PlainAccessConfig
-from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.accounts import (
     DeleteAclConfigRequestHeader,
@@ -54,6 +54,16 @@ class AccountHandlers:
         with self._changing(ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED) as changes:
             await changes.set_white_addresses([part for part in header.global_white_addrs.split(",") if part.strip()])
         return response(request)
+
+    def state(self, request: RemotingCommand) -> PlainAccessConfig | list[str] | None:
+        """Return the account that a request names, or the white list, for the audit log; never a secret."""
+        if self._accounts is None:
+            return None
+        if request.code == RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG:
+            content = self._accounts.current.files.get(self._accounts.default_file)
+            return None if content is None else list(content.white_addresses)
+        account = self._accounts.get(request.ext_fields.get("accessKey", ""))
+        return None if account is None else _shown(account)
 
     def version(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return how often requests have changed the default file."""

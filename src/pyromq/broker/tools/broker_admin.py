@@ -10,6 +10,7 @@ from pyromq.protocol.bodies import KVTable, encode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader, ViewBrokerStatsDataRequestHeader
 from pyromq.remoting.connection import Connection
+from pyromq.settings.properties_file import parse_properties
 
 
 class BrokerHandlers:
@@ -33,6 +34,11 @@ class BrokerHandlers:
         if "brokerPermission" in changed or "pyromqWritesPaused" in changed:
             await self._register()
         return response(request)
+
+    def state(self, request: RemotingCommand) -> dict[str, str]:
+        """Return the settings that a request names, for the audit log."""
+        shown = settings_of(self._settings.current)
+        return {key: shown[key] for key in parse_properties(request.body.decode(errors="replace")) if key in shown}
 
     def runtime_info(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the figures that `mqadmin clusterList` and `brokerStatus` show."""

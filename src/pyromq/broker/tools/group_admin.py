@@ -19,7 +19,7 @@ from pyromq.protocol.bodies import (
     decode,
 )
 from pyromq.protocol.bodies.json_steps import encoding
-from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
@@ -48,6 +48,14 @@ class GroupHandlers:
         self._groups.update(config)
         await self._saved(config.group_name)
         return response(request)
+
+    def state(self, request: RemotingCommand) -> SubscriptionGroupConfig | None:
+        """Return the settings of the group that a request changes, for the audit log."""
+        if request.code == RequestCode.DELETE_SUBSCRIPTIONGROUP:
+            name = request.header(DeleteSubscriptionGroupRequestHeader).group_name
+        else:
+            name = decode(SubscriptionGroupConfig, request.body).group_name
+        return self._groups.by_name.get(name)
 
     def list_all(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return all groups of this broker, or a part of them."""

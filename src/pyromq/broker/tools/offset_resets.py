@@ -141,6 +141,18 @@ class ResetHandlers:
                 yield
         return response(request)
 
+    def state(self, request: RemotingCommand) -> dict[str, dict[int, int]]:
+        """Return the offsets, by topic and queue, of the group that a request moves, for the audit log."""
+        if request.code == RequestCode.CLONE_GROUP_OFFSET:
+            header = request.header(CloneGroupOffsetRequestHeader)
+            group, topic = header.dest_group, header.topic
+        else:
+            order = request.header(InvokeBrokerToResetOffsetRequestHeader)
+            group, topic = order.group, order.topic
+        return {
+            name: dict(self._offsets.of(group, name)) for name in ([topic] if topic else self._offsets.topics_of(group))
+        }
+
     def correction(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return the lowest offsets that groups have of a topic, and where another group is even behind those."""
         header = request.header(QueryCorrectionOffsetRequestHeader)

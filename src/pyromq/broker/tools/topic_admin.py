@@ -63,6 +63,11 @@ class TopicHandlers:
         await self._register()
         return response(request)
 
+    def state(self, request: RemotingCommand) -> TopicConfig | None:
+        """Return the settings of the topic that a request names, for the audit log."""
+        topic = self._topics.get(request.ext_fields.get("topic", ""))
+        return None if topic is None else topic.config
+
     def list_all(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Return all topics of this broker, or a part of them."""
         return self._topics.parts.answer(request)

@@ -154,3 +154,9 @@ class QueryConsumeQueueRequestHeader(Header, frozen=True, kw_only=True, gc=False
     index: I64
     count: I32
     consumer_group: str | None = None
+
+
+class ReadAuditLogRequestHeader(Header, frozen=True, kw_only=True, gc=False):
+    """READ_AUDIT_LOG (30060), ours: the newest entries, at most so many."""
+
+    limit: I32 = 100

@@ -24,8 +24,13 @@ class Handover(Protocol):
 class HandoverHandlers:
     """Answers PROMOTE_BROKER and STEP_DOWN, through the handover that the broker has now."""
 
-    def __init__(self, handover: Callable[[], Handover]) -> None:
+    def __init__(self, handover: Callable[[], Handover], role: Callable[[], str]) -> None:
         self._handover = handover
+        self._role = role
+
+    def state(self, request: RemotingCommand) -> str:
+        """Return what this broker is, for the audit log."""
+        return self._role()
 
     async def promote(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Make this broker master."""

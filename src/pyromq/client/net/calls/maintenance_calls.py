@@ -9,6 +9,7 @@ from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import decode
 from pyromq.protocol.bodies.cleaning import CleaningPreview
 from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.headers.admin import ReadAuditLogRequestHeader
 
 CLEANING_TIMEOUT = 15.0
 """Seconds for a broker to delete, and to tell its slaves."""
@@ -20,6 +21,12 @@ class MaintenanceCalls(BrokerCalls):
     async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
         """Change settings while the broker runs; raises NoPermission for those that it does not let change."""
         await self._ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=settings_text(values), timeout=CALL_TIMEOUT)
+
+    async def audit_log(self, address: str, limit: int) -> list[bytes]:
+        """Return the newest entries of the audit log of a broker or a name server, each a JSON object."""
+        header = ReadAuditLogRequestHeader(limit=limit)
+        answer = await self._ask(address, RequestCode.READ_AUDIT_LOG, header, timeout=CALL_TIMEOUT)
+        return answer.body.splitlines()
 
     async def preview_cleaning(self, address: str) -> CleaningPreview | None:
         """Return what cleaning would delete; None if the broker is not one of ours."""
