@@ -1,51 +1,68 @@
-"""A scrape of /metrics with many topics and groups: how long it takes, and for how long it holds the event loop.
+"""Pages and commands with many topics and groups: how long they take, and for how long they hold the event loop.
 
     python bench/scrape.py --topics 10000 --groups 1000 --each 10
 
-A broker runs in this process, on its own loop; each group consumes so many topics, and messages wait in half of them.
-The page is made as for a scraper, and sent over HTTP. A timer notes the longest CPU time of the loop's thread between
-two of its turns: what another request would have had to wait, on a machine that has nothing else to do. Wall-clock
-times are of this machine, on which the timer and the reader take their part.
+A name server and a broker run in this process, on one loop; each group consumes so many topics, and messages wait in
+half of them. Pages are made as for a scraper, and sent over HTTP; commands of `pyromq` run as processes. A timer of a
+millisecond notes the longest CPU time of the loop's thread between two ticks: what another request would have had to
+wait, on a machine that has nothing else to do. Wall-clock times are of this machine, with what else it has to do; CPU
+times are those of the command's process and of the loop together.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import subprocess
+import sys
 import tempfile
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter, thread_time
+from typing import NamedTuple
 
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.clock import SystemClock
 from pyromq.console.monitoring.http_server import bind
 from pyromq.console.monitoring.monitoring import Monitoring
+from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies import TopicConfig
 from pyromq.protocol.messages.record import Record, encode_host
 from pyromq.remoting.collector import settle_memory
 from pyromq.remoting.loop import run
 
 QUEUES = 8
+PERIOD = 0.001
 PAGES = ("/metrics", "/groupz", "/topicz", "/varz")
+COMMANDS = (
+    ("topic", "list"),
+    ("topic", "list", "--json"),
+    ("group", "list"),
+    ("group", "list", "--json"),
+    ("top", "--once"),
+    ("top", "--once", "--json"),
+    ("check",),
+)
 
 
 class Turns:
-    """Takes every turn of the loop that it can get, and notes the most CPU time between two of them."""
+    """Ticks on the loop, and notes the most CPU time of its thread between two ticks."""
 
     def __init__(self) -> None:
-        self.longest, self.count = 0.0, 0
+        self.longest = 0.0
         self._last = thread_time()
         self._is_over = False
 
     def take(self) -> None:
-        """Take a turn, and ask for the next."""
+        """Note this tick, and ask for the next."""
         now = thread_time()
         self.longest, self._last = max(self.longest, now - self._last), now
-        self.count += 1
         if not self._is_over:
-            asyncio.get_running_loop().call_soon(self.take)
+            asyncio.get_running_loop().call_later(PERIOD, self.take)
 
     def stop(self) -> None:
         """Take no more."""
@@ -70,41 +87,71 @@ def fill(broker: Broker, topics: int, groups: int, each: int) -> None:
             broker.offsets.commit(group, f"topic-{topic:06d}", topic % QUEUES, (number + topic) % 2, "bench")
 
 
-def fetch(url: str) -> int:
+class Run(NamedTuple):
+    """What one page or one command took."""
+
+    wall: float
+    size: int
+    cpu: float = 0.0
+
+
+def run_command(words: tuple[str, ...], namesrv: str) -> Run:
+    """Run a command to its end; `check` exits with 1 or 2 here, because groups are behind."""
+    began = perf_counter()
+    command = [sys.executable, "-m", "pyromq.cli.main", *words, "-n", namesrv]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    size = len(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status) not in ((0, 1, 2) if words[0] == "check" else (0,)):
+        raise SystemExit(f"{' '.join(words)} failed")
+    return Run(perf_counter() - began, size, usage.ru_utime + usage.ru_stime)
+
+
+def fetch(url: str) -> Run:
+    """Read a page to its end."""
+    began = perf_counter()
     with urllib.request.urlopen(url, timeout=60) as answer:
-        return len(answer.read())
+        size = len(answer.read())
+    return Run(perf_counter() - began, size)
 
 
 async def measure(topics: int, groups: int, each: int, rounds: int) -> None:
-    """Print one line for each page."""
+    """Print one line for each page and each command."""
     with tempfile.TemporaryDirectory() as directory:
-        values = {"listenPort": "0", "storePathRootDir": str(Path(directory) / "store")}
-        async with (
-            Broker(broker_config(values), SystemClock()) as broker,
-            Monitoring(bind("127.0.0.1", 0), "127.0.0.1") as pages,
-        ):
-            fill(broker, topics, groups, each)
-            pages.watched.run(None, [broker])
-            await broker.topics.saver.finish()
-            settle_memory()  # as the servers' commands do
-            for page in PAGES:
-                await _measure_page(pages.url + page, page, rounds)
-            pages.watched.stop()
+        clock = SystemClock()
+        async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=None) as server:
+            namesrv = server.address
+            values = {"listenPort": "0", "storePathRootDir": str(Path(directory) / "store"), "namesrvAddr": namesrv}
+            async with (
+                Broker(broker_config(values), clock) as broker,
+                Monitoring(bind("127.0.0.1", 0), "127.0.0.1") as pages,
+            ):
+                fill(broker, topics, groups, each)
+                pages.watched.run(server, [broker])
+                await broker.topics.saver.finish()
+                await broker.service.registration.register_everywhere()
+                settle_memory()  # as the servers' commands do
+                for page in PAGES:
+                    await _measure(page, rounds, partial(fetch, pages.url + page))
+                for words in COMMANDS:
+                    await _measure("pyromq " + " ".join(words), rounds, partial(run_command, words, namesrv))
+                pages.watched.stop()
 
 
-async def _measure_page(url: str, page: str, rounds: int) -> None:
-    await asyncio.to_thread(fetch, url)
-    times: list[float] = []
+async def _measure(name: str, rounds: int, one: Callable[[], Run]) -> None:
+    await asyncio.to_thread(one)
     turns = Turns()
     turns.take()
-    for _ in range(rounds):
-        began = perf_counter()
-        size = await asyncio.to_thread(fetch, url)
-        times.append(perf_counter() - began)
+    began = thread_time()
+    runs = [await asyncio.to_thread(one) for _ in range(rounds)]
+    cpu = max(run.cpu for run in runs) + (thread_time() - began) / rounds
     turns.stop()
+    walls = [run.wall for run in runs]
     print(
-        f"{page:9} {size / 1e6:6.2f} MB  wall {min(times):.3f} to {max(times):.3f} s"
-        f"  loop held for {turns.longest * 1000:.1f} ms of CPU time at most, {turns.count / rounds:.0f} turns"
+        f"{name:25} {runs[0].size / 1e6:6.2f} MB  wall {min(walls):.2f} to {max(walls):.2f} s  CPU {cpu:.2f} s"
+        f"  loop held for {turns.longest * 1000:.1f} ms of CPU time at most",
+        flush=True,
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from pyromq.cli.show.long_table import is_long_and_plain, lines_of
+
 _AS_WIDE_AS_NEEDED: Final = 10_000
 
 
@@ -19,7 +21,10 @@ class OutputConsole(Console):
         for table in objects:
             for column in table.columns if isinstance(table, Table) else ():
                 column.overflow = "fold"
-        super().print(*objects, **settings)
+        if len(objects) == 1 and isinstance(objects[0], Table) and is_long_and_plain(objects[0]):
+            self.out("\n".join(lines_of(objects[0], self)), highlight=False)
+        else:
+            super().print(*objects, **settings)
 
     def on_broken_pipe(self) -> None:
         """Leave the end to the caller."""
