@@ -140,6 +140,11 @@ class Flusher:
         since_ns = self._unflushed_since_ns
         return 0.0 if since_ns is None else (perf_counter_ns() - since_ns) / 1e6
 
+    @property
+    def undispatched_bytes(self) -> int:
+        """Bytes of the log whose messages are not in their queues yet."""
+        return max(self._written.end - self._dispatched.end, 0)
+
     # --- flushing
 
     def flush(self) -> None:

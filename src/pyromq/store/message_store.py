@@ -46,6 +46,7 @@ from pyromq.store.results import (
     QueueRange,
 )
 from pyromq.store.write.visibility import Visibility
+from pyromq.store.write.write_times import WriteTimes
 
 if TYPE_CHECKING:
     from pyromq.store.read.merged_reader import MergedReader
@@ -93,8 +94,7 @@ class MessageStore:
         """Whether messages can be read."""
         self.found_topics: dict[str, int] = {}
         """Topics that recovery met behind the checkpoint, each with the number of queues it needs at least."""
-        self.last_write = 0.0
-        """Seconds that it took to write the last group."""
+        self.write_times = WriteTimes()
         self.failure: StoreError | None = None  # why it writes nothing until it is opened again
         self._directory = StoreDirectory(config, self._files, now_ms)
         self._log = self._directory.log
@@ -227,7 +227,7 @@ class MessageStore:
         except OSError as error:
             self._log.drop_group()
             raise self._fail("write to", error) from error
-        self.last_write = perf_counter() - began
+        self.write_times.note(began, perf_counter(), len(group.arrivals))
         if not self.waits_for_flush:
             self._visibility.add_durable(group)
             return

@@ -21,6 +21,7 @@ from pyromq.protocol.command import request
 from pyromq.remoting.round import Round
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
+from pyromq.store.write.write_times import WriteTimes
 from pyromq.testing import eventually
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, send_header
@@ -33,14 +34,14 @@ class Loop:
         self.now = 100.0
         self.hooks: list[Callable[[], None]] = []
         self.round: Any = SimpleNamespace(at_end=self.hooks.append, began=0.0)
-        self.store: Any = SimpleNamespace(last_write=0.0)
+        self.store: Any = SimpleNamespace(write_times=WriteTimes())
         round_, store = cast(Round, self.round), cast(MessageStore, self.store)
         self.flow = SendFlowControl(round_, store, wait_limit=wait_limit, write_limit=1.0, timer=lambda: self.now)
 
     def go_round(self, seconds: float, write: float = 0.0) -> None:
         self.round.began = self.now
         self.now += seconds
-        self.store.last_write = write
+        self.store.write_times.last = write
         for hook in self.hooks:
             hook()
 
@@ -161,7 +162,7 @@ async def test_a_slow_disk_is_told_and_sends_are_taken_again_later(
     await peer.pull()  # others are served
     assert broker.store.max_physical_offset == end
     assert broker.http_info()["sends_refused_for_slow_writes"] == 1
-    assert broker.http_info()["longest_slow_write_ms"] >= 400
+    assert broker.http_info()["longest_write_ms"] >= 400
     await eventually(lambda: not _refuses(broker))
     await peer.send()
     assert sum("sends are refused" in text for text in caplog.messages) == 1

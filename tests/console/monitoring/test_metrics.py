@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,9 +22,12 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.testing import TestClock
 from tests.broker.helpers import heartbeat
 from tests.console.monitoring.conftest import Site
+from tests.console.monitoring.exporter_names import EXPORTER_NAMES
 from tests.console.monitoring.metric_table import tables
 
 ROOT = Path(__file__).parent.parent.parent.parent
+
+NAME = re.compile("`(rocketmq_[a-z_0-9]+)`")
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -196,6 +200,20 @@ async def test_the_page_of_metrics_has_a_line_for_each_and_no_two_share_a_name(s
     assert [line for line in ours if line not in lines] == []
     names = [line.split("`")[1].partition("{")[0] for line in lines]
     assert len(names) == len(set(names))
+
+
+async def test_every_name_of_rocketmq_exporter_is_there_or_has_its_reason(site: Site) -> None:
+    await site.peer.ask(RequestCode.HEART_BEAT, body=heartbeat(topics={"orders": "*", "%RETRY%billing": "*"}))
+    await site.peer.ask(RequestCode.HEART_BEAT, body=heartbeat("client-2", producer="shop"))
+    await site.peer.send()
+    await site.peer.pull()
+    fields = {"offset": "0", "group": "billing", "delayLevel": "-1", "originTopic": "orders"}
+    await site.peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+    shown = {name for name in await scrape(site) if name.startswith("rocketmq_")}
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    missing = {name for line in text.splitlines() if line.startswith("| `rocketmq_") for name in NAME.findall(line)}
+    assert shown | missing == EXPORTER_NAMES
+    assert not shown & missing
 
 
 def test_the_page_of_metrics_names_every_cause() -> None:

@@ -66,9 +66,9 @@ class SendFlowControl:
         self.refused = dict.fromkeys(Cause, 0)
         """How many sends were refused."""
         self.refused_while_paused = 0
-        self.longest_round = self.longest_write = 0.0
+        self.longest_round = 0.0
         self._round = round
-        self._store = store
+        self._writes = store.write_times
         self._wait_limit = float("inf") if wait_limit is None else wait_limit
         self._write_limit = write_limit
         self._timer = timer
@@ -112,12 +112,11 @@ class SendFlowControl:
         took = now - self._round.began
         if took > self.longest_round:
             self.longest_round = took
-        if took >= self._wait_limit or self._store.last_write >= self._write_limit:
+        if took >= self._wait_limit or self._writes.last >= self._write_limit:
             self._end_slow_round(took, now)
 
     def _end_slow_round(self, took: float, now: float) -> None:
-        write, self._store.last_write = self._store.last_write, 0.0
-        self.longest_write = max(self.longest_write, write)
+        write, self._writes.last = self._writes.last, 0.0
         if now - took > self._slow_until + _PATIENCE:
             self._slow_since = now  # whoever waited for this first one is served now
         self._slow_until, self._waited = now, took
@@ -163,12 +162,6 @@ _FIGURES: Final[tuple[Figure[SendFlowControl], ...]] = (
         "The longest round of the event loop.",
         Kind.GAUGE,
         lambda flow: flow.longest_round * 1000,
-    ),
-    Figure(
-        "longest_slow_write_ms",
-        "The longest of the writes that were too slow.",
-        Kind.GAUGE,
-        lambda flow: flow.longest_write * 1000,
     ),
     Figure(
         "send_wait_ms",

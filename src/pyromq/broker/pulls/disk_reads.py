@@ -242,5 +242,12 @@ def _place(request: RemotingCommand) -> Place:
 
 _FIGURES: Final[tuple[Figure[DiskReads], ...]] = (
     Figure("disk_fetches", "Reads that had to wait for the disk.", Kind.COUNTER, lambda reads: reads.fetches),
-    Figure("disk_waiting", "Requests that wait for the disk.", Kind.GAUGE, lambda reads: reads.waiting),
+    Figure(
+        "disk_waiting",
+        "Requests that wait for the disk.",
+        Kind.GAUGE,
+        lambda reads: reads.waiting,
+        runtime="pullThreadPoolQueueSize",
+        exporter="rocketmq_brokeruntime_pull_threadpoolqueue_size",
+    ),
 )

@@ -14,7 +14,7 @@ from pyromq.protocol.codes import VERSION
 
 VERSION_TEXT: Final = "V4_9_8"  # the release whose number we announce
 
-# These do not exist here or are not measured. `mqadmin` prints errors if one is missing.
+# These do not exist here, or not in a slave. `mqadmin` prints errors if one is missing.
 _NOT_HERE: Final = """
 sendThreadPoolQueueSize pullThreadPoolQueueSize queryThreadPoolQueueSize EndTransactionQueueSize
 sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity

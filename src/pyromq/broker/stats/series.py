@@ -176,6 +176,12 @@ DELIVERY_TABLE: Final = SeriesTable[DeliveryReading](
             "rocketmq_consumer_tps", "Messages delivered a second.", Kind.GAUGE, lambda of: of.delivered.series.rate
         ),
         MetricSeries(
+            "rocketmq_group_consume_tps",
+            "Messages delivered a second.",
+            Kind.GAUGE,
+            lambda of: of.delivered.series.rate,
+        ),
+        MetricSeries(
             "rocketmq_consumer_message_size",
             "Bytes delivered a second.",
             Kind.GAUGE,
@@ -239,6 +245,12 @@ GROUP_TOPIC_TABLE: Final = SeriesTable[GroupBacklog](
         ),
         MetricSeries(
             "rocketmq_consumer_offset", "The committed offsets, added up.", Kind.GAUGE, lambda of: of.committed
+        ),
+        MetricSeries(
+            "rocketmq_group_consume_total_offset",
+            "The committed offsets, added up.",
+            Kind.GAUGE,
+            lambda of: of.committed,
         ),
         MetricSeries("rocketmq_group_diff", "Messages that wait for a group.", Kind.GAUGE, lambda of: of.lag),
         MetricSeries(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
+from time import perf_counter
 from typing import Final, NamedTuple
 
 from pyromq.figures import BoundFigures, Figure, Kind
@@ -141,6 +143,40 @@ _DISK: Final[tuple[Figure[DiskReading], ...]] = (
     ),
 )
 
+_STEPS: Final = {
+    "0ms": "[<=0ms]",
+    "0to10ms": "[0~10ms]",
+    "10to50ms": "[10~50ms]",
+    "50to100ms": "[50~100ms]",
+    "100to200ms": "[100~200ms]",
+    "200to500ms": "[200~500ms]",
+    "500to1s": "[500ms~1s]",
+    "1to2s": "[1~2s]",
+    "2to3s": "[2~3s]",
+    "3to4s": "[3~4s]",
+    "4to5s": "[4~5s]",
+    "5to10s": "[5~10s]",
+    "10stomore": "[10s~]",
+}
+"""The steps of `WriteTimes.messages`: rocketmq-exporter's names, and those in the runtime information."""
+
+
+def _steps_text(messages: Mapping[str, int]) -> str:
+    return " ".join(f"{name}:{messages[step]}" for step, name in _STEPS.items())
+
+
+def _percentile(share: float, name: str, runtime: str, exporter: str) -> Figure[MessageStore]:
+    return Figure(
+        name,
+        f"What {share * 100:g} % of the messages of the last full minute took at most to be written.",
+        Kind.GAUGE,
+        lambda store: store.write_times.percentile(share, perf_counter()) * 1000,
+        runtime=runtime,
+        runtime_text="{:.2f}".format,
+        exporter=exporter,
+    )
+
+
 _WRITING: Final[tuple[Figure[MessageStore], ...]] = (
     Figure(
         "flush_disk_type",
@@ -159,6 +195,36 @@ _WRITING: Final[tuple[Figure[MessageStore], ...]] = (
         "The longest that a message has waited for its flush.",
         Kind.GAUGE,
         lambda store: store.flusher.max_unflushed_ms,
+    ),
+    Figure(
+        "invisible_bytes",
+        "Bytes of the log that consumers do not see yet: they wait for a flush, or for slaves to confirm them.",
+        Kind.GAUGE,
+        lambda store: store.flusher.undispatched_bytes,
+        runtime="dispatchBehindBytes",
+        exporter="rocketmq_brokeruntime_dispatch_behind_bytes",
+    ),
+    Figure(
+        "longest_write_ms",
+        "The longest write of the log.",
+        Kind.GAUGE,
+        lambda store: store.write_times.longest * 1000,
+        runtime="putMessageEntireTimeMax",
+        runtime_text=lambda value: str(round(value)),
+        exporter="rocketmq_brokeruntime_putmessage_entire_time_max",
+    ),
+    _percentile(0.99, "write_p99_ms", "putLatency99", "rocketmq_brokeruntime_put_latency_99"),
+    _percentile(0.999, "write_p999_ms", "putLatency999", "rocketmq_brokeruntime_put_latency_999"),
+    Figure(
+        "messages_written",
+        "Messages written, by how long the write took.",
+        Kind.COUNTER,
+        lambda store: dict(zip(_STEPS, store.write_times.messages, strict=True)),
+        label="took",
+        runtime="putMessageDistributeTime",
+        runtime_text=_steps_text,
+        in_varz=False,
+        exporter="rocketmq_brokeruntime_pmdt_{}",
     ),
     Figure("damaged_ranges", "Damaged parts of the log.", Kind.GAUGE, lambda store: len(store.fences)),
     Figure(

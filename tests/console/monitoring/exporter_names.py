@@ -1,0 +1,31 @@
+"""All names that rocketmq-exporter exports, as it spells them."""
+
+from __future__ import annotations
+
+_OF_RUNTIME = """
+commitlog_disk_ratio commitlog_maxoffset commitlog_minoffset commitlogdir_capacity_free commitlogdir_capacity_total
+consumequeue_disk_ratio dispatch_behind_bytes dispatch_maxbuffer earliest_message_timestamp
+getfound_tps10 getfound_tps60 getfound_tps600 getmiss_tps10 getmiss_tps60 getmiss_tps600
+gettotal_tps10 gettotal_tps60 gettotal_tps600 gettransfered_tps10 gettransfered_tps60 gettransfered_tps600
+put_tps10 put_tps60 put_tps600 getmessage_entire_time_max putmessage_entire_time_max putmessage_times_total
+put_message_average_size put_message_size_total put_latency_99 put_latency_999
+msg_put_total_today_now msg_puttotal_todaymorning msg_puttotal_yesterdaymorning
+msg_gettotal_today_now msg_gettotal_todaymorning msg_gettotal_yesterdaymorning
+pagecache_lock_time_mills remain_howmanydata_toflush remain_transientstore_buffer_numbs start_accept_sendrequest_time
+send_threadpool_queue_size send_threadpoolqueue_capacity send_threadpoolqueue_headwait_timemills
+pull_threadpoolqueue_size pull_threadpoolqueue_capacity pull_threadpoolqueue_headwait_timemills
+query_threadpoolqueue_size query_threadpool_queue_capacity query_threadpoolqueue_headwait_timemills
+pmdt_0ms pmdt_0to10ms pmdt_10to50ms pmdt_50to100ms pmdt_100to200ms pmdt_200to500ms pmdt_500to1s
+pmdt_1to2s pmdt_2to3s pmdt_3to4s pmdt_4to5s pmdt_5to10s pmdt_10stomore
+"""
+_OTHERS = """
+broker_tps broker_qps broker_commitlog_diff producer_tps producer_message_size producer_offset producer_count
+topic_retry_offset topic_dlq_offset consumer_tps consumer_message_size consumer_offset send_back_nums
+group_consume_tps group_consume_total_offset group_get_latency_by_storetime group_diff group_retrydiff group_dlqdiff
+group_count client_consume_fail_msg_count client_consume_fail_msg_tps client_consume_ok_msg_tps client_consume_rt
+client_consumer_pull_rt client_consumer_pull_tps
+"""
+EXPORTER_NAMES = {
+    *(f"rocketmq_brokeruntime_{name}" for name in _OF_RUNTIME.split()),
+    *(f"rocketmq_{name}" for name in _OTHERS.split()),
+}
