@@ -22,7 +22,7 @@ BELOW: dict[str, set[str]] = {}
 _seen: set[str] = set()
 for _layer in (
     {"protocol"},
-    {"remoting", "store"},
+    {"remoting", "store", "codecs"},
     {"access"},
     {"namesrv", "broker", "client"},
     {"admin"},

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyromq.errors import InvalidMessage as InvalidMessage
     from pyromq.errors import NoRoute as NoRoute
     from pyromq.errors import NotSupported as NotSupported
+    from pyromq.errors import PayloadError as PayloadError
     from pyromq.errors import PyroMQError as PyroMQError
     from pyromq.errors import RemotingError as RemotingError
     from pyromq.errors import RequestTimeout as RequestTimeout
@@ -106,6 +107,7 @@ _HOMES = {
     "InvalidMessage": "errors",
     "NoRoute": "errors",
     "NotSupported": "errors",
+    "PayloadError": "errors",
     "PyroMQError": "errors",
     "RemotingError": "errors",
     "RequestTimeout": "errors",

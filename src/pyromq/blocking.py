@@ -19,7 +19,6 @@ from pyromq.client.config import ProducerOptions
 from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.subscriptions import Expression
 from pyromq.client.listener.listener import Listener
-from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.poll import lite_pull_consumer as pull_consumer_module
 from pyromq.client.poll.poll_settings import LitePullConsumerOptions
 from pyromq.client.portal import BlockingClient, Portal, on_the_loop, waits
@@ -30,7 +29,7 @@ from pyromq.client.send import producer as producer_module
 from pyromq.client.send import transaction_producer as transaction_module
 from pyromq.client.send.local_transactions import TransactionFunction
 from pyromq.client.trace.dispatcher import TraceCounts
-from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from pyromq.admin.blocking_client import AdminClient
@@ -62,10 +61,22 @@ class Producer(_MessagingClient):
     _client: producer_module.Producer
 
     def __init__(
-        self, group: str, namesrv: str | Sequence[str] = DEFAULT_NAMESRV, **options: Unpack[ProducerOptions]
+        self, group: str, namesrv: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         super().__init__(producer_module.Producer(group, namesrv, **options))
         self.group = self._client.group
+
+    def message(
+        self,
+        topic: str,
+        value: object,
+        *,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Message:
+        """Return the Message that `send(topic, value)` sends, such as for `send_batch`; raises PayloadError."""
+        return self._client.message(topic, value, tags=tags, keys=keys, properties=properties)
 
     send = waits(producer_module.Producer.send)
     cancel = waits(producer_module.Producer.cancel)
@@ -96,7 +107,7 @@ class TransactionProducer(Producer):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         *,
         check: TransactionFunction,
         **options: Unpack[ProducerOptions],
@@ -124,7 +135,7 @@ class PushConsumer(_MessagingClient):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, Expression] | None = None,
         listener: Listener | None = None,
         **options: Unpack[PushConsumerOptions],
@@ -185,7 +196,7 @@ class LitePullConsumer(_MessagingClient):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, Expression] | None = None,
         **options: Unpack[LitePullConsumerOptions],
     ) -> None:

@@ -244,6 +244,22 @@ class InvalidMessage(ClientError):
     """The message violates a rule that is checked before sending."""
 
 
+class PayloadError(ClientError):
+    """A value cannot be encoded, or a body cannot be decoded; `field` is the field that is wrong, if it is known."""
+
+    def __init__(self, reason: str, *, field: str = "", message: str = "") -> None:
+        parts = (message, f"field {field}" if field else "", reason)
+        super().__init__(": ".join(part for part in parts if part))
+        self.reason = reason
+        self.field = field
+        self.message = message
+        """Which message it is: topic, place and id."""
+
+    def about(self, message: str) -> PayloadError:
+        """Return the same error with the message that it is about."""
+        return PayloadError(self.reason, field=self.field, message=message)
+
+
 class InvalidName(ClientError, LocalProtocolError):
     """The name of a topic, group or broker is not a legal one."""
 

@@ -50,6 +50,12 @@ async def read(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
     return messages
 
 
+async def read_topic(cluster: LocalCluster, topic: str, count: int) -> list[MessageExt]:
+    """Return the first messages of a topic."""
+    async with LitePullConsumer("reader", cluster.namesrv, {topic: "*"}, start_from="earliest") as consumer:
+        return await read(consumer, count)
+
+
 def bodies_by_queue(messages: Sequence[MessageExt]) -> dict[MessageQueue, list[bytes]]:
     """Return what came from each queue, in the order it came."""
     found: dict[MessageQueue, list[bytes]] = {}

@@ -29,7 +29,7 @@ from pyromq.admin.topics.topics import Topics
 from pyromq.admin.traces import Traces
 from pyromq.admin.transactions import Transactions
 from pyromq.client.lifecycle import ClientLifecycle
-from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.send.producer import Producer
 from pyromq.clock import Clock, SystemClock
@@ -100,12 +100,13 @@ class AdminClient(ClientLifecycle[AdminSession]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         *,
         credentials: Credentials | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__("client", lambda: AdminSession(namesrv, credentials, clock or SystemClock()))
+        addresses = chosen_namesrv(namesrv)
+        super().__init__("client", lambda: AdminSession(addresses, credentials, clock or SystemClock()))
 
     @classmethod
     def from_context(cls, name: str | None = None, *, clock: Clock | None = None) -> Self:

@@ -13,7 +13,6 @@ from pyromq.admin.maintenance import accounts, audit, key_values, settings
 from pyromq.admin.messages import messages
 from pyromq.admin.messages.search import MessageSearch, SearchStop, TimeRange
 from pyromq.admin.topics import topics
-from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.portal import BlockingClient, Portal, iterates, waits
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
@@ -191,7 +190,7 @@ class AdminClient(BlockingClient):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         *,
         credentials: Credentials | None = None,
         clock: Clock | None = None,

@@ -12,6 +12,7 @@ from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.trace.client_metrics import ClientMetrics
 from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
+from pyromq.codecs.topic_codecs import CodecChoice
 from pyromq.protocol.acl import Credentials
 
 
@@ -56,6 +57,7 @@ class ProducerOptions(TypedDict, total=False):
     max_message_size: int
     max_in_flight: int
     linger: float | None
+    codec: CodecChoice
     hooks: Sequence[SendHook]
     trace: bool | Trace
     metrics: ClientMetrics | None

@@ -13,12 +13,7 @@ from pyromq.client.send_result import SendStatus
 from pyromq.errors import ClientError, InvalidMessage, InvalidName, MessageIllegal
 from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageQueue
 from pyromq.testing import LocalCluster, eventually
-from tests.client.helpers import fill, read, stored_count
-
-
-async def read_topic(cluster: LocalCluster, topic: str, count: int) -> list[Any]:
-    async with LitePullConsumer("reader", cluster.namesrv, {topic: "*"}, start_from="earliest") as consumer:
-        return await read(consumer, count)
+from tests.client.helpers import fill, read, read_topic, stored_count
 
 
 async def test_a_message_comes_back_as_it_was_sent(cluster: LocalCluster, producer: Producer, topic: str) -> None:

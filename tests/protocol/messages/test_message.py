@@ -24,10 +24,18 @@ def test_a_message_without_extras_carries_only_whether_to_wait() -> None:
     assert Message("orders", b"x", wait=False).all_properties() == {"WAIT": "false"}
 
 
-@pytest.mark.parametrize("body", ["text", None, 5, bytearray(b"x")])
+@pytest.mark.parametrize("body", ["text", None, 5, {"id": 1}])
 def test_a_body_must_be_bytes(body: Any) -> None:
-    with pytest.raises(InvalidMessage, match=f"must be bytes, not {type(body).__name__}"):
+    with pytest.raises(InvalidMessage, match=f"must be bytes, not {type(body).__name__}: .*send\\(topic, value\\)"):
         Message("orders", body)
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_a_buffer_is_copied_into_the_message(kind: Any) -> None:
+    buffer = bytearray(b"x")
+    message = Message("orders", kind(buffer))
+    buffer[0] = 0
+    assert message.body == b"x"
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,19 @@ def discovery_url(namesrv: str | Sequence[str]) -> str | None:
     return namesrv if urlsplit(namesrv).path.strip("/") else None
 
 
+def chosen_namesrv(given: str | Sequence[str] | None) -> str | Sequence[str]:
+    """Return the name servers of a client: those given, else those in NAMESRV_ADDR, else this machine's.
+
+    Raises ClientError, with the right form, if they cannot be addresses.
+    """
+    namesrv = (os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV) if given is None else given
+    if isinstance(namesrv, bytes) or not isinstance(namesrv, Sequence) or not all(isinstance(n, str) for n in namesrv):
+        raise ClientError(f"namesrv= takes 'host:port', several separated by ';', or a list of them: not {namesrv!r}")
+    if discovery_url(namesrv) is None:
+        parse_addresses(namesrv)
+    return namesrv
+
+
 def parse_addresses(namesrv: str | Sequence[str]) -> tuple[str, ...]:
     """Return the addresses in `host:port;host:port` or in a list; raise ClientError if one is not an address."""
     texts = namesrv.split(";") if isinstance(namesrv, str) else namesrv

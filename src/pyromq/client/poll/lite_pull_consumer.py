@@ -14,7 +14,7 @@ from pyromq.client.consume.start_from import StartFrom, check_start_from, first_
 from pyromq.client.consume.subscriptions import Expression, subscribe_all
 from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.lifecycle import ClientLifecycle
-from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.routes import read_queues
 from pyromq.client.poll.poll_session import PollSession
 from pyromq.client.poll.poll_settings import PollSettings
@@ -47,7 +47,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, Expression] | None = None,
         *,
         start_from: StartFrom = "latest",
@@ -70,7 +70,10 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         self._namespace = namespace
         self._settings = PollSettings(
             client=ClientConfig(
-                namesrv=namesrv, instance_name=instance_name, namespace=namespace, credentials=credentials
+                namesrv=chosen_namesrv(namesrv),
+                instance_name=instance_name,
+                namespace=namespace,
+                credentials=credentials,
             ),
             group=with_namespace(group, namespace),
             subscriptions=subscribe_all(subscriptions, namespace),

@@ -20,7 +20,7 @@ from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.hooks import ConsumeHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.listener.listener import Listener, check_listener
-from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.push.push_session import PushSession
 from pyromq.client.push.push_settings import PushSettings, timeout_seconds
 from pyromq.client.push.termination import on_sigterm
@@ -65,7 +65,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, Expression] | None = None,
         listener: Listener | None = None,
         *,
@@ -97,7 +97,9 @@ class PushConsumer(ClientLifecycle[PushSession]):
         self._namespace = namespace
         self._clock = clock or SystemClock()
         name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
-        client = ClientConfig(namesrv=namesrv, instance_name=name, namespace=namespace, credentials=credentials)
+        client = ClientConfig(
+            namesrv=chosen_namesrv(namesrv), instance_name=name, namespace=namespace, credentials=credentials
+        )
         self.group = with_namespace(group, namespace)
         chosen = chosen_trace(trace)
         self._tracing = Tracing(chosen, client, self.group, "CONSUME", self._clock) if chosen else None

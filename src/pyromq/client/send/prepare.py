@@ -185,8 +185,8 @@ def body_size(message: Message) -> int:
 
 def not_a_message(value: object) -> InvalidMessage:
     """Return the exception for a value that somebody wants to send as it is."""
-    kind = type(value).__name__
-    return InvalidMessage(f"only a Message can be sent, not {kind}: Message(topic=..., body=...)")
+    forms = "Message(topic=..., body=...), or send(topic, value)"
+    return InvalidMessage(f"only a Message can be sent, not {type(value).__name__}: {forms}")
 
 
 def _chunks(elements: Iterable[PreparedElement], limit: int) -> Iterator[list[PreparedElement]]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pyromq.client.config import ClientConfig
 from pyromq.client.hooks import SendHook
 from pyromq.client.lifecycle import ClientLifecycle
-from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.publish_info import Select
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
@@ -17,12 +17,14 @@ from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer, body_size
 from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
+from pyromq.client.send.values import MISSING, message_of
 from pyromq.client.send_result import SendResult, results_of_batch
 from pyromq.client.trace.client_metrics import ClientMetrics, send_hooks
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock, SystemClock
+from pyromq.codecs.topic_codecs import CodecChoice, TopicCodecs
 from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
@@ -39,6 +41,7 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     After a failure a send is retried on other brokers, up to `retries` times, all within `send_timeout`. At most
     `max_in_flight` sends run at a time; further calls wait, and their waiting does not count towards `send_timeout`.
+    `send("orders", value)` encodes a value by `codec`: JSON by default, one for all topics, or one for each by name.
     With `linger`, small messages that are sent within so many seconds travel as one batch. `latency_fault_tolerance`
     avoids brokers that failed or answered slowly. `trace` writes message traces and OpenTelemetry spans.
     `metrics` is "prometheus" or "opentelemetry": what it sends is counted there.
@@ -49,7 +52,7 @@ class Producer(ClientLifecycle[ProducerSession]):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         *,
         send_timeout: float = 3.0,
         retries: int = 2,
@@ -60,6 +63,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         max_message_size: int = MAX_BODY_SIZE,
         max_in_flight: int = 1024,
         linger: float | None = None,
+        codec: CodecChoice = None,
         hooks: Sequence[SendHook] = (),
         trace: bool | Trace = False,
         metrics: ClientMetrics | None = None,
@@ -73,12 +77,13 @@ class Producer(ClientLifecycle[ProducerSession]):
         check_group(group)
         self.group = with_namespace(group, namespace)
         self._config = ClientConfig(
-            namesrv=namesrv,
+            namesrv=chosen_namesrv(namesrv),
             instance_name=instance_name,
             namespace=namespace,
             credentials=credentials,
             topic_queues=topic_queues,
         )
+        self._codecs = TopicCodecs(codec)
         self._clock = clock or SystemClock()
         chosen = chosen_trace(trace)
         self._tracing = Tracing(chosen, self._config, self.group, "PRODUCE", self._clock) if chosen else None
@@ -135,10 +140,26 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
+    def message(
+        self,
+        topic: str,
+        value: object,
+        *,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Message:
+        """Return the Message that `send(topic, value)` sends, such as for `send_batch`; raises PayloadError."""
+        return message_of(self._codecs, topic, value, tags, keys, properties)
+
     async def send(
         self,
-        message: Message,
+        message: Message | str,
+        value: object = MISSING,
         *,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
         order_key: str | None = None,
         queue: MessageQueue | None = None,
         select: Select | None = None,
@@ -147,7 +168,9 @@ class Producer(ClientLifecycle[ProducerSession]):
         at: datetime | None = None,
         level: int | None = None,
     ) -> SendResult:
-        """Send a message and return where it was stored.
+        """Send a message, or a value to a topic, and return where it was stored.
+
+        `send("orders", order, tags="created", keys="o-1")` encodes the value by the topic's codec, JSON by default.
 
         Messages with the same `order_key` go to the same queue, the one that Java's clients choose for that key. A send
         with `order_key`, `queue` or `select` is tried once; others are retried up to `retries` times.
@@ -160,6 +183,8 @@ class Producer(ClientLifecycle[ProducerSession]):
         is unknown whether the message was stored. The text of a RemotingError says what is wrong on the way to the
         broker; finding that out may take 2 s more. A cancelled send may have been stored.
         """
+        if type(message) is not Message or value is not MISSING or tags is not None or keys or properties:
+            message = message_of(self._codecs, message, value, tags, keys, properties)
         anywhere = order_key is None and queue is None and select is None
         simply = timeout is None and delay is None and at is None and level is None
         session = self._opened
@@ -228,13 +253,18 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     async def send_oneway(
         self,
-        message: Message,
+        message: Message | str,
+        value: object = MISSING,
         *,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
         order_key: str | None = None,
         queue: MessageQueue | None = None,
         select: Select | None = None,
     ) -> None:
         """Send a message without waiting for an answer; there is no way to know whether it was stored."""
+        message = message_of(self._codecs, message, value, tags, keys, properties)
         sending = self._send_oneway(message, order_key, queue, select)
         await (sending if self._spans is None else self._spans.around([message], sending))
 
@@ -284,17 +314,23 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     async def request(
         self,
-        message: Message,
+        message: Message | str,
         timeout: float = 3.0,
         *,
+        value: object = MISSING,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
         order_key: str | None = None,
         queue: MessageQueue | None = None,
         select: Select | None = None,
     ) -> MessageExt:
         """Send a message that asks for a reply, and return the reply; a consumer replies with `message.reply(body)`.
 
+        `request("prices", value={"id": 1})` encodes the value by the topic's codec.
         Raises RequestTimeout if the request was stored and no reply came in time, otherwise the errors of `send`.
         """
+        message = message_of(self._codecs, message, value, tags, keys, properties)
         asking = self._request(message, timeout, order_key, queue, select)
         return await (asking if self._spans is None else self._spans.around([message], asking))
 

@@ -12,7 +12,6 @@ from typing import Unpack
 from pyromq.client.config import ProducerOptions
 from pyromq.client.hooks import EndContext
 from pyromq.client.listener.outcomes import ROLLBACK
-from pyromq.client.net.address import DEFAULT_NAMESRV
 from pyromq.client.net.publish_info import Select
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
@@ -56,7 +55,7 @@ class TransactionProducer(Producer):
     def __init__(
         self,
         group: str,
-        namesrv: str | Sequence[str] = DEFAULT_NAMESRV,
+        namesrv: str | Sequence[str] | None = None,
         *,
         check: TransactionFunction,
         **options: Unpack[ProducerOptions],

@@ -51,8 +51,7 @@ class Message(Struct):
 
     def __post_init__(self) -> None:
         if not isinstance(self.body, bytes):
-            hint = "; encode the text first" if isinstance(self.body, str) else ""
-            raise InvalidMessage(f"a message's body must be bytes, not {type(self.body).__name__}{hint}")
+            self.body = _body_bytes(self.body)
         if self.tags is not None and (not isinstance(self.tags, str) or "||" in self.tags):
             raise InvalidMessage(f"a message has one tag, a str: not {self.tags!r}; only subscriptions name several")
         try:
@@ -104,6 +103,14 @@ class Message(Struct):
 
     def __repr__(self) -> str:
         return f"Message(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body of {len(self.body)} bytes)"
+
+
+def _body_bytes(body: object) -> bytes:
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)  # a copy: the sender may go on writing into its buffer
+    hint = "body=text.encode(), or " if isinstance(body, str) else ""
+    form = f"{hint}producer.send(topic, value), which encodes it"
+    raise InvalidMessage(f"a message's body must be bytes, not {type(body).__name__}: {form}")
 
 
 def _check_topic(topic: str) -> None:
