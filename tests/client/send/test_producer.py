@@ -102,7 +102,7 @@ async def test_only_messages_can_be_sent(producer: Producer, method: str, value:
 
 async def test_a_received_message_is_not_one_to_send(cluster: LocalCluster, producer: Producer, topic: str) -> None:
     await producer.send(Message(topic=topic, body=b"x"))
-    (received,) = await read_topic(cluster, topic, 1)
+    received: Any = (await read_topic(cluster, topic, 1))[0]
     for sending in (producer.send(received), producer.send(received, order_key="k")):
         with pytest.raises(InvalidMessage, match="not MessageExt"):
             await sending
