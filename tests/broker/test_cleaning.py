@@ -166,6 +166,29 @@ async def test_a_topic_that_is_deleted_and_created_again_is_read_from_its_first_
         assert broker.offsets.snapshot() == {"others@billing": {0: 5}}
 
 
+async def test_a_kill_while_a_deletion_is_saved_leaves_no_offsets_of_the_topic_that_is_gone(
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
+) -> None:
+    """They would hide the first messages of the next topic of that name."""
+    killed = tmp_path / "killed"
+
+    class Killed(OsFiles):
+        def rename(self, source: str, target: str) -> None:
+            super().rename(source, target)
+            if target.endswith(DELETIONS_NAME):
+                shutil.copytree(tmp_path / "store", killed)
+
+    broker = await start_broker(Killed())
+    peer = await connect(broker)
+    for topic in ("orders", "others"):
+        await peer.send(topic)
+        broker.offsets.commit("billing", topic, 0, 1, "me")
+    await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    table = read_table(killed / "config", OFFSETS)
+    assert table is not None
+    assert table.offset_table == {"others@billing": {0: 1}}
+
+
 async def test_system_topics_cannot_be_deleted(peer: Peer) -> None:
     for topic in ("TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a"):
         await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, expect=ResponseCode.SYSTEM_ERROR)

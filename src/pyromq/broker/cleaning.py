@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.disk_reads import DiskReads
@@ -24,7 +25,10 @@ T = TypeVar("T")
 
 
 class Cleaning:
-    """A pass over disk and log every so often; the queues follow in small steps between other work of the loop."""
+    """A pass over disk and log every so often; the queues follow in small steps between other work of the loop.
+
+    A context manager: the first pass comes one period after it is entered, and none comes after it is left.
+    """
 
     def __init__(self, cleaner: Cleaner, reads: DiskReads, clock: Clock, period: float) -> None:
         self._cleaner = cleaner
@@ -32,12 +36,13 @@ class Cleaning:
         self._ticker = Ticker(clock, period, self._tick)
         self._is_following = self._is_stopped = False
 
-    def start(self) -> None:
-        """Begin; the first pass comes after one period."""
+    def __enter__(self) -> Self:
         self._ticker.start()
+        return self
 
-    def stop(self) -> None:
-        """Make no more passes."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._is_stopped = True
         self._ticker.stop()
 
@@ -141,6 +146,11 @@ class StoreHandlers:
             raise ServiceNotAvailable("the queues could not be deleted") from error
 
     async def _save(self) -> None:
+        """Make a deletion durable, the offsets first: after a kill in between, groups read what is back once more.
+
+        The other way round, offsets of the deleted topic would hide the first messages of the next one.
+        """
+        await self._save_offsets()
         try:
             await asyncio.to_thread(self._cleaner.save_deletions)
         except OSError as error:
@@ -148,7 +158,6 @@ class StoreHandlers:
             raise ServiceNotAvailable("the deletion could not be saved") from error
         if not await self._topics.saver.finish():
             raise ServiceNotAvailable("the table of topics could not be saved")
-        await self._save_offsets()
 
     async def _save_offsets(self) -> None:
         self._offsets.save_if_changed()

@@ -21,6 +21,7 @@ from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.durability import Durability
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.pulls.disk_reads import DiskReads
+from pyromq.broker.pulls.topic_lives import EACH_HAS_ONE, TopicLives
 from pyromq.broker.signals import Signal, StoreSignals
 from pyromq.broker.stats.broker_stats import BrokerStats
 from pyromq.broker.tables.all_tables import Tables
@@ -79,6 +80,8 @@ class Parts:
     """Registers at all name servers now."""
     files: OsFiles | None = None
     standing: Standing = Standing()
+    lives: TopicLives = EACH_HAS_ONE
+    """Tells topics of one name apart."""
     accounts: Accounts | None = None
     """The accounts of a broker with access control."""
     access_log: AccessLog | None = None

@@ -182,6 +182,7 @@ class Broker:
             more_figures=self._more_figures,
             files=self._files,
             standing=Standing(lambda: self._write is None or self._fence.is_closed, self._has_master),
+            deleted_at=self.store.cleaner.deleted_at,
         )
         self._ports.answer(
             [
@@ -271,8 +272,7 @@ class Broker:
 
     def _clean(self, stack: AsyncExitStack) -> None:
         stack.callback(self.settings.changed.subscribe(lambda config: self.store.cleaner.configure(config.store)))
-        self._cleaning.start()
-        stack.callback(self._cleaning.stop)
+        stack.enter_context(self._cleaning)
 
     def _heal(self, stack: AsyncExitStack) -> None:
         healing = Healing(self.service.parts, self.store, self.service.remoting, self._same_logs)

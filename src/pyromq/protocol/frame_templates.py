@@ -53,14 +53,16 @@ def pull_answer_head(
     min_offset: int,
     max_offset: int,
     body_length: int,
+    deleted_at: int | None = None,
 ) -> bytes:
     """Return the part of an answer to a pull that precedes the body."""
-    if request.serialize is not _JSON:
+    if request.serialize is not _JSON or deleted_at:
         header = PullMessageResponseHeader(
             suggest_which_broker_id=suggest,
             next_begin_offset=next_offset,
             min_offset=min_offset,
             max_offset=max_offset,
+            pyromq_deleted_at=deleted_at or None,
         )
         return with_body_length(response(request, code, remark, header).encode(), body_length)
     text = _PULL_ANSWER % (

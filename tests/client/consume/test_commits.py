@@ -7,6 +7,7 @@ import asyncio
 from pyromq.client.consume.commits import Commits
 from pyromq.client.consume.offset_store import BrokerOffsets
 from pyromq.client.consume.process_queue import ProcessQueue
+from pyromq.client.net.calls.answers import CommittedOffset
 from pyromq.errors import ConnectFailed
 from pyromq.protocol.messages.message import MessageQueue
 
@@ -163,14 +164,13 @@ class Broker(BrokerOffsets):
     def keeper_address(self, queue: MessageQueue) -> str:
         return self.address
 
-    async def load_with_source(self, queue: MessageQueue) -> tuple[int | None, bool]:
-        return self.offset, self.address == "master"
+    async def load_with_source(self, queue: MessageQueue) -> CommittedOffset:
+        return CommittedOffset(self.offset, is_sure=self.address == "master")
 
-    async def commit(self, queue: MessageQueue, offset: int) -> None:
-        self.kept.append((offset, "anywhere"))
-
-    async def commit_forward(self, queue: MessageQueue, offset: int) -> None:
-        self.kept.append((offset, "forward"))
+    async def commit(
+        self, queue: MessageQueue, offset: int, *, forward: bool = False, deleted_at: int | None = None
+    ) -> None:
+        self.kept.append((offset, "forward" if forward else "anywhere"))
 
 
 async def test_only_the_first_commit_after_a_jump_may_move_the_offset_back() -> None:

@@ -37,6 +37,7 @@ class OffsetHandlers:
         self._topics = parts.topics
         self._offsets = parts.offsets
         self._delays = parts.tables.delays
+        self._lives = parts.lives
 
     def query(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the committed offset of a group; 0 for a young queue that it has never read."""
@@ -46,7 +47,10 @@ class OffsetHandlers:
             if not self._is_young(header.topic, header.queue_id):
                 raise QueryNotFound(f"{header.consumer_group} has no offset in {header.topic} queue {header.queue_id}")
             offset = 0
-        return response(request, header=QueryConsumerOffsetResponseHeader(offset=offset))
+        life = self._lives.of(header.topic)
+        return response(
+            request, header=QueryConsumerOffsetResponseHeader(offset=offset, pyromq_deleted_at=life or None)
+        )
 
     def update(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Commit the offset of a group."""
@@ -122,10 +126,11 @@ class OffsetHandlers:
     def _may_commit(self, header: UpdateConsumerOffsetRequestHeader) -> bool:
         """Return True if the queue exists: otherwise a client could fill the table with names it invents.
 
-        PyroMQ's clients also want the offset to exist: they may not know yet that the topic was deleted and recreated.
+        PyroMQ's clients also want the offset to exist, and in the life of the topic that they have read: they may not
+        know yet that it was deleted and recreated.
         """
         topic = self._topics.get(header.topic)
-        if topic is None:
+        if topic is None or not self._lives.is_current(header.topic, header.pyromq_deleted_at):
             return False
         if header.pyromq_forward and header.commit_offset > self._store.max_offset(header.topic, header.queue_id):
             return False

@@ -63,6 +63,7 @@ class PullHandler:
         self._offsets = parts.offsets
         self._stats = parts.stats
         self._offset_moved = parts.offset_moved
+        self._lives = parts.lives
         parts.topics.changed.subscribe(self._topics_changed)
         self.configure(parts.config)
 
@@ -137,6 +138,7 @@ class PullHandler:
             raise BrokerError(
                 f"queue {header.queue_id} of topic {topic.name} does not exist, it has {topic.read_queues}"
             )
+        self._lives.check(header.topic, header.pyromq_deleted_at)
         return self._selection.wanted(header, group)
 
     def _read(self, header: PullMessageRequestHeader, wanted: MessageFilter) -> GetResult:
@@ -219,6 +221,7 @@ class PullHandler:
             result.min_offset,
             result.max_offset,
             result.size,
+            self._lives.of(header.topic) if header.pyromq_deleted_at == -1 else None,
         )
         return b"".join((head, *result.views))
 

@@ -12,6 +12,7 @@ from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.parts import OffsetMoved, Parts, Standing
 from pyromq.broker.pulls.disk_reads import DiskReads
+from pyromq.broker.pulls.topic_lives import TopicLives
 from pyromq.broker.registration import Registration
 from pyromq.broker.sides.ports import Ports
 from pyromq.broker.sides.read_side import ReadSide
@@ -48,6 +49,7 @@ class Service:
         more_figures: Callable[[], list[BoundFigures[Any]]] = list,
         files: OsFiles | None = None,
         standing: Standing | None = None,
+        deleted_at: Callable[[str], int] = lambda topic: 0,
     ) -> None:
         self.is_open = False
         """Whether it accepts connections and is registered."""
@@ -80,6 +82,7 @@ class Service:
             register=self.registration.register_everywhere,
             files=files,
             standing=standing or Standing(),
+            lives=TopicLives(deleted_at, lambda: store.min_physical_offset),
             access=ports.access,
             accounts=ports.accounts,
             access_log=ports.access_log,

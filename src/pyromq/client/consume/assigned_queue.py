@@ -29,6 +29,11 @@ class AssignedQueue(ABC):
         """False if only a slave could be asked for the committed offset: the master may have a higher one."""
         self.committed_at = ""
         """The address of the broker that was last asked or told about the committed offset."""
+        self.deleted_at: int | None = None
+        """The life of the topic in which these offsets count: where its broker's log ended when the topic was last
+        deleted, 0 if it never was. None if that is not known yet."""
+        self.is_recreated = False
+        """Whether the topic was deleted while this client had the queue."""
         self.jumps = 0
         """How often the queue was moved to another offset; whoever awaits an answer compares it before and after."""
         self.broker_id = 0
@@ -72,7 +77,8 @@ class AssignedQueue(ABC):
     def start_over(self) -> None:
         """Forget everything: the topic was deleted, and offsets of one that is created later mean other messages."""
         self.jump_to(0)
-        self.pull_offset = None
+        self.pull_offset = self.deleted_at = None
+        self.is_recreated = True
         self.newest_ms = 0
 
     @property

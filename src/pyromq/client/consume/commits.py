@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pyromq.client.background import FailureLog, is_being_cancelled
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.offset_store import BrokerOffsets, OffsetStore
+from pyromq.client.net.calls.answers import CommittedOffset
 from pyromq.protocol.messages.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,6 @@ class Commits:
 
     def __init__(self, offsets: OffsetStore) -> None:
         self._offsets = offsets
-        self._advance = offsets.commit_forward if isinstance(offsets, BrokerOffsets) else offsets.commit
         self._lock = asyncio.Lock()
         self._log = FailureLog(logger, "committing offsets")
 
@@ -78,13 +78,18 @@ class Commits:
     async def _commit(self, held: AssignedQueue, offset: int) -> None:
         jumps = held.jumps
         if self._is_kept_elsewhere(held) or not held.committed_is_sure:
-            known, held.committed_is_sure = await self._confirm(held.queue)
+            found = await self._confirm(held.queue)
+            held.committed_is_sure = found.is_sure
             if held.jumps == jumps and not held.may_move_back:
-                held.committed_offset = known
+                held.committed_offset = found.offset
         known = held.committed_offset
         if known is not None and offset <= known:
             return
-        await (self._offsets.commit if held.may_move_back else self._advance)(held.queue, offset)
+        if isinstance(self._offsets, BrokerOffsets):
+            forward, deleted_at = not held.may_move_back, held.deleted_at
+            await self._offsets.commit(held.queue, offset, forward=forward, deleted_at=deleted_at)
+        else:
+            await self._offsets.commit(held.queue, offset)
         if held.jumps == jumps:
             held.committed_offset = offset
 
@@ -95,8 +100,8 @@ class Commits:
         before, held.committed_at = held.committed_at, self._offsets.keeper_address(held.queue)
         return bool(before) and before != held.committed_at
 
-    async def _confirm(self, queue: MessageQueue) -> tuple[int | None, bool]:
+    async def _confirm(self, queue: MessageQueue) -> CommittedOffset:
         """Return the committed offset, and whether that is sure: a slave, which commits forward, may lag."""
         if isinstance(self._offsets, BrokerOffsets):
             return await self._offsets.load_with_source(queue)
-        return await self._offsets.load(queue), True
+        return CommittedOffset(await self._offsets.load(queue))

@@ -107,6 +107,8 @@ class Fetcher:
         seconds = perf_counter() - started
         if consumed:  # another commit may have come first while the broker held the pull
             held.committed_offset = max(consumed, held.committed_offset or 0)
+        if held.deleted_at is None and held.pulls_from_master:
+            held.deleted_at = answer.deleted_at
         held.broker_id = answer.suggested_broker_id
         moved = answer.status is PullStatus.OFFSET_MOVED and answer.next_offset != offset
         if (moved or answer.next_offset < offset) and await self._leads_astray(answer, reader, queue, offset):
@@ -175,6 +177,7 @@ class Fetcher:
             subscription=wanted.expression if carried else None,
             sub_version=0 if wanted.by_tags else wanted.version_ms,
             expression_type=wanted.expression_type,
+            pyromq_deleted_at=-1 if held.deleted_at is None else held.deleted_at,
         )
 
     def _messages(self, answer: PullAnswer, broker_name: str, wanted: Subscription) -> list[MessageExt]:

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from pyromq.client.net.calls.answers import CommittedOffset
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import Routes
 from pyromq.errors import ClientError, ProtocolError
@@ -41,30 +42,30 @@ class BrokerOffsets:
 
     async def load(self, queue: MessageQueue) -> int | None:
         """Ask the master, or a slave if the master is away."""
-        return (await self.load_with_source(queue))[0]
+        return (await self.load_with_source(queue)).offset
 
-    async def load_with_source(self, queue: MessageQueue) -> tuple[int | None, bool]:
-        """Return the committed offset, and whether the master says so: a slave may have an older one."""
+    async def load_with_source(self, queue: MessageQueue) -> CommittedOffset:
+        """Return the committed offset, in which life of its topic, and whether the master says so."""
         keeper = await self._routes.find_keeper(queue)
-        offset = await self._api.query_offset(keeper.address, self._group, queue.topic, queue.queue_id)
-        return offset, keeper.broker_id == MASTER_ID
+        found = await self._api.query_committed(keeper.address, self._group, queue.topic, queue.queue_id)
+        return found if keeper.broker_id == MASTER_ID else CommittedOffset(found.offset, is_sure=False)
 
     def keeper_address(self, queue: MessageQueue) -> str:
         """Return where a commit would go now; empty if that is not known."""
         keeper = self._routes.reader(queue.broker_name)
         return "" if keeper is None else keeper.address
 
-    async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Send the offset to the master, or to a slave if the master is away, and wait for the answer."""
-        await self._commit(queue, offset, forward=False)
+    async def commit(
+        self, queue: MessageQueue, offset: int, *, forward: bool = False, deleted_at: int | None = None
+    ) -> None:
+        """Send the offset to the master, or to a slave if the master is away, and wait for the answer.
 
-    async def commit_forward(self, queue: MessageQueue, offset: int) -> None:
-        """Commit an offset unless the broker has a higher one, of a member that had the queue at the same time."""
-        await self._commit(queue, offset, forward=True)
-
-    async def _commit(self, queue: MessageQueue, offset: int, *, forward: bool) -> None:
+        With `forward`, a higher one stays, of a member that had the queue at the same time. With `deleted_at`, an
+        offset counts only in that life of its topic.
+        """
         keeper = await self._routes.find_keeper(queue)
-        await self._api.commit_offset(keeper.address, self._group, queue.topic, queue.queue_id, offset, forward=forward)
+        place = keeper.address, self._group, queue.topic, queue.queue_id
+        await self._api.commit_offset(*place, offset, forward=forward, deleted_at=deleted_at)
 
 
 logger = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.fetch import Fetched, Fetcher
 from pyromq.clock import Clock
 from pyromq.errors import TopicNotFound
+from pyromq.protocol.codes import MASTER_ID
 
 logger = logging.getLogger(__name__)
 
@@ -138,8 +139,10 @@ class PullLoop(Generic[Q]):
             self._on_messages(self.held)
 
     async def _back_off(self, error: BaseException) -> None:
-        if isinstance(error, TopicNotFound) and self.held.pulls_from_master:
-            self.held.start_over()
+        if isinstance(error, TopicNotFound):
+            if self.held.pulls_from_master:
+                self.held.start_over()
+            self.held.broker_id = MASTER_ID  # a slave may not know yet what became of the topic
         self._log.failed(error)
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1

@@ -24,19 +24,23 @@ class QueryConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only
 
 
 class QueryConsumerOffsetResponseHeader(_OffsetResponseHeader, frozen=True, kw_only=True, gc=False):
-    """The committed offset."""
+    """The committed offset, and in which life of its topic: see PullMessageRequestHeader. 0 is left out."""
+
+    pyromq_deleted_at: I64 | None = None
 
 
 class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):
     """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: see PULL_FORWARD_FLAG.
 
-    So is `pyromq_reset`: an operator moves the group, and nobody has consumed that far.
+    So is `pyromq_reset`: an operator moves the group, and nobody has consumed that far. And so is `pyromq_deleted_at`:
+    in which life of the topic this was consumed, see PullMessageRequestHeader.
     """
 
     consumer_group: str
     commit_offset: I64
     pyromq_forward: bool | None = None
     pyromq_reset: bool | None = None
+    pyromq_deleted_at: I64 | None = None
 
 
 class SearchOffsetByTimestampRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):

@@ -15,7 +15,11 @@ MAX_PULL_QUEUES: Final = 256
 
 
 class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
-    """PULL_MESSAGE (11); `pyromq_max_bytes` is PyroMQ's own: it replaces the broker's default limits."""
+    """PULL_MESSAGE (11), with two fields of PyroMQ's own: `pyromq_max_bytes` replaces the broker's default limits.
+
+    `pyromq_deleted_at` tells topics of one name apart: where the broker's log ended when the last one was deleted, as
+    far as the client knows. A client that does not know asks with -1.
+    """
 
     consumer_group: str
     topic: str
@@ -30,15 +34,17 @@ class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     expression_type: str | None = None
     broker_name: str | None = field(default=None, name="bname")
     pyromq_max_bytes: I64 | None = None
+    pyromq_deleted_at: I64 | None = None
 
 
 class PullMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
-    """The answer to a pull, with or without messages."""
+    """The answer to a pull, with or without messages; `pyromq_deleted_at` is for those who ask, 0 is left out."""
 
     suggest_which_broker_id: I64
     next_begin_offset: I64
     min_offset: I64
     max_offset: I64
+    pyromq_deleted_at: I64 | None = None
 
 
 class PullQueuesRequestHeader(Header, frozen=True, kw_only=True, gc=False):

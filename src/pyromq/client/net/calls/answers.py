@@ -38,6 +38,19 @@ class PullAnswer(Struct, frozen=True, gc=False):
     max_offset: int
     suggested_broker_id: int
     body: bytes
+    deleted_at: int = 0
+    """Where the broker's log ended when a topic of this name was last deleted, for a pull that asks; 0 if never."""
+
+
+class CommittedOffset(Struct, frozen=True, gc=False):
+    """What a group has committed of a queue."""
+
+    offset: int | None
+    """None if there is none."""
+    deleted_at: int | None = None
+    """Where the broker's log ended when a topic of this name was last deleted; 0 if never, None if that is unknown."""
+    is_sure: bool = True
+    """Whether the master says so: a slave may have an older one."""
 
 
 class KeyPage(Struct, frozen=True):

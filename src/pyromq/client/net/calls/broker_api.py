@@ -165,6 +165,7 @@ class BrokerApi(GroupCalls, TimerCalls):
             found.max_offset,
             found.suggest_which_broker_id,
             answer.body,
+            found.pyromq_deleted_at or 0,
         )
 
     async def min_offset(self, address: str, topic: str, queue_id: int, *, timeout: float = CALL_TIMEOUT) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyromq.client.net.calls.answers import BrokerIdentity
+from pyromq.client.net.calls.answers import BrokerIdentity, CommittedOffset
 from pyromq.client.net.calls.base import CALL_TIMEOUT, BrokerCalls
 from pyromq.errors import QueryNotFound
 from pyromq.protocol.bodies import (
@@ -42,12 +42,19 @@ class GroupCalls(BrokerCalls):
         self, address: str, group: str, topic: str, queue_id: int, *, timeout: float = CALL_TIMEOUT
     ) -> int | None:
         """Return the committed offset, None if there is none; brokers answer 0 for a new queue without a commit."""
+        return (await self.query_committed(address, group, topic, queue_id, timeout=timeout)).offset
+
+    async def query_committed(
+        self, address: str, group: str, topic: str, queue_id: int, *, timeout: float = CALL_TIMEOUT
+    ) -> CommittedOffset:
+        """Return the same, and in which life of its topic: see `CommittedOffset`."""
         header = QueryConsumerOffsetRequestHeader(consumer_group=group, topic=topic, queue_id=queue_id)
         try:
             answer = await self._ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=timeout)
         except QueryNotFound:
-            return None
-        return answer.header(QueryConsumerOffsetResponseHeader).offset
+            return CommittedOffset(None)
+        found = answer.header(QueryConsumerOffsetResponseHeader)
+        return CommittedOffset(found.offset, found.pyromq_deleted_at or 0)
 
     async def commit_offset(
         self,
@@ -59,11 +66,13 @@ class GroupCalls(BrokerCalls):
         *,
         forward: bool = False,
         reset: bool = False,
+        deleted_at: int | None = None,
         timeout: float = CALL_TIMEOUT,
     ) -> None:
         """Commit an offset; on return the broker has it. With `forward`, PyroMQ's keeps one that is higher.
 
-        With `reset` an operator moves the group, and PyroMQ's broker notes that in its access log.
+        With `reset` an operator moves the group, and PyroMQ's broker notes that in its access log. With `deleted_at` it
+        ignores what was consumed of a topic of this name that was deleted since.
         """
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=group,
@@ -72,6 +81,7 @@ class GroupCalls(BrokerCalls):
             commit_offset=offset,
             pyromq_forward=forward or None,
             pyromq_reset=reset or None,
+            pyromq_deleted_at=deleted_at,
         )
         await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=timeout)
 
