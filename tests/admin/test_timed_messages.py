@@ -30,3 +30,23 @@ async def test_waiting_messages_are_listed_and_cancelled_on_all_brokers(topic: s
             assert await admin.timed_messages.cancel(first.message_id) == [first.queue.broker_name]
             assert await admin.timed_messages.cancel(results[1].offset_message_id) == [results[1].queue.broker_name]
             assert await admin.timed_messages.count() == 19
+
+
+async def test_a_histogram_says_when_messages_are_due(topic: str) -> None:
+    async with (
+        LocalCluster() as cluster,
+        Producer("timed", cluster.namesrv, clock=cluster.clock) as producer,
+        AdminClient(cluster.namesrv, clock=cluster.clock) as admin,
+    ):
+        empty = await admin.timed_messages.histogram()
+        assert (empty.counts, empty.counted, empty.waiting, empty.is_whole) == ((0,), 0, 0, True)
+        for delay in (30, 31, 32, 600, 1190):
+            await producer.send(Message(topic=topic, body=b"later"), delay=delay)
+        await producer.send(Message(topic=f"{topic}-other", body=b"other"), delay=60)
+        found = await admin.timed_messages.histogram(topic, bins=25)
+        assert (found.step_ms, found.counted, found.waiting, found.is_whole) == (60_000, 5, 6, True)
+        assert sum(found.counts) == 5
+        assert sum(found.counts[:2]) == 3, "those of the next half minute"
+        assert found.counts[-1] == 1
+        cut = await admin.timed_messages.histogram(topic, most=3)
+        assert (cut.counted, cut.is_whole) == (3, False)

@@ -3,9 +3,9 @@
 >>> from pyromq.admin import AdminClient
 
 `admin_client` opens the connections and holds one object for each theme: `groups`, `topics` and `messages` (packages),
-`clusters` (masters and slaves), `maintenance` (configuration, pauses, cleaning, KV settings), `health` (overview,
-checks, doctor), `dead_letters`, `timed_messages`, `transactions` and `traces`. A theme asks the brokers and returns
-frozen values. `masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart.
+`letters` (dead letters), `clusters` (masters and slaves), `clients`, `maintenance` (configuration, pauses, cleaning, KV
+settings), `health` (overview, checks, doctor), `timed_messages`, `transactions` and `traces`. A theme asks the brokers
+and returns frozen values. `masters` asks all brokers of a cluster at once and keeps the ones that do not answer apart.
 `topic_reader` reads what a topic holds, without a group. `views` turns the values into JSON: commands and the console
 show the same fields. `support` makes debug bundles.
 `contexts` keeps named clusters in a file of the user. `blocking_client` is the whole client without `await`.
@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyromq.admin.admin_client import AdminClient as AdminClient
+    from pyromq.admin.clients import ClientListing as ClientListing
+    from pyromq.admin.clients import Clients as Clients
+    from pyromq.admin.clients import ConnectedClient as ConnectedClient
     from pyromq.admin.clusters import BrokerStatus as BrokerStatus
     from pyromq.admin.clusters import ClusterStatus as ClusterStatus
     from pyromq.admin.clusters import PromotionPlan as PromotionPlan
     from pyromq.admin.contexts import ClusterContext as ClusterContext
     from pyromq.admin.contexts import Contexts as Contexts
-    from pyromq.admin.dead_letters import DeadLetters as DeadLetters
-    from pyromq.admin.dead_letters import DeadLetterTopic as DeadLetterTopic
-    from pyromq.admin.dead_letters import Letter as Letter
-    from pyromq.admin.dead_letters import Wanted as Wanted
     from pyromq.admin.groups.advice import GroupAdvice as GroupAdvice
     from pyromq.admin.groups.advice import MemberLoad as MemberLoad
     from pyromq.admin.groups.description import GroupDescription as GroupDescription
@@ -56,6 +55,14 @@ if TYPE_CHECKING:
     from pyromq.admin.health.overview import GroupLoad as GroupLoad
     from pyromq.admin.health.overview import Overview as Overview
     from pyromq.admin.health.overview import TopicLoad as TopicLoad
+    from pyromq.admin.letters.causes import CauseGroup as CauseGroup
+    from pyromq.admin.letters.dead_letters import DeadLetters as DeadLetters
+    from pyromq.admin.letters.dead_letters import DeadLetterTopic as DeadLetterTopic
+    from pyromq.admin.letters.dead_letters import LetterCauses as LetterCauses
+    from pyromq.admin.letters.letter import Letter as Letter
+    from pyromq.admin.letters.letter import Wanted as Wanted
+    from pyromq.admin.letters.tries import PropertyChange as PropertyChange
+    from pyromq.admin.letters.tries import Try as Try
     from pyromq.admin.maintenance.cleaning import BrokerCleaning as BrokerCleaning
     from pyromq.admin.maintenance.key_values import KeyValues as KeyValues
     from pyromq.admin.maintenance.key_values import KvListing as KvListing
@@ -79,6 +86,7 @@ if TYPE_CHECKING:
     from pyromq.admin.support.bundle import BundleReport as BundleReport
     from pyromq.admin.support.bundle import BundleSources as BundleSources
     from pyromq.admin.support.bundle import DebugBundle as DebugBundle
+    from pyromq.admin.timed_messages import DelayHistogram as DelayHistogram
     from pyromq.admin.timed_messages import TimedMessage as TimedMessage
     from pyromq.admin.timed_messages import TimedMessages as TimedMessages
     from pyromq.admin.topics.deletion import TopicDeletion as TopicDeletion
@@ -107,17 +115,22 @@ _HOMES = {
     "BrokerStatus": "clusters",
     "BundleReport": "support.bundle",
     "BundleSources": "support.bundle",
+    "CauseGroup": "letters.causes",
     "CheckLimits": "health.checks",
     "CheckReport": "health.checks",
     "CheckResult": "health.checks",
+    "ClientListing": "clients",
+    "Clients": "clients",
     "ClusterContext": "contexts",
     "ClusterStatus": "clusters",
+    "ConnectedClient": "clients",
     "ConsumeEvent": "traces",
     "ConsumptionState": "messages.consumption",
     "Contexts": "contexts",
-    "DeadLetterTopic": "dead_letters",
-    "DeadLetters": "dead_letters",
+    "DeadLetterTopic": "letters.dead_letters",
+    "DeadLetters": "letters.dead_letters",
     "DebugBundle": "support.bundle",
+    "DelayHistogram": "timed_messages",
     "DirectPlan": "messages.direct_consumption",
     "DirectResult": "messages.direct_consumption",
     "DoctorStep": "health.examination",
@@ -135,7 +148,8 @@ _HOMES = {
     "KeyValues": "maintenance.key_values",
     "KvListing": "maintenance.key_values",
     "KvSetting": "maintenance.key_values",
-    "Letter": "dead_letters",
+    "Letter": "letters.letter",
+    "LetterCauses": "letters.dead_letters",
     "Level": "health.checks",
     "Limit": "health.checks",
     "Member": "groups.description",
@@ -148,6 +162,7 @@ _HOMES = {
     "Overview": "health.overview",
     "PlannedChange": "maintenance.settings",
     "PromotionPlan": "clusters",
+    "PropertyChange": "letters.tries",
     "QueueContents": "topics.description",
     "QueueProgress": "groups.description",
     "ResetPlan": "groups.offset_reset",
@@ -178,7 +193,8 @@ _HOMES = {
     "Traces": "traces",
     "TransactionEvent": "traces",
     "Transactions": "transactions",
-    "Wanted": "dead_letters",
+    "Try": "letters.tries",
+    "Wanted": "letters.letter",
     "WritePausePlan": "maintenance.write_pause",
     "WriteState": "maintenance.write_pause",
 }

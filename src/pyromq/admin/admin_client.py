@@ -7,14 +7,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
+from pyromq.admin.clients import Clients
 from pyromq.admin.clusters import Clusters, ClusterStatus, PromotionPlan
 from pyromq.admin.contexts import required_context
-from pyromq.admin.dead_letters import DeadLetters
 from pyromq.admin.groups.groups import Groups
 from pyromq.admin.health.checks import DEFAULT_LIMITS, CheckLimits, CheckReport, judge
 from pyromq.admin.health.doctor import Doctor
 from pyromq.admin.health.examination import Examination
 from pyromq.admin.health.overview import Overview, Overviews
+from pyromq.admin.letters.dead_letters import DeadLetters
 from pyromq.admin.maintenance.accounts import ClusterAccounts
 from pyromq.admin.maintenance.audit import Audit
 from pyromq.admin.maintenance.cleaning import BrokerCleaning, Cleanable, Cleanings
@@ -55,12 +56,13 @@ class AdminSession:
         opening = BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
         self.api = await self._exit.enter_async_context(await opening)
         self.dead_letters = DeadLetters(self.api, self.producer, self._clock)
-        self.timed_messages = TimedMessages(self.api, self._find_masters, ADMIN_GROUP)
+        self.timed_messages = TimedMessages(self.api, self._find_masters, ADMIN_GROUP, self._clock)
         self.transactions = Transactions(self.api, self._find_masters)
         self.traces = Traces(self.api)
         self.groups = Groups(self.api, self._clock)
         self.topics = Topics(self.api, self._clock)
-        self.messages = Messages(self.api, self._clock)
+        self.messages = Messages(self.api, self.producer, self._clock)
+        self.clients = Clients(self.api, self._find_masters)
         self.clusters = Clusters(self.api)
         self.overviews = Overviews(self.api, self.groups, self._clock)
         self.doctor = Doctor(self.api, self.clusters, self.overviews, self.producer, self._clock)
@@ -133,6 +135,11 @@ class AdminClient(ClientLifecycle[AdminSession]):
     def messages(self) -> Messages:
         """Stored messages: find them, see who consumed them."""
         return self._session.messages
+
+    @property
+    def clients(self) -> Clients:
+        """Connected producers and consumers."""
+        return self._session.clients
 
     @property
     def dead_letters(self) -> DeadLetters:

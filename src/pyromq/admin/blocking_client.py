@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Self
 
-from pyromq.admin import admin_client, dead_letters, timed_messages, traces, transactions
+from pyromq.admin import admin_client, clients, timed_messages, traces, transactions
 from pyromq.admin.contexts import required_context
 from pyromq.admin.groups import groups
+from pyromq.admin.letters import dead_letters
 from pyromq.admin.maintenance import accounts, audit, key_values, settings
 from pyromq.admin.messages import messages
 from pyromq.admin.messages.search import MessageSearch, SearchStop, TimeRange
@@ -33,6 +34,8 @@ class DeadLetters(_Theme):
 
     groups = waits(dead_letters.DeadLetters.groups)
     read = iterates(dead_letters.DeadLetters.read)
+    causes = waits(dead_letters.DeadLetters.causes)
+    tries = waits(dead_letters.DeadLetters.tries)
     resend = waits(dead_letters.DeadLetters.resend)
     resend_all = iterates(dead_letters.DeadLetters.resend_all)
 
@@ -44,6 +47,7 @@ class TimedMessages(_Theme):
     count = waits(timed_messages.TimedMessages.count)
     plan_cancel = waits(timed_messages.TimedMessages.plan_cancel)
     cancel = waits(timed_messages.TimedMessages.cancel)
+    histogram = waits(timed_messages.TimedMessages.histogram)
 
 
 class Transactions(_Theme):
@@ -140,8 +144,15 @@ class Messages(_Theme):
     find = _searches(messages.Messages.find)
     get = waits(messages.Messages.get)
     consumed_by = waits(messages.Messages.consumed_by)
+    resend = waits(messages.Messages.resend)
     plan_consume = waits(messages.Messages.plan_consume)
     consume = waits(messages.Messages.consume)
+
+
+class Clients(_Theme):
+    """Connected clients; `pyromq.admin.Clients` without `await`."""
+
+    list = waits(clients.Clients.list)
 
 
 class Settings(_Theme):
@@ -213,6 +224,7 @@ class AdminClient(BlockingClient):
         self.groups = Groups(self._portal, self._client.groups)
         self.topics = Topics(self._portal, self._client.topics)
         self.messages = Messages(self._portal, self._client.messages)
+        self.clients = Clients(self._portal, self._client.clients)
         self.settings = Settings(self._portal, self._client.settings)
         self.kv = KeyValues(self._portal, self._client.kv)
         self.accounts = ClusterAccounts(self._portal, self._client.accounts)

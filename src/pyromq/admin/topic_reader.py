@@ -32,7 +32,8 @@ class TopicReader:
             for number in range(data.read_queue_nums)
         )
         self._api = api
-        self._addresses = {broker.broker_name: _reader(broker.broker_addrs) for broker in route.broker_datas}
+        self.addresses = {broker.broker_name: _reader(broker.broker_addrs) for broker in route.broker_datas}
+        """Where to read from, by broker."""
 
     @classmethod
     async def open(cls, api: BrokerApi, topic: str) -> TopicReader:
@@ -42,7 +43,7 @@ class TopicReader:
     def address(self, queue: MessageQueue) -> str:
         """Return the broker to read a queue from: the master, or else a slave."""
         try:
-            return self._addresses[queue.broker_name]
+            return self.addresses[queue.broker_name]
         except KeyError:
             raise NoRoute(f"broker {queue.broker_name!r} is gone") from None
 

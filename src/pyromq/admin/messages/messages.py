@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
+from pyromq.admin.letters.letter import Letter
 from pyromq.admin.masters import gather_limited
 from pyromq.admin.messages.consumption import ConsumptionTracker, GroupConsumption
 from pyromq.admin.messages.direct_consumption import DirectPlan, DirectResult, consume_directly, plan_direct
@@ -15,6 +16,8 @@ from pyromq.admin.messages.search import MessageSearch, MessageSource, SearchBud
 from pyromq.admin.topic_reader import TopicReader
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
+from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, NoRoute, TopicNotFound
 from pyromq.protocol.bodies import TopicRouteData
@@ -31,8 +34,9 @@ class Messages:
     ...         print(message.message_id, await admin.messages.consumed_by(message))
     """
 
-    def __init__(self, api: BrokerApi, clock: Clock) -> None:
+    def __init__(self, api: BrokerApi, producer: Callable[[], Awaitable[Producer]], clock: Clock) -> None:
         self._api = api
+        self._producer = producer
         self._calls = AdminCalls(api.remoting)
         self._clock = clock
         self._lookup = MessageLookup(api, clock)
@@ -51,11 +55,13 @@ class Messages:
         until: datetime | None = None,
         oldest_first: bool = False,
         budget: SearchBudget = DEFAULT_BUDGET,
+        seen: Callable[[MessageExt], MessageExt] | None = None,
     ) -> MessageSearch:
         """Return a search: iterate over it for the messages, then see in `stopped` whether the budget ended it.
 
         All conditions must hold. `key` asks the index of the brokers; otherwise every message of the time is looked at.
-        `where` is SQL92 over properties and, as `body.field`, JSON bodies. Both ends of the time belong to it.
+        `where` is SQL92 over properties and, as `body.field`, JSON bodies. Both ends of the time belong to it. `seen`
+        returns what conditions are to see of a message, for users who may not see all of it.
         Raises LocalProtocolError for a wrong expression, ClientError for what cannot be combined; iterating raises
         TopicNotFound.
         """
@@ -66,7 +72,7 @@ class Messages:
         time = TimeRange.of(since, until)
         if time.since_ms > time.until_ms:
             raise ClientError("the time to search ends before it begins")
-        matches = SearchFilter(tags=tags, where=where, contains=contains).prepare()
+        matches = SearchFilter(tags=tags, where=where, contains=contains).prepare(seen)
 
         async def open_sources(search: MessageSearch) -> Sequence[MessageSource]:
             route = await self._route(topic)
@@ -100,6 +106,15 @@ class Messages:
     async def consumed_by(self, message: MessageExt) -> list[GroupConsumption]:
         """Return what became of a message in each group that consumes its topic."""
         return await ConsumptionTracker(self._api, message, await self._address(message)).track()
+
+    async def resend(self, message: MessageExt, to: str | None = None) -> SendResult:
+        """Send a message again as a new one, to its own topic or another; an order key selects its queue.
+
+        It says where it comes from in properties that begin with PYROMQ_. A dead letter goes to the topic that it was
+        first sent to.
+        """
+        letter = Letter(message)
+        return await (await self._producer()).send(letter.resent(to), order_key=letter.order_key)
 
     async def plan_consume(self, message_id: str, *, topic: str | None, group: str, client_id: str) -> DirectPlan:
         """Return which message `consume` would pass to whom; raises ClientError if that consumer is not there."""

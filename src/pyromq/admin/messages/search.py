@@ -93,8 +93,11 @@ class SearchFilter(Struct, frozen=True, kw_only=True):
     contains: bytes | None = None
     """Bytes that occur in the body."""
 
-    def prepare(self) -> Callable[[MessageExt], bool]:
-        """Return a function that selects messages; raises LocalProtocolError for a wrong expression."""
+    def prepare(self, seen: Callable[[MessageExt], MessageExt] | None = None) -> Callable[[MessageExt], bool]:
+        """Return a function that selects messages; raises LocalProtocolError for a wrong expression.
+
+        `seen` returns what conditions on bodies and properties are to see of a message.
+        """
         tags = None if self.tags is None else parse_tags(self.tags)
         condition = None if self.where is None else MessageCondition(self.where)
         part = self.contains
@@ -102,6 +105,9 @@ class SearchFilter(Struct, frozen=True, kw_only=True):
         def selects(message: MessageExt) -> bool:
             if tags is not None and not tags.accepts(message.tags):
                 return False
+            if condition is None and part is None:
+                return True
+            message = seen(message) if seen else message
             if condition is not None and not condition.matches(message):
                 return False
             return part is None or part in _body(message)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyromq.admin.dead_letters import DeadLetterTopic, Letter
+from pyromq.admin.letters.dead_letters import DeadLetterTopic
+from pyromq.admin.letters.letter import Letter
 from pyromq.admin.views.iso_times import iso_moment
 from pyromq.admin.views.message_view import message_fields
 

@@ -15,6 +15,7 @@ from pyromq.protocol.bodies import (
     ConsumeStats,
     GroupList,
     KVTable,
+    ProducerTableInfo,
     ResetOffsetBody,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -247,6 +248,16 @@ class AdminCalls(BrokerCalls):
                 return None
             raise
         return decode_activity(GroupActivities, answer.body)
+
+    async def all_producers(self, address: str) -> ProducerTableInfo | None:
+        """Return the clients of all producer groups; None if the broker cannot say: Apache's before 4.9.4."""
+        try:
+            answer = await self._ask(address, RequestCode.GET_ALL_PRODUCER_INFO, timeout=STATS_TIMEOUT)
+        except BrokerError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return None
+            raise
+        return decode(ProducerTableInfo, answer.body)
 
     # --- transactions and the broker itself --------------------------------------------------------------------------
 

@@ -1,17 +1,16 @@
-"""Dead letters of all groups: list them, read them, send them again.
-
-A message that is sent again is a new one. It carries the user's own properties and, under names that begin with
-PYROMQ_, where it came from. Properties that brokers wrote into the old one are left out: a copied TRAN_MSG would make
-it a half message, a copied DELAY a delayed one.
-"""
+"""Dead letters of all groups: list them, read them, group them by cause, send them again."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
+from pyromq.admin.letters.causes import CauseCount, CauseGroup
+from pyromq.admin.letters.letter import EVERY, Letter, Wanted
+from pyromq.admin.letters.tries import Try, tries_of
 from pyromq.admin.topic_reader import TopicReader
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.client.net.calls.broker_api import BrokerApi
@@ -19,127 +18,15 @@ from pyromq.client.rate_limit import RateLimit
 from pyromq.client.send.producer import Producer
 from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
-from pyromq.errors import ClientError, NoRoute, TopicNotFound
-from pyromq.protocol.messages import properties as names
-from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
-from pyromq.protocol.names import DLQ_PREFIX, dlq_topic
-from pyromq.protocol.sql92.conditions import MessageCondition
-
-# Brokers and clients write these, although Java's clients let users set them.
-_WRITTEN_BY_SYSTEM = names.TIMER_NAMES | {
-    names.TRANSACTION_PREPARED_QUEUE_OFFSET, names.TRANSACTION_CHECK_TIMES, names.CHECK_IMMUNITY_TIME_IN_SECONDS,
-    names.INNER_MULTI_DISPATCH, names.TRANSACTION_ID, names.SHARDING_KEY,
-}  # fmt: skip
-_OURS = "PYROMQ_"
-
-
-class Letter(Struct, frozen=True):
-    """A message among a group's dead letters."""
-
-    message: MessageExt
-
-    @property
-    def group(self) -> str:
-        """The group that gave it up."""
-        return self.message.topic.removeprefix(DLQ_PREFIX)
-
-    @property
-    def topic(self) -> str | None:
-        """The topic it was sent to, None if it is unknown."""
-        return self._property(names.RETRY_TOPIC)
-
-    @property
-    def cause(self) -> str | None:
-        """Why its listener failed the last time; only PyroMQ's clients record it."""
-        return self._property(names.CAUSE)
-
-    @property
-    def origin_id(self) -> str:
-        """The id of the original message, however often it was sent again."""
-        return self._property(names.ORIGIN_ID) or self.message.message_id
-
-    @property
-    def ids(self) -> set[str]:
-        """All of its ids."""
-        return {self.message.message_id, self.message.offset_message_id, self.origin_id}
-
-    @property
-    def resends(self) -> int:
-        """How often it was sent again."""
-        text = self._property(names.RESENDS) or ""
-        return int(text) if text.isascii() and text.isdigit() else 0
-
-    @property
-    def order_key(self) -> str | None:
-        """The key that selected its queue."""
-        return self._property(names.SHARDING_KEY)
-
-    def _property(self, name: str) -> str | None:
-        return self.message.properties.get(name)
-
-    def resent(self, to: str | None = None) -> Message:
-        """Return the message to send again, to its original topic or another; raises ClientError if that is unknown."""
-        topic = to or self.topic
-        if topic is None:
-            raise ClientError(f"it is unknown which topic the dead letter {self.message.message_id} was sent to")
-        message = self.message
-        own = {name: value for name, value in message.properties.items() if _is_users_own(name)}
-        again = Message(
-            topic=topic,
-            body=message.body,
-            keys=message.keys,
-            properties=own | self._history(topic),
-            flag=message.flag,
-        )
-        again.tags = message.tags  # as they are: other clients may have sent tags that ours refuse
-        return again
-
-    def _history(self, topic: str) -> dict[str, str]:
-        history = {
-            names.ORIGIN_TOPIC: self._property(names.ORIGIN_TOPIC) or self.topic or topic,
-            names.ORIGIN_GROUP: self.group,
-            names.ORIGIN_ID: self.origin_id,
-            names.RESENDS: str(self.resends + 1),
-        }
-        return history | ({names.CAUSE: self.cause} if self.cause else {})
-
-
-def _is_users_own(name: str) -> bool:
-    return not (name in names.RESERVED_NAMES or name in _WRITTEN_BY_SYSTEM or name.startswith(_OURS))
-
+from pyromq.errors import NoRoute, TopicNotFound
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.names import DLQ_PREFIX, dlq_topic, retry_topic
 
 WARNING_SHARE = 0.25
 """The last part of the retention time, in which dead letters are reported as expiring soon."""
 
 _DEFAULT_HOURS = 72
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """A selection of dead letters; None does not restrict it."""
-
-    where: str | None = None
-    """A SQL92 condition on their properties and, as `body.field`, on their JSON bodies."""
-    cause: str | None = None
-    """A part of the cause of their failure."""
-    ids: Collection[str] | None = None
-    """Their own ids, or those of the original messages."""
-
-    def prepare(self) -> Callable[[Letter], bool]:
-        """Return a function that selects them; raises LocalProtocolError for a wrong condition."""
-        accepts = None if self.where is None else MessageCondition(self.where).matches
-
-        def selects(letter: Letter) -> bool:
-            if self.ids is not None and letter.ids.isdisjoint(self.ids):
-                return False
-            if self.cause is not None and self.cause not in (letter.cause or ""):
-                return False
-            return accepts is None or accepts(letter.message)
-
-        return selects
-
-
-EVERY = Wanted()
 
 
 class DeadLetterTopic(Struct, frozen=True, kw_only=True):
@@ -158,6 +45,17 @@ class DeadLetterTopic(Struct, frozen=True, kw_only=True):
     def topic(self) -> str:
         """The topic that holds them."""
         return dlq_topic(self.group)
+
+
+class LetterCauses(Struct, frozen=True, kw_only=True):
+    """Why the dead letters of a group failed."""
+
+    groups: tuple[CauseGroup, ...]
+    """The largest first."""
+    counted: int
+    """Letters that were looked at."""
+    is_whole: bool
+    """False if there are more than that."""
 
 
 class DeadLetters:
@@ -214,6 +112,40 @@ class DeadLetters:
             letter = Letter(message)
             if accepts(letter):
                 yield letter
+
+    async def causes(self, group: str, wanted: Wanted = EVERY, *, most: int = 20_000) -> LetterCauses:
+        """Return a group's dead letters by cause, as far as `most` of them; raises TopicNotFound if it never had any.
+
+        Causes that differ only in numbers, ids and quoted values count as one. Letters of clients other than PyroMQ's
+        have no cause.
+        """
+        count = CauseCount()
+        is_whole = True
+        async for letter in self.read(group, wanted):
+            if count.count >= most:
+                is_whole = False
+                break
+            count.add(letter)
+        return LetterCauses(groups=tuple(count.groups()), counted=count.count, is_whole=is_whole)
+
+    async def tries(self, letter: Letter) -> list[Try]:
+        """Return the copies of a dead letter from the first delivery on, as far as brokers still have them."""
+        topics = [topic for topic in (letter.topic, retry_topic(letter.group)) if topic]
+        found = await asyncio.gather(*[self._copies(topic, letter.message.message_id) for topic in topics])
+        return tries_of([*(copy for copies in found for copy in copies), letter.message])
+
+    async def _copies(self, topic: str, message_id: str) -> list[MessageExt]:
+        try:
+            reader = await TopicReader.open(self._api, topic)
+        except NoRoute:
+            return []
+        found: list[MessageExt] = []
+        for broker_name, address in reader.addresses.items():
+            copies = await self._api.query(address, topic, message_id, unique=True)
+            for copy in copies:
+                copy.broker_name = broker_name
+            found += copies
+        return found
 
     async def resend(self, letter: Letter, to: str | None = None) -> SendResult:
         """Send a dead letter again, to its original topic or another; an order key selects its queue."""
