@@ -38,11 +38,12 @@ CLOCKS = {"clock", "_clock"}
 DATES = {"now", "now_ms"}
 
 READS_THE_DATE = {
-    "admin/dead_letters.py": "how long until a dead letter expires, for people",
     "admin/groups/groups.py": "how old the first unread message is, for people",
     "admin/health/overview.py": "how old the first unread message is, and how far clocks differ",
+    "admin/letters/dead_letters.py": "how long until a dead letter expires, for people",
     "admin/messages/lookup.py": "the month in which a client made an id",
     "admin/support/bundle.py": "the date in the name of an archive",
+    "admin/timed_messages.py": "when waiting messages are due, for people",
     "broker/delay/levels/delay_level.py": "when a stored message is due",
     "broker/delay/timer/message_timer.py": "when a stored message is due",
     "broker/delay/timer/timer_delivery.py": "when a stored message is due",
