@@ -29,6 +29,16 @@ def test_a_star_is_any_field_and_two_are_any_number_of_them() -> None:
     assert masked(value, "**.pin") == {"a": {"pin": MASKED}, "pin": MASKED, "b": {"c": {"pin": MASKED}}}
 
 
+def test_a_star_may_be_a_place_in_a_list_and_case_makes_no_difference() -> None:
+    assert masked({"Items": [{"price": 1, "n": 2}]}, "items.*.Price") == {"Items": [{"price": MASKED, "n": 2}]}
+
+
+def test_a_single_name_is_masked_everywhere_and_as_a_property() -> None:
+    assert masked({"a": [{"Card": 1}], "card": 2}, "card") == {"a": [{"Card": MASKED}], "card": MASKED}
+    mask = MaskingRules([MaskingRule.parse("*", "card"), MaskingRule.parse("*", "a.pin")]).of_topics(["orders"])
+    assert mask.properties({"CARD": "4111", "pin": "1"}) == {"CARD": "•••", "pin": "1"}
+
+
 def test_a_named_field_without_fields_is_masked_as_a_whole() -> None:
     assert masked({"customer": "Ann 4111"}, "customer.card") == {"customer": MASKED}
     assert masked({"customer": [4111]}, "customer.card") == {"customer": [MASKED]}
@@ -39,6 +49,7 @@ def test_json_inside_a_text_does_not_leak() -> None:
     assert masked({"payload": '{"card": "4111"}'}, "**.card") == {"payload": MASKED}
     assert masked({"payload": '{"card": "41'}, "**.card") == {"payload": MASKED}
     assert masked(['{"card": "4111"}'], "card") == [MASKED]
+    assert masked(['{"a": {"card": "4111"}}'], "a.card") == [MASKED]
     assert masked({"payload": '{"id": 1}', "text": "plain"}, "**.card") == {"payload": '{"id": 1}', "text": "plain"}
 
 

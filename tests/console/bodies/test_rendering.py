@@ -149,6 +149,13 @@ def test_compressed_messages_are_seen_masked_too() -> None:
     assert msgspec.json.decode(seen.body) == {"card": "•••", "id": 7}
 
 
+def test_masked_properties_are_seen_masked() -> None:
+    message = MessageExt("orders", b"{}", encode_properties({"card": "4111", "size": "1"}).encode())
+    rules = BodyRules([MaskingRule.parse("orders", "card")])
+    assert rules.seen(message).properties == rules.properties(message) == {"card": "•••", "size": "1"}
+    assert message.properties["card"] == "4111"
+
+
 def test_a_damaged_body_is_shown_as_it_is_stored() -> None:
     message = MessageExt("orders", b"not zlib", sys_flag=COMPRESSED_FLAG | ZLIB_TYPE)
     assert BodyRules().render(message).text == "not zlib"

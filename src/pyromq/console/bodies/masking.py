@@ -1,12 +1,13 @@
 """Fields that nobody sees: rules by topic, each with the path of a field in decoded bodies.
 
     orders*    customer.card        the field `card` of the object `customer`
-    orders*    items.*.price        `*` is any one field
-    **         **.password          `**` is any number of fields, none included
+    orders*    *.price              `*` is any one field
+    *          password             a single name is masked at any depth, and as a property
+    *          customer.**.pin      `**` is any number of fields, none included
 
-Names match exactly; `*` in a topic is any text. Lists do not count in a path: `items.price` masks the price of every
-item. If a named field should have fields and has none, all of it is masked. So is a text that holds JSON with a masked
-field.
+Upper and lower case are the same; `*` in a topic is any text. Lists do not count in a path: `items.price` masks the
+price of every item, and so does `items.*.price`. If a named field should have fields and has none, all of it is masked.
+So is a text that holds JSON with a masked field.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class MaskingRule(Struct, frozen=True):
     @property
     def path(self) -> tuple[str, ...]:
         """The names on the way to the field."""
-        return tuple(self.field.split("."))
+        parts = tuple(self.field.casefold().split("."))
+        return (ANY_DEPTH, *parts) if len(parts) == 1 else parts
 
 
 class MaskingRules:
@@ -98,6 +100,11 @@ class FieldMask:
     def __bool__(self) -> bool:
         return bool(self._paths)
 
+    def properties(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return properties without the values of those that a rule masks by a single name."""
+        hidden = {path[-1] for path in self._paths if path[:-1] == (ANY_DEPTH,)}
+        return {name: Masked.TEXT if name.casefold() in hidden else text for name, text in properties.items()}
+
     def apply(self, value: Any) -> Any:
         """Return a decoded value without the masked fields."""
         return _masked(value, [_Rest(path) for path in self._paths], 0) if self._paths else value
@@ -108,9 +115,10 @@ def _masked(value: Any, paths: Collection[_Rest], depth: int) -> Any:
     if depth > _DEEPEST:
         return MASKED
     if isinstance(value, (list, tuple)):
-        return [_masked(each, paths, depth + 1) for each in value]
+        inside = {*paths, *(_Rest(path.path[1:]) for path in paths if path.path[0] == ANY and path.path[1:])}
+        return [_masked(each, inside, depth + 1) for each in value]
     if isinstance(value, Mapping):
-        return {key: _field(str(key), each, paths, depth + 1) for key, each in value.items()}
+        return {key: _field(str(key).casefold(), each, paths, depth + 1) for key, each in value.items()}
     if value is None or isinstance(value, bool):
         return value
     if any(rest.is_named for rest in paths) or _hides_fields(value, paths, depth):

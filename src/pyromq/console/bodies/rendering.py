@@ -95,13 +95,19 @@ class BodyRules:
 
     def seen(self, message: MessageExt) -> MessageExt:
         """Return a message with the body that this user sees, for conditions and exports; empty if it is withheld."""
-        if self.shows_bodies and not self.mask_of(message):
+        mask = self.mask_of(message)
+        if self.shows_bodies and not mask:
             return message
         body = b""
         if self.shows_bodies:
-            body = masked_body(body_of(message), self.mask_of(message), self.schemas.of_topics(topics_of(message)))
+            body = masked_body(body_of(message), mask, self.schemas.of_topics(topics_of(message)))
         plain = message.sys_flag & ~COMPRESSED_FLAG
-        return replace(message, stored_body=body, sys_flag=plain, _body=None)
+        properties = mask.properties(message.properties)
+        return replace(message, stored_body=body, sys_flag=plain, _body=None, _properties=properties)
+
+    def properties(self, message: MessageExt) -> dict[str, str]:
+        """Return the properties of a message as this user sees them."""
+        return self.mask_of(message).properties(message.properties)
 
 
 def body_of(message: MessageExt) -> bytes:
