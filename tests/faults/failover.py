@@ -8,11 +8,13 @@
 
 Brokers of one name with `failover=etcd://…` and SYNC_MASTER, each in a process of its own. `actors/blows.py` says what
 is done to them; a third of the rounds pause the master past its lease with its clients on their connections, in a fifth
-etcd is killed too, or the leader of its three members. Some sets have three brokers, one of them on a slow link.
-Meanwhile there are sends, batches, transactions, delays and timers, two groups, and clients that stay with their broker
-whatever it is. In the end all brokers have the same bytes, and `history.py` checks what everybody wrote down: nothing
-acknowledged is lost, and no deposed master acknowledges. Failover times are printed: from the blow to the first send
-that the new master stored. Journals and logs of a bad run are kept.
+etcd is killed too, or the leader of its three members. Some sets have three brokers, one of them on a slow link; in
+some the date of one broker is an hour wrong; in some, power cuts take what was not flushed; in some there are clients
+of Apache's. Meanwhile there are sends, batches, transactions, delays and timers, two groups, and clients that stay with
+their broker whatever it is. In the end all brokers have the same bytes, and `history.py` checks what everybody wrote
+down: nothing acknowledged is lost, and no deposed master acknowledges. Only members of the in-sync set may have been
+elected, as etcd remembers. Failover times are printed: from the blow to the first send that the new master stored.
+Journals and logs of a bad run are kept.
 """
 
 from __future__ import annotations
@@ -22,27 +24,22 @@ import asyncio
 import logging
 import random
 import shutil
-import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
-
-from pyromq import PyroMQError, SendResult
+from pyromq import Producer, PyroMQError, SendResult
 from pyromq.testing import eventually
 from tests.etcd_server import etcd_unavailable
-from tests.faults.actors import network
+from tests.faults.actors import java_witness, network
 from tests.faults.actors.blows import (
     ALL,
     ALONE,
     CUT,
-    FAILOVERS,
     HANDOVER,
-    HANDOVERS,
     KILL,
     NEW_DISK,
     PARTITIONS,
@@ -52,94 +49,36 @@ from tests.faults.actors.blows import (
 )
 from tests.faults.actors.broker_set import NAME, PRODUCT, BrokerNode, BrokerSet, SetOptions
 from tests.faults.actors.draining import drain
+from tests.faults.actors.failover_report import Blow, SuccessionReport
+from tests.faults.actors.java_witness import JAVA, JavaWitness
 from tests.faults.actors.listeners import Listening
 from tests.faults.actors.members import consume, make_consumer
 from tests.faults.actors.planted import CONFIRMS_EARLY, FAULTS, LATE_SET, LOST_EPOCH, WAITS_FOR_ONE, program
-from tests.faults.actors.roles import SUCCESSION_ROLES, Role
+from tests.faults.actors.roles import Role
 from tests.faults.actors.senders import Senders
 from tests.faults.actors.stubborn import StubbornClients
-from tests.faults.history import Finding, check
+from tests.faults.history import check
 from tests.faults.journal import RAISED, SEND_OK, Answered, AnyEvent, Attempted, Journal, read_journals
 from tests.faults.power_cut import unavailable
 from tests.faults.timeline import Timeline
 
 SEVERAL = (ALL, ALONE, NEW_DISK)
-ROUNDS_OF_A_SET = 20
+ROUNDS_OF_A_SET = 17
 WELL_WITHIN = 90.0
 SHOWN = 10  # findings of one kind
-
-
-class Blow(Struct):
-    """What was done in a round, and how long it took until another master had stored something."""
-
-    how: str
-    with_etcd: bool
-    seconds: float = 0.0
-    """Until the first send was stored by another; not of those that strike several."""
-    of_clients: float = 0.0
-    """The same of a producer that has to find the new master."""
-
-    def __str__(self) -> str:
-        etcd = " and etcd" if self.with_etcd else ""
-        times = f": {self.seconds:.2f} s, producers {self.of_clients:.2f} s" if self.seconds else ""
-        return f"{self.how}{etcd}{times}"
-
-
-class SuccessionReport(Struct):
-    """What rounds have shown."""
-
-    blows: list[Blow] = field(default_factory=list)
-    figures: Counter[str] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def good(self) -> bool:
-        return not (self.findings or self.problems)
-
-    def add(self, other: SuccessionReport) -> None:
-        """Add what other rounds have shown."""
-        self.blows += other.blows
-        self.figures.update(other.figures)
-        self.findings += other.findings
-        self.problems += other.problems
-
-    def __str__(self) -> str:
-        kinds = Counter(finding.kind for finding in self.findings)
-        ways = Counter(blow.how for blow in self.blows)
-        lines = [
-            f"{len(self.blows)} rounds: " + ", ".join(f"{count} {name}" for name, count in ways.items()),
-            ", ".join(f"{count} {name}" for name, count in self.figures.items()),
-        ]
-        for name, blows in self._classes().items():
-            for what, times in (
-                ("first stored", [blow.seconds for blow in blows]),
-                ("producers", [blow.of_clients for blow in blows]),
-            ):
-                lines.append(f"  {name} ({len(blows)}), {what}: {_spread(times)}")
-        found = ", ".join(f"{number} {kind}" for kind, number in kinds.items()) or "0 lost, 0 deposed, 0 anything"
-        return "\n".join([*lines, f"findings: {found}; problems: {len(self.problems)}"])
-
-    def _classes(self) -> dict[str, list[Blow]]:
-        kinds = {"failover": FAILOVERS, "handover": HANDOVERS}
-        return {
-            f"{kind}{' with etcd killed' * with_etcd}": blows
-            for kind, ways in kinds.items()
-            for with_etcd in (False, True)
-            if (blows := [blow for blow in self.blows if blow.how in ways and blow.with_etcd == with_etcd])
-        }
-
-
-def _spread(times: list[float]) -> str:
-    return f"median {statistics.median(times):.2f} s, worst {max(times):.2f} s"
+_SYNC = "SYNC_FLUSH"
 
 
 class PairSenders(Senders):
     """Senders that remember when which broker answered."""
 
-    def __init__(self, namesrv: str, directory: Path, seed: int, pace: float) -> None:
+    def __init__(self, namesrv: str, directory: Path, seed: int, pace: float, *, with_delays: bool = True) -> None:
         super().__init__(namesrv, directory, seed, pace)
         self.answers: list[Answered] = []
+        self._with_delays = with_delays
+
+    def _delayed_ways(self, hasty: Producer) -> list[Callable[[], Awaitable[None]]]:
+        return super()._delayed_ways(hasty) if self._with_delays else []
 
     def _note(self, value: str, result: SendResult, *, waits: bool = False) -> Answered:
         self.answers.append(super()._note(value, result, waits=waits))
@@ -156,7 +95,8 @@ class Succession:
         self._chance = random.Random(f"{seed} blows")
         self._blows = Blows(self.brokers, self._chance)
         self._seed = seed
-        self._senders = PairSenders(self.brokers.namesrv, directory, seed, pace)
+        self._senders = PairSenders(self.brokers.namesrv, directory, seed, pace, with_delays=not options.clocks)
+        self._java = JavaWitness(self.brokers.namesrv, directory)
         self._over = asyncio.Event()
 
     async def run(
@@ -169,12 +109,16 @@ class Succession:
 
         `rounds` says how often, or in which ways. With `etcd_away`, etcd is killed for so many seconds before.
         """
+        options = self.brokers.options
         working: list[asyncio.Task[None]] = []
         try:
             await self.brokers.open(program)
             addresses = [node.address for node in self.brokers.nodes]
             self._stubborn = StubbornClients(self.brokers.namesrv, addresses, NAME, self._directory)
-            members = [self._live(role, number) for role in SUCCESSION_ROLES for number in range(role.tasks)]
+            if options.java:
+                await self._java.start()
+            ours = [role for role in options.roles if role is not JAVA]
+            members = [self._live(role, number) for role in ours for number in range(role.tasks)]
             works = [self._senders.run(), self._stubborn.run(), *members]
             working = [asyncio.create_task(work) for work in works]
             if etcd_away:
@@ -185,11 +129,13 @@ class Succession:
                 plan = [(how, False) for how in rounds]
             for number, (how, with_etcd) in enumerate(plan):
                 await self.one_round(number, how, with_etcd=with_etcd)
+            self._blows.set_dates_right()
             await self.brokers.speed_up()
             await self.all_well()
             self._senders.stop()
             self._stubborn.stop()
-            await self._judge(await drain(self._directory, SUCCESSION_ROLES, self.brokers.contents))
+            await self._java.rest()
+            await self._judge(await drain(self._directory, options.roles, self.brokers.contents))
         except (TimeoutError, PyroMQError, RuntimeError) as error:
             self.report.problems.append(f"{type(error).__name__}: {error}; {self._state()}")
         finally:
@@ -200,6 +146,7 @@ class Succession:
             for outcome in await asyncio.gather(*working, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     self.report.problems.append(f"a client failed: {outcome!r}")
+            await self._java.close()
             await self.brokers.close()
 
     async def _without_etcd(self, seconds: float) -> None:
@@ -226,6 +173,8 @@ class Succession:
         history: list[AnyEvent] = [*events, *contents]
         self.report.findings += await asyncio.to_thread(check, history)
         self.report.figures.update(Timeline(history).figures())
+        self.report.figures["elections of a member of the set"] += self.brokers.elections
+        self.report.problems += self.brokers.problems
         self.report.problems += await asyncio.to_thread(self.brokers.unlike_logs)
 
     async def _live(self, role: Role, number: int) -> None:
@@ -245,8 +194,12 @@ class Succession:
     async def one_round(self, number: int, how: str, *, with_etcd: bool = False) -> None:
         """Strike the master, or several, and let them come back."""
         await self.all_well()
+        before = [self._blows.set_a_date()] * self.brokers.options.clocks
         await asyncio.sleep(self._chance.uniform(0.3, 2.0))
         master = await self.brokers.master(WELL_WITHIN)
+        if any(node.is_slow and node.address not in self.brokers.in_sync for node in self.brokers.nodes):
+            before.append("a slave is behind")
+            self.report.figures["rounds with a slave behind"] += 1
         etcd = asyncio.create_task(self._blows.strike_etcd()) if with_etcd else None
         try:
             if how in PARTITIONS:
@@ -261,7 +214,7 @@ class Succession:
             if etcd is not None:
                 await etcd
         self.report.blows.append(blow)
-        print(f"  round {number + 1}: broker {master.number}, {blow}", flush=True)
+        print(f"  round {number + 1}: broker {master.number}, {blow}", *before, sep=", ", flush=True)
 
     async def _one(self, master: BrokerNode, how: str) -> tuple[float, float]:
         since = self.brokers.strike(master, how)
@@ -339,16 +292,17 @@ def rounds_on_a_set(
     return succession.report
 
 
-def options_of(number: int, *, may_cut: bool) -> SetOptions:
+def options_of(number: int, *, may_cut: bool, has_java: bool) -> SetOptions:
     """Return what the set of this number is like: every kind has its turn."""
-    on_disks = may_cut and number % 2 == 1
-    return SetOptions(
-        brokers=2 + (number % 3 > 0),
-        slow=1 if number % 3 == 2 else 0,
-        etcd=3 if number % 2 == 1 else 1,
-        flush="SYNC_FLUSH" if on_disks else "ASYNC_FLUSH",
-        on_disks=on_disks,
+    kinds = (
+        SetOptions(java=has_java),
+        SetOptions(brokers=3, etcd=3, flush=_SYNC, on_disks=may_cut),
+        SetOptions(brokers=3, slow=1),
+        SetOptions(etcd=3, on_disks=may_cut, java=has_java),  # ASYNC_FLUSH: a power cut of all takes the window
+        SetOptions(etcd=3, clocks=True),
+        SetOptions(brokers=3, slow=1, flush=_SYNC, on_disks=may_cut),
     )
+    return kinds[number % len(kinds)]
 
 
 # How each planted fault is brought to light: how many brokers, which of them have it, and what is done.
@@ -394,10 +348,12 @@ def main() -> int:
             return 0
         network.enter("tests.faults.failover", sys.argv[1:])
     no_cuts = unavailable()
-    print(*[f"no power cuts: {no_cuts}"] * bool(no_cuts), sep="\n", end="")
+    no_java = java_witness.unavailable()
+    for what, reason in (("power cuts", no_cuts), ("clients of Apache's", no_java)):
+        print(*[f"no {what}: {reason}\n"] * bool(reason), sep="", end="")
     report, number, etcd_away = SuccessionReport(), options.first_set, options.etcd_away
     while (len(report.blows) < options.rounds or etcd_away) and report.good:
-        chosen = options_of(number, may_cut=not no_cuts)
+        chosen = options_of(number, may_cut=not no_cuts, has_java=not no_java)
         if options.partitions:
             chosen = SetOptions(brokers=2 + number % 2, in_lab=True)
         print(f"set {number}: {chosen}", flush=True)

@@ -5,7 +5,7 @@
 It knows nothing of brokers, only what they promise: at-least-once delivery in the order of queues, delays that are
 kept, offsets that neither run ahead of the listener nor move back; and of brokers that succeed each other, that they
 have one history, and that only the last of them acknowledges. What is excused is said in the journal too: a reset, a
-deleted topic, a broker that was killed before it saved its offsets.
+deleted topic, a broker that was killed before it saved its offsets, a power cut of all (`power_loss.py`).
 """
 
 from __future__ import annotations

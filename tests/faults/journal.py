@@ -144,6 +144,13 @@ class Restarted(Event, frozen=True, tag="restarted"):
     """Whether it could save its tables before; not if it was killed."""
 
 
+class PowerFailed(Event, frozen=True, tag="power failed"):
+    """All brokers lost their power at once, and did not wait for their disks before."""
+
+    window: float
+    """What was acknowledged in these seconds before may be gone."""
+
+
 class Struck(Event, frozen=True, tag="struck"):
     """A broker was killed, paused, cut off or told to hand over: what follows may be another's reign."""
 
@@ -180,7 +187,7 @@ class Drained(Event, frozen=True, tag="drained"):
 
 AnyEvent = (
     Attempted | Answered | Recalled | Formed | Delivered | Finished | Committed | Moved | Deleted | Restarted | Struck
-    | Reigned | Stored | Buried | Drained
+    | Reigned | PowerFailed | Stored | Buried | Drained
 )  # fmt: skip
 EventT = TypeVar("EventT", bound=Event)
 

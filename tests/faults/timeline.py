@@ -27,6 +27,7 @@ from tests.faults.journal import (
     Stored,
     Struck,
 )
+from tests.faults.power_loss import without_window
 
 
 class Place(NamedTuple):
@@ -50,7 +51,8 @@ class Timeline:
     """The events of a campaign, arranged for the rules of `history.py`."""
 
     def __init__(self, events: Iterable[AnyEvent]) -> None:
-        self.events = sorted(events, key=lambda event: event.since if isinstance(event, Moved) else event.at)
+        kept = without_window(events)
+        self.events = sorted(kept, key=lambda event: event.since if isinstance(event, Moved) else event.at)
         self.attempts: dict[str, Attempted] = {}
         self.answers: dict[str, Answered] = {}
         self.recalled: dict[str, Recalled] = {}

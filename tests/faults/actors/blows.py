@@ -9,6 +9,8 @@ all         all brokers are killed at once, or all lose their power
 alone       a slave is killed, a while later the master; the slave comes back first, and may lack messages
 new disk    a slave comes back with an empty disk, and the master is killed before or while it copies the log
 
+Where the dates of brokers are set wrong, one is before each of these: an hour ahead, an hour back, or right again.
+
 Where each has a network of its own, for some seconds, with its clients on their connections:
 
 no etcd     the master is cut off from etcd
@@ -22,13 +24,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import shutil
 import signal
 
 from pyromq.admin import AdminClient
 from tests.faults.actors.broker_set import NAME, BrokerNode, BrokerSet
 from tests.faults.actors.network import ETCD
-from tests.faults.journal import Restarted
+from tests.faults.journal import PowerFailed, Restarted, Struck
 
 KILL, PAUSE, CUT, HANDOVER, PROMOTE = "kill", "pause", "power cut", "handover", "promote"
 ALL, ALONE, NEW_DISK = "all", "alone", "new disk"
@@ -37,6 +40,10 @@ PARTITIONS = (NO_ETCD, NO_SLAVES, NEITHER, ONE_WAY, FLAPPING)
 FAILOVERS = (KILL, PAUSE, CUT)
 HANDOVERS = (HANDOVER, PROMOTE)
 PAST_THE_LEASE = (3.5, 6.0)
+HOUR = 3600
+ONE_FLUSH = 0.5
+"""Seconds that a flush may take on a busy machine: a cut takes what was acknowledged meanwhile, too."""
+_PRINTED = r"ASYNC_FLUSH: a power cut can take what was acknowledged in the last (\d+) ms"
 
 
 class Blows:
@@ -95,6 +102,7 @@ class Blows:
         self._chance.shuffle(nodes)
         self._brokers.strike(master, ALL)
         if self._brokers.options.on_disks:
+            self._note_window()
             await self._cut(nodes)
             await self._restore_power(nodes)
         else:
@@ -103,6 +111,12 @@ class Blows:
         for node in nodes:
             await asyncio.sleep(self._chance.uniform(0.0, 1.0))
             await asyncio.to_thread(node.start)
+
+    def _note_window(self) -> None:
+        """Write down what a power cut of all may take, as the brokers say themselves; nothing with SYNC_FLUSH."""
+        windows = [re.findall(_PRINTED, node.log.read_text(errors="replace")) for node in self._brokers.nodes]
+        if found := [int(window[-1]) for window in windows if window]:
+            self._brokers.journal.write(PowerFailed, window=max(found) / 1000 + ONE_FLUSH)
 
     async def _alone(self, master: BrokerNode, slave: BrokerNode) -> None:
         self._brokers.strike(slave, ALONE)
@@ -157,12 +171,32 @@ class Blows:
             assert node.disk is not None
             node.disk.cut_power()
         await asyncio.gather(*(asyncio.to_thread(node.kill) for node in nodes))
+        for node in nodes:
+            if node.machine is not None:
+                node.machine.boot()
 
     async def _restore_power(self, nodes: list[BrokerNode]) -> None:
         for node in nodes:
             assert node.disk is not None
             await asyncio.to_thread(node.disk.unmount)
             await asyncio.to_thread(node.disk.mount)
+
+    # --- dates
+
+    def set_a_date(self) -> str:
+        """Set the date of a broker; return what was done."""
+        node, step = self._chance.choice(self._brokers.nodes), self._chance.choice((-HOUR, 0, HOUR))
+        assert node.machine is not None
+        node.machine.step(step)
+        done = f"date of broker {node.number} {step:+d} s"
+        self._brokers.journal.write(Struck, how=done)
+        return done
+
+    def set_dates_right(self) -> None:
+        """Set the date of every broker right again."""
+        for node in self._brokers.nodes:
+            if node.machine is not None:
+                node.machine.step(0)
 
     # --- etcd
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyromq import PyroMQError
 from pyromq.broker.replication.failover.etcd_state import ClusterView, Keys, KeyValue, read_view
@@ -29,8 +30,10 @@ from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import dlq_topic, retry_topic
 from tests.etcd_server import EtcdCluster
 from tests.faults.actors import network, planted
+from tests.faults.actors.java_witness import JAVA
 from tests.faults.actors.listeners import value_of
-from tests.faults.actors.roles import KEYED, LATER, MAIN, QUEUES, SUCCESSION_ROLES, form_groups
+from tests.faults.actors.machine import Machine
+from tests.faults.actors.roles import KEYED, LATER, MAIN, QUEUES, SUCCESSION_ROLES, Role, form_groups
 from tests.faults.actors.stage import SETTINGS
 from tests.faults.campaign import free_ports, pull_header
 from tests.faults.journal import AnyEvent, Buried, Committed, Journal, Reigned, Stored, Struck
@@ -122,6 +125,7 @@ class BrokerNode(ServerProcess):
         self.host = host
         self.address = f"{host}:{port}"
         self.disk = disk
+        self.machine: Machine | None = None
         self.is_slow = False
         self.data = (disk.root if disk is not None else place) / f"data-{number}"
         listen = ["broker", "--name", NAME, "--host", host, "--port", str(port), "--data", str(self.data)]
@@ -148,6 +152,16 @@ class SetOptions(Struct, frozen=True, kw_only=True):
     """Each broker has a network of its own, which can be cut."""
     slow: int = 0
     """How many brokers, the last ones, get what they are sent over a slow link."""
+    clocks: bool = False
+    """The date of one broker after the other is set wrong. Then there are no delays, which go by the date."""
+    java: bool = False
+    """Clients of Apache's take part."""
+
+    @property
+    def roles(self) -> list[Role]:
+        """The groups."""
+        roles = [replace(role, mishaps=0.0) for role in SUCCESSION_ROLES] if self.clocks else SUCCESSION_ROLES
+        return [*roles, JAVA] if self.java else roles
 
 
 class BrokerSet:
@@ -157,7 +171,7 @@ class BrokerSet:
         self.directory = directory
         self.options = options
         self.journal = Journal(directory / "stage.jsonl", "stage")
-        form_groups(self.journal, SUCCESSION_ROLES)
+        form_groups(self.journal, options.roles)
         self.lab = network.Lab() if options.in_lab else None
         self.etcd = EtcdCluster(options.etcd, network.ETCD) if self.lab else EtcdCluster(options.etcd)
         port, _ = free_ports()
@@ -171,6 +185,10 @@ class BrokerSet:
         """When that was."""
         self.reign: Reigned | None = None
         """The last that was seen; its master may be gone."""
+        self.problems: list[str] = []
+        """Elections that should not have been."""
+        self.elections = 0
+        """How many were looked at."""
         self._keys = Keys.of(CLUSTER, NAME)
         self._watching: list[asyncio.Future[None]] = []
 
@@ -185,7 +203,7 @@ class BrokerSet:
         for number in range(1, self.options.brokers + 1):
             node = self._new_node(number)
             node.is_slow = number > self.options.brokers - self.options.slow
-            node.program = planted.program(planted.SLOW_LINK) if node.is_slow else program(number)
+            node.program = self._program(node) or program(number)
             self.nodes.append(node)
         await asyncio.gather(*(asyncio.to_thread(node.start) for node in self.nodes))
         self._watching = [asyncio.ensure_future(self._watch()), asyncio.ensure_future(self._observe())]
@@ -193,6 +211,16 @@ class BrokerSet:
         async with await BrokerApi.connect(self.namesrv) as api:
             for topic in TOPICS:
                 await _create(api, master.address, topic)
+
+    def _program(self, node: BrokerNode) -> Sequence[str]:
+        """Return what runs a broker on a slow link, or on a machine of its own; nothing for others."""
+        faults = [planted.SLOW_LINK] * node.is_slow
+        if self.options.on_disks or self.options.clocks:
+            if node.machine is None:
+                node.machine = Machine(self.directory / f"machine-{node.number}")
+                node.environment = node.machine.environment
+            faults.append(planted.OWN_MACHINE)
+        return planted.program(*faults) if faults else ()
 
     def _new_node(self, number: int) -> BrokerNode:
         options, disk = self.options, None
@@ -222,7 +250,8 @@ class BrokerSet:
         """Give brokers on a slow link a good one: they have to have everything in the end."""
         for node in self.nodes:
             if node.is_slow:
-                node.is_slow, node.program = False, PRODUCT
+                node.is_slow = False
+                node.program = self._program(node) or PRODUCT
                 self.strike(node, "speed up")
                 await asyncio.to_thread(node.end, signal.SIGTERM)  # it may be the master, and hands over
                 await asyncio.to_thread(node.start)
@@ -275,19 +304,33 @@ class BrokerSet:
             found = await asyncio.to_thread(self._ask_etcd)
             if found is not None:
                 view = read_view(self._keys, found)
-                self._note_reign(view)
+                is_new = self._note_reign(view)
                 self.view, self.seen = view, asked
+                if is_new:
+                    await asyncio.to_thread(self._look_at_election, view)
             await asyncio.sleep(_WATCHED_EVERY)
 
-    def _note_reign(self, view: ClusterView) -> None:
+    def _note_reign(self, view: ClusterView) -> bool:
         leader = view.leader
-        if leader is not None and (self.reign is None or leader.epoch > self.reign.epoch):
-            self.reign = self.journal.write(Reigned, node=leader.address, epoch=leader.epoch, since=self.seen)
+        if leader is None or (self.reign is not None and leader.epoch <= self.reign.epoch):
+            return False
+        self.reign = self.journal.write(Reigned, node=leader.address, epoch=leader.epoch, since=self.seen)
+        return True
 
-    def _ask_etcd(self) -> list[KeyValue] | None:
+    def _look_at_election(self, view: ClusterView) -> None:
+        """Ask etcd who was in the set when this leader was elected: it must have been a member."""
+        found = self._ask_etcd(view.epoch_revision)  # only an election writes the epoch
+        if found is not None and view.leader is not None:
+            self.elections += 1
+            members = read_view(self._keys, found).members or []
+            if view.leader.store not in members:
+                self.problems.append(f"{view.leader} was elected, and the in-sync set was {members}")
+
+    def _ask_etcd(self, revision: int = 0) -> list[KeyValue] | None:
+        """Return all keys, as they are or were at a revision; None if etcd does not answer."""
         start = self._keys.prefix.encode()
         end = start[:-1] + bytes([start[-1] + 1])
-        body = json.dumps({"key": _coded(start), "range_end": _coded(end)}).encode()
+        body = json.dumps({"key": _coded(start), "range_end": _coded(end), "revision": revision}).encode()
         for endpoint in self.etcd.endpoints:
             try:
                 asked = urllib.request.Request(f"http://{endpoint}/v3/kv/range", data=body, method="POST")
@@ -335,12 +378,12 @@ class BrokerSet:
         found: list[AnyEvent] = []
         async with await BrokerApi.connect(self.namesrv) as api:
             for node in self.nodes:
-                for topic in (*TOPICS, *(retry_topic(role.group) for role in SUCCESSION_ROLES)):
+                for topic in (*TOPICS, *(retry_topic(role.group) for role in self.options.roles)):
                     for queue, offset, value in await _read(api, node.address, topic):
                         found.append(
                             Stored(at=time.monotonic(), node=node.address, queue=queue, offset=offset, value=value)
                         )
-            for role in SUCCESSION_ROLES:
+            for role in self.options.roles:
                 for _, _, value in await _read(api, self.nodes[0].address, dlq_topic(role.group)):
                     found.append(Buried(at=time.monotonic(), group=role.group, value=value))
         return found

@@ -1,8 +1,9 @@
 """A broker with a fault: the campaigns that find nothing wrong have to find these.
 
-python -m tests.faults.actors.planted FAULT broker …
+python -m tests.faults.actors.planted FAULT[,FAULT…] broker …
 
     slow link       not wrong: what a slave is sent arrives slowly, and what is under way is lost with the connection
+    own machine     not wrong: its boot and its date are those of a machine of its own (`machine.py`)
     confirms early  a slave confirms before it has
     waits for one   a master waits for one of its slaves, not for all of the set; some are half a second behind
     lost epoch      the epoch of an elected master is not stored
@@ -24,19 +25,19 @@ from pyromq.broker.replication.follower import Follower
 from pyromq.protocol.bodies.replication import Epoch
 from pyromq.protocol.ha import Transfer
 from pyromq.store.write.visibility import EVERYTHING
+from tests.faults.actors import machine
 
-SLOW_LINK, CONFIRMS_EARLY, WAITS_FOR_ONE, LOST_EPOCH, LATE_SET = (
-    "slow link", "confirms early", "waits for one", "lost epoch", "late set"
-)  # fmt: skip
+SLOW_LINK, OWN_MACHINE = "slow link", "own machine"
+CONFIRMS_EARLY, WAITS_FOR_ONE, LOST_EPOCH, LATE_SET = "confirms early", "waits for one", "lost epoch", "late set"
 FAULTS = (CONFIRMS_EARLY, WAITS_FOR_ONE, LOST_EPOCH, LATE_SET)
 LAG = 0.5
 SLOW_BYTES, SLOW_PAUSE = 16 << 10, 0.4
 LATE = 3.0
 
 
-def program(fault: str) -> tuple[str, ...]:
-    """Return what runs a broker with this fault, as arguments of Python."""
-    return ("-m", "tests.faults.actors.planted", fault)
+def program(*faults: str) -> tuple[str, ...]:
+    """Return what runs a broker with these faults, as arguments of Python."""
+    return ("-m", "tests.faults.actors.planted", ",".join(faults))
 
 
 def _delay_transfers(seconds: float) -> None:
@@ -136,6 +137,7 @@ def _patch(owner: type, name: str, value: object) -> None:
 
 PLANTS: dict[str, Callable[[], None]] = {
     SLOW_LINK: slow_link,
+    OWN_MACHINE: machine.be,
     CONFIRMS_EARLY: confirms_early,
     WAITS_FOR_ONE: waits_for_one,
     LOST_EPOCH: lost_epoch,
@@ -146,5 +148,6 @@ PLANTS: dict[str, Callable[[], None]] = {
 if __name__ == "__main__":
     from pyromq.cli.main import main
 
-    PLANTS[sys.argv.pop(1)]()
+    for name in sys.argv.pop(1).split(","):
+        PLANTS[name]()
     main()

@@ -77,12 +77,13 @@ class Senders:
             lambda: self._plain(hasty, 1),
             lambda: self._batch(hasty),
             lambda: self._oneway(hasty),
-            lambda: self._level(hasty),
-            lambda: self._timed(hasty),
-            lambda: self._timed(hasty),
             lambda: self._transaction(payer),
             *(lambda key=f"k{number}": self._ordered(hasty, key) for number in range(KEYS)),
+            *self._delayed_ways(hasty),
         ]
+
+    def _delayed_ways(self, hasty: Producer) -> list[Callable[[], Awaitable[None]]]:
+        return [lambda: self._level(hasty), lambda: self._timed(hasty), lambda: self._timed(hasty)]
 
     async def _go_on(self, way: Callable[[], Awaitable[None]]) -> None:
         while not self._over.is_set():
