@@ -194,7 +194,7 @@ class Succession:
     async def one_round(self, number: int, how: str, *, with_etcd: bool = False) -> None:
         """Strike the master, or several, and let them come back."""
         await self.all_well()
-        before = [self._blows.set_a_date()] * self.brokers.options.clocks
+        before = [self._blows.set_a_date()] if self.brokers.options.clocks else []
         await asyncio.sleep(self._chance.uniform(0.3, 2.0))
         master = await self.brokers.master(WELL_WITHIN)
         if any(node.is_slow and node.address not in self.brokers.in_sync for node in self.brokers.nodes):

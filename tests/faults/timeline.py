@@ -175,6 +175,11 @@ class Timeline:
         found = [self.attempts.get(value), self.answers.get(value), self.recalled.get(value)]
         return [event for event in found if event is not None]
 
+    def _unheard(self) -> int:
+        """Return how many cancellations were not answered and took effect nevertheless."""
+        delivered = {value for _, value in self.deliveries}
+        return sum(not recall.is_sure and value not in delivered for value, recall in self.recalled.items())
+
     def figures(self) -> dict[str, int]:
         """Return counts of what happened."""
         delivered = sum(len(events) for events in self.deliveries.values())
@@ -186,6 +191,7 @@ class Timeline:
             "failures": sum(end.result != "acknowledged" for ends in self.ends.values() for end in ends),
             "dead letters": len(self.letters),
             "commits seen": sum(isinstance(event, Committed) for event in self._commits_and_moves),
+            "cancelled unheard": self._unheard(),
             "moves": sum(map(len, self.moves.values())),
             "deletions": sum(map(len, self.deletions.values())),
             "restarts": sum(isinstance(event, Restarted) for event in self._commits_and_moves),
