@@ -3,6 +3,9 @@
 The rules of `history.py` know no such loss. So what lies in the window and is gone is taken out of the history first:
 the answer to a send, the delivery of a message whose place holds another one now, a commit, a cancellation. What was
 acknowledged before the window and is gone is still lost; what two brokers have differently is still found.
+
+A queue that lost its end gives the same offsets again. A consumer that had seen the messages of before goes on behind
+them, and never sees those that have their places now (docs/ha.md says so): these are taken out too.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from tests.faults.journal import (
     Stored,
 )
 
+_IN_MEMORY = 60.0  # seconds: a consumer may wait that long for the lock of its queue, with messages in its hands
 STILL_ANSWERED = 1.0  # seconds: brokers answer until they are killed, and clients read that a moment later
 
 
@@ -49,22 +53,41 @@ class _Window:
             if isinstance(event, Finished) and event.result != "acknowledged" and self._covers(event.at)
         }
 
+        self._before = {
+            event.value for event in history if isinstance(event, Attempted) and self._is_before_a_cut(event.at)
+        }
+        reused = {
+            (event.queue, event.offset)
+            for event in history
+            if isinstance(event, Answered | Delivered) and event.queue is not None and self._is_taken(event)
+        }
+        self._passed_over = {value for queue, offset, value in self._places if (queue, offset) in reused}
+
     def kept(self) -> list[AnyEvent]:
         return [kept for event in self._history if (kept := self._look(event)) is not None]
 
     def _look(self, event: AnyEvent) -> AnyEvent | None:
-        if isinstance(event, Answered) and event.value in self._failed:
-            return None
-        if not self._covers(event.at):
-            return event
         match event:
-            case Answered() | Delivered():
-                return None if self._is_gone(event.value, event.queue, event.offset) else event
-            case Committed():
+            case Answered() if event.value in self._failed or event.value in self._passed_over:
                 return None
-            case Recalled():
+            case Answered() | Delivered():
+                return None if self._is_taken(event) else event
+            case Committed():
+                return None if self._covers(event.at) else event
+            case Recalled() if self._covers(event.at):
                 return replace(event, is_sure=False)
         return event
+
+    def _is_taken(self, event: Answered | Delivered) -> bool:
+        """Return True if a cut took what was answered, or what was delivered, also later from a consumer's memory."""
+        is_in_time = self._covers(event.at) or (isinstance(event, Delivered) and self._was_pulled_before(event))
+        return is_in_time and self._is_gone(event.value, event.queue, event.offset)
+
+    def _was_pulled_before(self, event: Delivered) -> bool:
+        return event.value in self._before and event.at <= max(cut.at for cut in self._cuts) + _IN_MEMORY
+
+    def _is_before_a_cut(self, at: float) -> bool:
+        return any(cut.at - cut.window <= at <= cut.at for cut in self._cuts)
 
     def _covers(self, at: float) -> bool:
         return any(cut.at - cut.window <= at <= cut.at + STILL_ANSWERED for cut in self._cuts)

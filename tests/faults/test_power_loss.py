@@ -7,6 +7,7 @@ import pytest
 from tests.faults.history import check
 from tests.faults.journal import (
     AnyEvent,
+    Attempted,
     Committed,
     Delivered,
     Drained,
@@ -55,6 +56,18 @@ def test_an_offset_of_before_the_window_names_one_message_for_ever() -> None:
     scene = Scene().send("a", 0).handle("a", 0)
     scene.now += 5
     assert "two values" in kinds(cut(scene).send("b", 0).handle("b", 0), "b")
+
+
+def test_what_comes_to_an_offset_that_was_consumed_before_may_be_passed_over() -> None:
+    scene = Scene().send("a", 0).handle("a", 0)
+    assert kinds(cut(scene).send("b", 0).send("c", 1).handle("c", 1), "b", "c") == []
+    scene = Scene().send("a", 0).handle("a", 0)
+    assert kinds(cut(scene).send("b", 0).handle("b", 0).send("c", 1), "b", "c") == ["lost"]
+
+
+def test_what_a_consumer_had_in_its_hands_may_come_after_the_cut() -> None:
+    scene = Scene().add(Attempted(value="a", topic="orders"))
+    assert kinds(cut(scene).send("b", 0).handle("a", 0).handle("b", 0), "b") == []
 
 
 def test_what_is_left_of_the_window_has_to_be_delivered() -> None:

@@ -309,7 +309,7 @@ class Broker:
         The epoch's number is `at_least` this. When it has begun, durably, `check` may raise to leave it unused.
         """
         if self._write is None:
-            await self._follower.stop()
+            await self._follower.end()
             epoch = self.history.epochs.begin(self.store.max_physical_offset, at_least)
             if check is not None:
                 check()
@@ -321,7 +321,7 @@ class Broker:
 
     async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:
         """Become master for slaves, because this broker was elected; raise StoreError if that cannot be stored."""
-        await self._follower.stop()
+        await self._follower.end()
         try:
             begun = self.history.epochs.begin(self.store.max_physical_offset, epoch, must_save=True)
         except OSError as error:

@@ -105,19 +105,34 @@ class Follower:
         """Begin to follow, unless it does already."""
         if self._task is not None:
             return
+        self._tables.own.load()
         self._unsubscribe = self._parts.signals.durable.subscribe(lambda end: self._report())
         self._stop_asking = self._store.cleaner.ask_before_deleting(self._tables.free_to)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
         """Confirm nothing any more, and follow nobody."""
+        if await self._let_go():
+            await self._tables.own.save()
+
+    async def end(self) -> None:
+        """Follow nobody, because this broker becomes master: what clients committed here is the truth now."""
+        await self._let_go()
+        self._tables.own.load()
+        self._tables.own.told(self._tables.own.mark)
+        await self._tables.own.save()
+
+    async def _let_go(self) -> bool:
+        """Return whether it had been started."""
         task, self._task = self._task, None
-        if task is not None:
-            self._unsubscribe()
-            self._stop_asking()
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        if task is None:
+            return False
+        self._unsubscribe()
+        self._stop_asking()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return True
 
     async def follow_another(self) -> None:
         """Let the master go, and look who it is now; nothing happens to one that follows nobody."""
@@ -187,6 +202,7 @@ class Follower:
                 self._note_problem(str(error) or type(error).__name__)
             except Exception:
                 logger.exception("following the master failed")
+            await self._tables.own.save()
             await self._parts.clock.sleep(pause)
 
     def _note_problem(self, problem: str, level: int = logging.WARNING) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pyromq import Message, MessageQueue
 from pyromq.blocking import Producer
+from pyromq.broker.replication.tables.own_commits import OWN_COMMITS_NAME
 from pyromq.broker.replication.tables.table_copy import TableCopy
 from pyromq.broker.tables.topic_table import topic_config
 from pyromq.client.net.calls.broker_api import BrokerApi
@@ -89,6 +90,47 @@ def test_what_was_committed_at_the_slave_meanwhile_counts_if_it_is_greater(pair:
     wait_until(lambda: master.offsets.get("billing", "orders", 0) == 9)
     assert master.offsets.get("audit", "orders", 0) == 5
     assert slave.offsets.get("billing", "orders", 0) == 9
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_it_counts_also_if_the_slave_is_restarted_before_its_master_returns(pair: LocalCluster, *, kill: bool) -> None:
+    _send_to_queue_0(pair, 10)
+    master, slave = pair.brokers[0], pair.slaves[0]
+    for group in ("billing", "reset"):
+        on_loop(pair, lambda group=group: server(master).offsets.commit(group, "orders", 0, 5, "test"))  # type: ignore[misc]
+    wait_until(lambda: server(slave).offsets.get("reset", "orders", 0) == 5)
+    pair.stop_broker(0)
+    on_loop(pair, lambda: server(slave).offsets.commit("billing", "orders", 0, 9, "test"))
+    if kill:
+        path = slave.store_path / OWN_COMMITS_NAME
+        wait_until(lambda: path.exists() and b"billing" in path.read_bytes())
+        on_loop(pair, server(slave).offsets.save_if_changed)
+        assert pair._portal.call(server(slave).offsets.saver.finish())
+        pair.kill(slave)
+    else:
+        pair.stop_broker(slave)
+    pair.start_broker(slave)
+    assert server(slave).offsets.get("billing", "orders", 0) == 9
+    pair.start_broker(0)
+    wait_until(lambda: server(master).offsets.get("billing", "orders", 0) == 9)
+    on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 2, "test"))
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 2)
+    assert server(slave).offsets.get("reset", "orders", 0) == 5
+
+
+def test_commits_of_more_than_an_hour_before_a_restart_count_no_more(pair: LocalCluster) -> None:
+    """The master may have been restarted since, and have forgotten that it reset a group."""
+    _send_to_queue_0(pair, 10)
+    master, slave = pair.brokers[0], pair.slaves[0]
+    on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 5, "test"))
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 5)
+    pair.stop_broker(0)
+    on_loop(pair, lambda: server(slave).offsets.commit("billing", "orders", 0, 9, "test"))
+    pair.stop_broker(slave)
+    pair.clock.advance(hours=2)
+    pair.start_broker(0)
+    pair.start_broker(slave)
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 5)
 
 
 def test_a_reset_while_the_slave_was_away_is_not_undone(pair: LocalCluster) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from pyromq.broker.parts import Parts
 from pyromq.broker.replication.master_calls import MasterCalls
 from pyromq.broker.replication.tables.held_progress import HeldProgress, OffsetRows, is_progress
+from pyromq.broker.replication.tables.own_commits import OwnCommits
 from pyromq.broker.tables.delay_offsets import DelayProgress
 from pyromq.broker.tables.queue_locks import LockKey
 from pyromq.errors import BrokerError, PyroMQError
@@ -59,8 +60,8 @@ class TableCopy:
         self._store = store
         self._remoting = remoting
         self._progress = HeldProgress(parts.tables, store)
-        self._met_mark = parts.offsets.changed_keys.mark
-        """What was committed here after this mark came from clients while no master was there."""
+        self.own = OwnCommits(parts.offsets, parts.followers, store.config.root, parts.clock, parts.files)
+        """What clients committed here while no master was there."""
 
     async def follow(self, master: str, *, is_ours: bool) -> None:
         """Take over the tables of a master again and again."""
@@ -115,15 +116,15 @@ class TableCopy:
         parts.groups.adopt(groups, parts.groups.by_name.keys() - groups.keys(), last.groups_version)
         offsets = self._hold_progress(first, {key: row for piece in pieces for key, row in piece.offsets.items()})
         own = self._committed_here(offsets, first.offsets_set_back)
-        rows = offsets | own
+        rows, mark = offsets | own, self.own.mark
         parts.offsets.adopt(rows, {key for key in parts.offsets.keys if not is_progress(key)} - rows.keys())
-        self._met_mark = parts.offsets.changed_keys.mark
         locks = parts.tables.locks.begin_copy(_owners(piece.locks for piece in pieces), parts.clock.monotonic())
         filters = [row for piece in pieces for row in piece.filters]
         await self._take_filters(filters)
         theirs = {(row.topic, row.consumer_group) for row in filters}
         parts.tables.filters.discard(set(parts.tables.filters.keys) - theirs, parts.clients.consumers)
         await self._tell(master, own, offsets)
+        self.own.told(mark)
         await self._tell_locks(master, locks)
 
     def _delete_topics(self, ends: dict[str, int], gone: Container[str]) -> None:
@@ -137,11 +138,9 @@ class TableCopy:
     def _committed_here(self, theirs: OffsetRows, set_back: Iterable[str] = ()) -> OffsetRows:
         """Return the rows in which something was committed here meanwhile, each offset the greater of both.
 
-        What slaves took over from here when this broker was master is no news. A master's reset counts.
+        A master's reset counts.
         """
-        offsets, followers = self._parts.offsets, self._parts.followers
-        changed = set(offsets.changed_keys.since(max(self._met_mark, followers.offsets_of_all)))
-        mine = offsets.rows(key for key in changed.difference(set_back) if not is_progress(key))
+        mine = self._parts.offsets.rows(self.own.keys.difference(set_back))
         return {key: _greater(row, theirs.get(key, {})) for key, row in mine.items()}
 
     async def _tell(self, master: str, own: OffsetRows, theirs: OffsetRows) -> None:
@@ -184,7 +183,7 @@ class TableCopy:
         offsets = self._hold_progress(changed, changed.offsets)
         if offsets or changed.offsets_removed:
             parts.offsets.adopt(offsets, changed.offsets_removed)
-        self._met_mark = parts.offsets.changed_keys.mark
+        self.own.told(self.own.mark)
         parts.tables.locks.adopt(_owners([changed.locks]), parts.clock.monotonic())
         parts.tables.filters.discard(changed.filters_removed, parts.clients.consumers)
         await self._take_filters(changed.filters)
@@ -243,10 +242,10 @@ class TableCopy:
         self._master_start, log_end = await MasterCalls(self._remoting, master).log_range()
         theirs = self._progress.hold(log_end, delays, {key: dict(row) for key, row in offsets.items()})
         self._progress.take_over()
-        own = self._committed_here(theirs)
+        own, mark = self._committed_here(theirs), self.own.mark
         parts.offsets.adopt(theirs | own, ())
-        self._met_mark = parts.offsets.changed_keys.mark
         await self._tell(master, own, theirs)
+        self.own.told(mark)
 
     async def _apaches_delays(self, master: str) -> DelayProgress | None:
         try:
