@@ -68,7 +68,9 @@ class _Window:
 
     def _look(self, event: AnyEvent) -> AnyEvent | None:
         match event:
-            case Answered() if event.value in self._failed or event.value in self._passed_over:
+            case Answered() | Delivered() if event.value in self._passed_over:
+                return None
+            case Answered() if event.value in self._failed:
                 return None
             case Answered() | Delivered():
                 return None if self._is_taken(event) else event

@@ -176,9 +176,10 @@ class Timeline:
         return [event for event in found if event is not None]
 
     def _unheard(self) -> int:
-        """Return how many cancellations were not answered and took effect nevertheless."""
+        """Return how many messages were acknowledged and never came, and had a cancellation that was not answered."""
         delivered = {value for _, value in self.deliveries}
-        return sum(not recall.is_sure and value not in delivered for value, recall in self.recalled.items())
+        doubtful = {value for value, recall in self.recalled.items() if not recall.is_sure} - delivered
+        return sum(value in self.answers and self.answers[value].status == SEND_OK for value in doubtful)
 
     def figures(self) -> dict[str, int]:
         """Return counts of what happened."""
