@@ -20,6 +20,7 @@ VERBS = {
     "up": "servers",
     "namesrv": "servers",
     "broker": "servers",
+    "console": "console",
     "send": "send",
     "tail": "tail",
     "message": "message",

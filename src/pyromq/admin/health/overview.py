@@ -23,7 +23,7 @@ from pyromq.clock import Clock
 from pyromq.errors import GroupNotFound
 from pyromq.protocol.bodies.activity import GroupActivities, GroupActivity, TopicActivity
 from pyromq.protocol.bodies.clients import MessageModel
-from pyromq.protocol.names import BUILT_IN_GROUPS, DLQ_PREFIX, is_system_group
+from pyromq.protocol.names import BUILT_IN_GROUPS, DLQ_PREFIX, RETRY_PREFIX, is_system_group
 
 _GROUPS_AT_A_TIME = 8
 
@@ -82,6 +82,8 @@ class GroupLoad(Struct, frozen=True, kw_only=True):
     gets: int | None
     """Messages delivered since its brokers started; None if they do not say."""
     dead_letters: int = 0
+    topics: tuple[str, ...] = ()
+    """What it consumes; without its retries."""
 
     @property
     def is_built_in(self) -> bool:
@@ -224,6 +226,7 @@ class Overviews:
             rate=found.rate,
             gets=None,
             dead_letters=found.dead_letters.messages if found.dead_letters else 0,
+            topics=_own_topics(each.queue.topic for each in found.queues),
         )
 
 
@@ -265,7 +268,12 @@ def _group_load(name: str, rows: list[GroupActivity], now: float) -> GroupLoad:
         behind=behind,
         rate=sum(row.rate for row in rows),
         gets=sum(row.gets for row in rows),
+        topics=_own_topics(topic for row in rows for topic in row.topics),
     )
+
+
+def _own_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({topic for topic in topics if not topic.startswith(RETRY_PREFIX)}))
 
 
 def _broker_load(name: str, address: str, answer: BrokerActivity) -> BrokerLoad:

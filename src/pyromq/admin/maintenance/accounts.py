@@ -55,6 +55,11 @@ class ClusterAccounts:
             raise ClientError(f"no broker has an account {access_key!r}")
         return found
 
+    async def check_own(self) -> None:
+        """Have a broker check the account of this client; raises AccessDenied if it does not know it, or its secret."""
+        for address in (await self._brokers())[:1]:
+            await self._calls.check(address)
+
     async def add(
         self,
         access_key: str,

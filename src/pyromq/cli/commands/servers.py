@@ -18,6 +18,7 @@ from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.broker.server import Broker
 from pyromq.broker.sides.late_imports import import_readers
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
+from pyromq.cli.commands.console import console_beside_servers, serve_console, show_password
 from pyromq.cli.family import Family
 from pyromq.cli.guarded_servers import guarded_name_server, guarded_together
 from pyromq.cli.server_logs import server_command
@@ -81,7 +82,7 @@ def up(
     namesrv_port: Annotated[int, port_option("Port of the name server.")] = DEFAULT_NAMESRV_PORT,
     port: Annotated[int | None, port_option("Port of the broker.", DEFAULT_PORT)] = None,
     console_port: Annotated[
-        int, port_option("Port of the console; so far pages for machines: /metrics, /readyz ...")
+        int, port_option("Port of the console, and of pages for machines: /metrics, /readyz ...")
     ] = 8080,
     host: Host = "127.0.0.1",
     config: ConfigFile = None,
@@ -106,7 +107,8 @@ def up(
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
             clock = SystemClock()
-            pages = await _serve_pages(host, console_port, "--console-port", token, stack)
+            beside = console_beside_servers(host, data or DEFAULT_DATA)
+            console, password = await serve_console(beside, console_port, "--console-port", token, stack)
             name_server = NameServer(
                 host=host,
                 port=namesrv_port,
@@ -119,14 +121,17 @@ def up(
             servers = [Broker(replace(config, namesrv=(name_server.address,)), clock) for config in configs]
             with port_from(BROKER_PORT):
                 started = await _start_brokers(servers, stack, stopped)
-            stack.callback(pages.watched.stop)
-            pages.watched.run(name_server, started)
+            stack.callback(console.watched.stop)
+            console.watched.run(name_server, started)
             addresses = ",".join(broker.address for broker in started)
             for server in started:
                 server.use_descriptors(PROCESS_ROOM, len(started))
             import_readers()
+            await console.connect(name_server.address, configs[0].inner_account)
+            stack.push_async_callback(console.disconnect)
             settle_memory()
-            typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {pages.url}")
+            typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {console.url}")
+            show_password(password)
             await stopped.wait()
             logger.info("stopping")
 

@@ -12,6 +12,7 @@ import os
 import stat
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -33,7 +34,8 @@ class Access:
     def objection(self, request: Request) -> str | None:
         """Return why a request is refused; None if it is not."""
         if self._is_open:
-            return None
+            name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+            return None if not name or is_loopback(name) else f"this port does not answer for the name {name!r}"
         if self._token is None:
             return "this page is closed beyond loopback: start the server with --http-token-file FILE"
         given = request.headers.get("authorization", "")

@@ -7,11 +7,15 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
 
 from pyromq.errors import CannotListen
+
+GRACE: Final = 3
+"""Seconds for answers that are being sent when the server stops."""
 
 
 class _Server(uvicorn.Server):
@@ -54,7 +58,7 @@ async def _until_listening(server: _Server, serving: asyncio.Task[None]) -> None
 @asynccontextmanager
 async def serve(app: Starlette, listener: socket.socket) -> AsyncIterator[str]:
     """Serve `app` on a bound socket while the block runs; yield its URL."""
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:

@@ -9,8 +9,9 @@ The first two are open to everybody, the others to whom `Access` allows.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from html import escape
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pyromq.console.monitoring import tables
 from pyromq.console.monitoring.access import Access
@@ -83,7 +84,7 @@ class Pages:
 class _Page(NamedTuple):
     path: str
     help: str
-    answer: Callable[[Pages, Request], Awaitable[Response]]
+    answer: Callable[[Pages, Request], Coroutine[Any, Any, Response]]
     is_open: bool = False
 
 
@@ -96,24 +97,33 @@ _PAGES: Final = (
     _Page("/topicz", "topics", Pages.topicz),
     _Page("/groupz", "groups, and how far they are behind", Pages.groupz),
 )
-_NOTE: Final = "<p>There is no console yet. <code>pyromq --help</code> lists the commands.</p>"
+_NOTE: Final = "<p><code>pyromq console -n ADDR</code> starts a console for people.</p>"
 
 
 def pages_app(watched: Watched, metrics: Metrics, access: Access) -> Starlette:
     """Build the pages of one port."""
+    return Starlette(routes=[Route("/", Pages(watched, metrics).index), *page_routes(watched, metrics, access)])
+
+
+def page_routes(
+    watched: Watched, metrics: Metrics, access: Access, loop: asyncio.AbstractEventLoop | None = None
+) -> list[BaseRoute]:
+    """Return the routes of the pages; with a `loop`, they are made there, whichever loop serves them."""
     pages = Pages(watched, metrics)
-    routes = [Route("/", pages.index)]
-    routes += [Route(page.path, _endpoint(page, pages, access)) for page in _PAGES]
-    return Starlette(routes=routes)
+    return [Route(page.path, _endpoint(page, pages, access, loop)) for page in _PAGES]
 
 
-def _endpoint(page: _Page, pages: Pages, access: Access) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    page: _Page, pages: Pages, access: Access, loop: asyncio.AbstractEventLoop | None
+) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         objection = None if page.is_open else access.objection(request)
         if objection is not None:
             return PlainTextResponse(f"{objection}\n", UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
         try:
-            return await page.answer(pages, request)
+            if loop is None:
+                return await page.answer(pages, request)
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(page.answer(pages, request), loop))
         except ServiceNotAvailable as error:  # a broker stops
             return PlainTextResponse(f"{error.remark}\n", UNAVAILABLE)
 

@@ -25,3 +25,7 @@ class AccountCalls(BrokerCalls):
         """Remove an account; raises BrokerError if the broker has none of this name."""
         header = DeleteAclConfigRequestHeader(access_key=access_key)
         await self._ask(address, RequestCode.DELETE_ACL_CONFIG, header, timeout=CALL_TIMEOUT)
+
+    async def check(self, address: str) -> None:
+        """Ask for what every account may know; raises AccessDenied if the broker does not know ours, or its secret."""
+        await self._ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, timeout=CALL_TIMEOUT)

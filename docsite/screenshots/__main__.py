@@ -1,0 +1,68 @@
+"""Take pictures of the console: `python -m docsite.screenshots [--out DIR] [--only NAME] [--all | --serve]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from playwright.async_api import Browser, async_playwright
+
+from docsite.screenshots.sample_shop import sample_shop
+
+CHROMIUM: Final = "/usr/bin/chromium"
+DOCS: Final = Path(__file__).parent.parent.parent / "docs" / "images"
+SCREENS: Final = {
+    "overview": "/",
+    "topics": "/topics",
+    "topic": "/topics/orders",
+    "topic-tail": "/topics/orders/tail",
+    "groups": "/groups?sort=-lag",
+    "group": "/groups/fraud-check",
+}
+IN_DOCS: Final = ("overview", "topic", "group")
+"""The pictures that the documentation shows; the others are for those who change the console."""
+LOOKS: Final = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (400, "light")}
+
+
+async def take(browser: Browser, url: str, name: str, look: str, target: Path, language: str = "en-GB") -> None:
+    """Take one picture."""
+    width, scheme = LOOKS[look]
+    page = await browser.new_page(
+        viewport={"width": width, "height": 860},
+        color_scheme="dark" if scheme == "dark" else "light",
+        locale=language,
+        timezone_id="Europe/Berlin",
+    )
+    await page.goto(url + SCREENS[name])
+    await page.wait_for_timeout(4500 if "tail" in name else 700)  # charts, rows of the tail
+    await page.screenshot(path=target, full_page=look == "phone" or name == "overview", animations="disabled")
+    await page.close()
+
+
+async def main() -> None:
+    """Run the sample cluster and take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=DOCS)
+    parser.add_argument("--only", choices=SCREENS, action="append")
+    parser.add_argument("--all", action="store_true", help="every screen, in light, dark and at 400 pixels")
+    parser.add_argument("--serve", type=int, metavar="PORT", help="only run the sample cluster and its console")
+    parser.add_argument("--language", default="en-GB")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    async with sample_shop(given.serve or 0) as (url, _):
+        if given.serve:
+            print(url, flush=True)
+            await asyncio.Event().wait()
+        await asyncio.sleep(8)
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            for name in given.only or (SCREENS if given.all else IN_DOCS):
+                for look in LOOKS if given.all else ("light", "dark"):
+                    await take(browser, url, name, look, given.out / f"console-{name}-{look}.png", given.language)
+            await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,87 @@
+"""`pyromq console`: the console as a process of its own, for any cluster of RocketMQ 4.x. `up` starts it too."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pyromq.cli.arguments import Namesrv, namesrv_addresses
+from pyromq.cli.family import Family
+from pyromq.cli.server_logs import server_command
+from pyromq.cli.server_settings import DEFAULT_DATA, port_from, port_option, stop_signals
+from pyromq.client.environment import environment_credentials
+from pyromq.console.monitoring.access import is_loopback, read_token
+from pyromq.console.monitoring.http_server import bind
+from pyromq.console.thread import ConsoleThread
+from pyromq.console.web.settings import ConsoleSettings
+from pyromq.remoting.loop import run
+
+logger = logging.getLogger(__name__)
+app = Family()
+
+DEFAULT_PORT = 8080
+
+
+@app.command()
+@server_command
+def console(
+    namesrv: Namesrv = None,
+    port: Annotated[int, port_option("Port to listen on.")] = DEFAULT_PORT,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="The directory of console.yml (users, masking), history and audit log.",
+            show_default="./pyromq-data/console",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--http-token-file", metavar="FILE", help="/metrics needs this bearer token, unless on loopback."),
+    ] = None,
+) -> None:
+    """Start the console for a cluster. People sign in; the first password is printed once."""
+    token = None if token_file is None else read_token(token_file)
+    addresses, credentials = namesrv_addresses(namesrv), environment_credentials()
+
+    async def start() -> None:
+        stopped = stop_signals()
+        async with AsyncExitStack() as stack:
+            settings = ConsoleSettings(host=host, data=data or DEFAULT_DATA / "console", login=True)
+            served, password = await serve_console(settings, port, "--port", token, stack)
+            await served.connect(addresses, credentials)
+            stack.push_async_callback(served.disconnect)
+            served.watched.run(None)
+            typer.echo(f"PyroMQ console ready: {served.url} namesrv {addresses}")
+            show_password(password)
+            await stopped.wait()
+            logger.info("stopping")
+
+    run(start())
+
+
+async def serve_console(
+    settings: ConsoleSettings, port: int, option: str, token: str | None, stack: AsyncExitStack
+) -> tuple[ConsoleThread, str]:
+    """Serve the console before any server starts; return it, and the first password if one was just made."""
+    with port_from(option):
+        listener = stack.enter_context(bind(settings.host, port))
+    served = ConsoleThread(listener, settings, token)
+    password = served.load()
+    return await stack.enter_async_context(served), password
+
+
+def console_beside_servers(host: str, data: Path) -> ConsoleSettings:
+    """Return the settings of the console in `up`: nobody signs in where only this machine reaches it."""
+    return ConsoleSettings(host=host, data=data / "console", login=not is_loopback(host))
+
+
+def show_password(password: str) -> None:
+    """Print the first password; it is kept as a hash, so nobody can print it again."""
+    if password:
+        typer.echo(f"PyroMQ console: sign in as admin with the password {password} (shown only this once)")

@@ -1,0 +1,1 @@
+"""The screens of the console, a module each: handlers, and ROUTES with the role that each needs."""

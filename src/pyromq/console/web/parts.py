@@ -1,0 +1,32 @@
+"""ConsoleParts: what all visits of one console share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from pyromq.admin.admin_client import AdminClient
+from pyromq.clock import Clock
+from pyromq.console.audit import AuditLog
+from pyromq.console.jobs import Jobs
+from pyromq.console.live.hub import LiveHub
+from pyromq.console.login.sign_in import SignIn
+from pyromq.console.reading.history import History
+from pyromq.console.reading.reader import SnapshotReader
+from pyromq.console.web.settings import ConsoleSettings
+
+
+class ConsoleParts(Struct, frozen=True, kw_only=True):
+    """The parts of a console."""
+
+    settings: ConsoleSettings
+    clock: Clock
+    admin: Callable[[], AdminClient]
+    """The console's own client; raises ClientError while there is none."""
+    reader: SnapshotReader
+    history: History
+    hub: LiveHub
+    sign_in: SignIn
+    audit: AuditLog
+    jobs: Jobs
