@@ -128,6 +128,10 @@ class Node:
         """A slave, `other`, reports to this one."""
         self.server.reported_by(FakeLink(other.epochs.store_id, end))
 
+    def leaves(self, other: Node) -> None:
+        """The connection of a slave, `other`, to this one ends."""
+        self.server.left_by(FakeLink(other.epochs.store_id, 0))
+
 
 async def view(etcd: FakeEtcd) -> ClusterView:
     return read_view(KEYS, await etcd.read(KEYS.prefix))

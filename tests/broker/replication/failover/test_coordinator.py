@@ -311,6 +311,30 @@ async def test_a_leader_that_stops_alone_stays_in_the_set(nodes: list[Node], etc
     assert (await view(etcd)).members == [one.epochs.store_id]
 
 
+async def test_a_leader_that_stops_while_its_slave_is_away_stays_in_the_set(nodes: list[Node], etcd: FakeEtcd) -> None:
+    """The slave has just died and is still in the set. If it never comes back, this one can lead again."""
+    one, two = await pair(nodes)
+    one.leaves(two)
+    await one.coordinator.stop()
+    found = await view(etcd)
+    assert (found.members, found.preferred) == (sorted([one.epochs.store_id, two.epochs.store_id]), "")
+
+
+async def test_a_leader_hands_over_to_a_member_that_is_there(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two = await pair(nodes)
+    three = nodes[2]
+    await three.look()
+    three.epochs.adopt(one.epochs.epochs)
+    for _ in range(2):
+        one.reports(three, 1000)
+        await one.look()
+    assert set((await view(etcd)).members or ()) == {node.epochs.store_id for node in nodes}
+    first, second = sorted((two, three), key=lambda node: node.epochs.store_id)
+    one.leaves(first)
+    await one.coordinator.hand_over()
+    assert (await view(etcd)).preferred == second.epochs.store_id
+
+
 async def test_a_leader_that_stops_late_changes_nothing(nodes: list[Node], etcd: FakeEtcd) -> None:
     """Another was elected meanwhile: neither its key nor its set is touched."""
     one, two = await pair(nodes)

@@ -179,16 +179,17 @@ class Coordinator:
         replicas, leader = self.replicas, self.known.leader
         if replicas is None or leader is None:
             return
+        heirs = replicas.set.heirs(self._clock.monotonic())  # before their connections end
         await self._roles.follow()  # drains: every answer that waits has what it needs, or its time is up
         self._end(replicas)
-        chosen = successor or min(replicas.set.written - {replicas.set.me}, default="")
+        chosen = successor or next(iter(heirs), "")
         try:
             await wait_for(self._clock, self._resign(leader, chosen), _RESIGN_TIMEOUT)
         except (EtcdAway, TimeoutError) as error:
             logger.warning("could not resign, the lease has to run out: %s", error)
 
     async def _resign(self, leader: Leader, successor: str) -> None:
-        """Lead no more; one that stops leaves the set too, where others are in it."""
+        """Lead no more; one that stops leaves the set too, where another is there that can lead at once."""
         if self._is_stopping and successor:
             view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
             if successor in (view.members or ()) and await self._etcd.commit(

@@ -137,6 +137,11 @@ class InSyncSet:
         """Up to where every other member has the log; without bound if there is none."""
         return min((self._ends.get(member, 0) for member in self.others), default=EVERYTHING)
 
+    def heirs(self, now: float) -> list[str]:
+        """Return the other members that are there, whoever has most of the log first: one of them can lead next."""
+        there = [member for member in self.written - {self.me} if self._is_heard(member, now)]
+        return sorted(there, key=lambda member: (-self._ends.get(member, 0), member))
+
     def know_this_epoch(self, members: Iterable[str]) -> bool:
         """Return True if all of these have confirmed something in this epoch: then it is on their disks."""
         return all(member == self.me or member in self._ends for member in members)
