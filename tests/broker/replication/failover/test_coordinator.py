@@ -40,6 +40,42 @@ async def test_the_first_that_asks_leads_and_others_follow(nodes: list[Node], et
     assert (await view(etcd)).members == [nodes[0].epochs.store_id]
 
 
+async def test_a_pair_that_begins_with_failover_is_led_by_the_longest_history(
+    nodes: list[Node], clock: TestClock
+) -> None:
+    """The slave starts first. If it led at once, its old master would have to cut what only that has."""
+    master, slave = nodes[:2]
+    slave.epochs.adopt([master.epochs.begin(0)])
+    master.store.max_physical_offset, slave.store.max_physical_offset = 1000, 900
+    await slave.look()
+    clock.advance(seconds=4)
+    await slave.look()
+    assert slave.leads is None
+    await master.look()
+    await slave.look()
+    assert (master.leads, slave.leads) == (2, None)
+
+
+async def test_one_that_was_a_slave_leads_if_its_old_master_does_not_come(nodes: list[Node], clock: TestClock) -> None:
+    slave = nodes[1]
+    slave.epochs.adopt([nodes[0].epochs.begin(0)])
+    await slave.look()
+    clock.advance(seconds=6)
+    await slave.look()
+    assert slave.leads == 2
+
+
+async def test_an_empty_broker_does_not_lead_one_with_messages(nodes: list[Node]) -> None:
+    old, new = nodes[:2]
+    old.epochs.begin(0)
+    old.store.max_physical_offset = 1000
+    old.store.failure = StoreError("no space is left")  # it is there, and cannot lead
+    await old.look()
+    await new.look()
+    assert (old.leads, new.leads) == (None, None)
+    assert "longer history" in new.coordinator.problem
+
+
 async def test_a_leader_that_is_alone_has_nobody_to_wait_for(nodes: list[Node]) -> None:
     await nodes[0].look()
     assert nodes[0].replicas.copies(10) is Copies.MISSING

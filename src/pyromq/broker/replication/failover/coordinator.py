@@ -59,6 +59,8 @@ _ANNOUNCE_END_AFTER: Final = 5.0
 """How old the end of the log may be that etcd has of a member, while there is a leader."""
 _WAIT_FOR_PREFERRED: Final = 1.0
 """How long others let the one stand that a leader wanted as its successor."""
+_WAIT_FOR_MASTER: Final = 5.0
+"""How long one that was a slave waits for its old master to appear, before there ever was a leader."""
 _RESIGN_TIMEOUT: Final = 3.0
 
 
@@ -393,6 +395,9 @@ class Coordinator:
             self._leaderless_since = now
         others_turn = view.preferred and view.preferred != me and view.preferred in view.states
         if others_turn and now - self._leaderless_since < _WAIT_FOR_PREFERRED:
+            return
+        was_slave = self._epochs.current is not None and not self._epochs.is_led_here
+        if view.members is None and was_slave and now - self._leaderless_since < _WAIT_FOR_MASTER:
             return
         reason = "" if self._is_forced else objection(self._state(), view)
         if self._store.failure is not None:

@@ -3,7 +3,9 @@
     a member of the set, with its old store, that cannot have lost anything since     at once
     after a power cut of all, where nobody can know that                              once every member of the set is
                                                                                       there: the longest history
-    before there ever was a leader                                                    the first that asks
+    before there ever was a leader                                                    the longest history of those that
+                                                                                      are there; the first that asks,
+                                                                                      if all are empty
 
 A set says which epoch its members have known. A store that does not know it is a copy of before, with the same id. A
 broker outside the set may lack acknowledged messages: it never stands, unless an operator forces it.
@@ -19,7 +21,7 @@ def objection(me: MemberState, view: ClusterView) -> str:
     if view.leader is not None:
         return f"broker {view.leader.broker_id} at {view.leader.address} is master"
     if view.members is None:
-        return ""
+        return _first_objection(me, view)
     if me.store not in view.members:
         return "it is not in the in-sync set and may lack acknowledged messages"
     if max((epoch.number for epoch in me.epochs), default=0) < view.set_epoch:
@@ -33,6 +35,14 @@ def objection(me: MemberState, view: ClusterView) -> str:
     if any(other.is_intact for other in others):
         return "its machine lost power, and another member lost nothing"
     return "" if all(_history(me) >= _history(other) for other in others) else "another member has a longer history"
+
+
+def _first_objection(me: MemberState, view: ClusterView) -> str:
+    """Return why this broker may not be the first leader: brokers of a pair that begins with failover have logs."""
+    longest = max(view.states.values(), key=_history, default=me)
+    if longest.store == me.store or _history(longest)[:2] <= _history(me)[:2]:
+        return ""
+    return f"nobody has led yet, and broker {longest.broker_id} at {longest.address} has a longer history"
 
 
 def _history(state: MemberState) -> tuple[int, int, str]:
