@@ -104,6 +104,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "pipeline run widen": (
         "pyromq pipeline run widen --topic orders --group billing --to orders-wide --checkpoint /data/widen",
     ),
+    "pipeline run find": ("pyromq pipeline run find --topics orders --where 'body.cents > 1000' --out found.jsonl",),
     "pipeline run report": ("pyromq pipeline run report --topics orders --out report.html",),
     "pipeline run orders": ("pyromq pipeline run orders --topic orders --out /data/orders",),
     "doctor": ("pyromq doctor", "pyromq doctor --topic orders --no-send --json"),

@@ -22,6 +22,7 @@ CATALOG = {
     "archive": "archive topics as Parquet by topic and day, each message exactly once",
     "replay": "send archived messages or dead letters to a topic, filtered, at a set rate",
     "widen": "move a backlog to a topic with more queues, keys in order, each message once",
+    "find": "find messages of topics by time and condition, and write them as JSON lines",
     "report": "profile a topic or a whole store on one HTML page",
     "orders": "run the demo: decode, validate, deduplicate, aggregate and publish orders",
 }

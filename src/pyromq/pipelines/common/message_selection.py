@@ -28,17 +28,9 @@ _VERDICT = "verdict"
 _OF_ARCHIVES = ("topic=", "_spark_metadata", "_checkpoint")
 
 
-class SelectionOptions(Struct, frozen=True, kw_only=True):
-    """The options that select messages, and where they go."""
+class ConditionOptions(Struct, frozen=True, kw_only=True):
+    """The options that say which messages match."""
 
-    archive: str = ""
-    """Directory (or URI) written by the pipeline archive."""
-    dead_letters: str = ""
-    """Instead of an archive: the group whose dead letters to send again."""
-    topics: str = ""
-    """Topics of the archive, separated by commas; all of them by default."""
-    to: str = ""
-    """The target topic; by default the topic that each message was first sent to."""
     where: str = ""
     """Spark SQL over columns and fields of JSON bodies (body.name): "body.cents > 100 and tags = 'paid'"."""
     body_schema: str = ""
@@ -49,6 +41,19 @@ class SelectionOptions(Struct, frozen=True, kw_only=True):
     """Only messages stored before this time."""
     namesrv: str = ""
     """Name servers, host:port;host:port."""
+
+
+class SelectionOptions(ConditionOptions, frozen=True, kw_only=True):
+    """The options that select messages, and where they go."""
+
+    archive: str = ""
+    """Directory (or URI) written by the pipeline archive."""
+    dead_letters: str = ""
+    """Instead of an archive: the group whose dead letters to send again."""
+    topics: str = ""
+    """Topics of the archive, separated by commas; all of them by default."""
+    to: str = ""
+    """The target topic; by default the topic that each message was first sent to."""
 
 
 class SelectionCounts(NamedTuple):
@@ -113,22 +118,36 @@ def _is_archive(directory: Path) -> bool:
 
 def choose(spark: SparkSession, wish: SelectionOptions) -> SelectedMessages:
     """Read the candidates and decide for each message whether to keep it."""
-    from pyspark.sql.functions import col, expr, lit, when
+    from pyspark.sql.functions import expr, when
 
     check_selection(wish)
-    messages = _in_time(_candidates(spark, wish), wish)
+    messages = in_time(_candidates(spark, wish), wish)
     is_empty = expr("body is null or length(body) = 0")
     reason = when(is_empty, "the body is empty, and brokers reject such messages")
     if not wish.to:
         reason = reason.when(first_topic().isNull(), "its first topic is unknown: set --to")
-    judged = messages.withColumn(_VERDICT, reason)
-    if wish.where:
-        fits = expr(f"coalesce(({wish.where}), false)")
-        if _OF_BODY.search(wish.where):
-            return SelectedMessages(_judge_by_fields(spark, judged, wish, fits), wish.to)
-        _check_condition(judged, wish.where)
-        judged = judged.withColumn(_VERDICT, when(~fits, lit("does not match --where")).otherwise(col(_VERDICT)))
-    return SelectedMessages(judged, wish.to)
+    return SelectedMessages(judge(spark, messages.withColumn(_VERDICT, reason), wish), wish.to)
+
+
+def matching(spark: SparkSession, messages: DataFrame, wish: ConditionOptions) -> DataFrame:
+    """Return the messages that match; those whose body a condition cannot read do not."""
+    from pyspark.sql.functions import lit
+
+    judged = in_time(messages, wish).withColumn(_VERDICT, lit(None).cast("string"))
+    return judge(spark, judged, wish).where(f"{_VERDICT} is null").drop(_VERDICT)
+
+
+def judge(spark: SparkSession, judged: DataFrame, wish: ConditionOptions) -> DataFrame:
+    """Give a reason to each message that does not match the condition and has none yet."""
+    from pyspark.sql.functions import col, expr, lit, when
+
+    if not wish.where:
+        return judged
+    fits = expr(f"coalesce(({wish.where}), false)")
+    if _OF_BODY.search(wish.where):
+        return _judge_by_fields(spark, judged, wish, fits)
+    _check_condition(judged, wish.where)
+    return judged.withColumn(_VERDICT, when(~fits, lit("does not match --where")).otherwise(col(_VERDICT)))
 
 
 def first_topic() -> Column:
@@ -153,7 +172,8 @@ def _candidates(spark: SparkSession, wish: SelectionOptions) -> DataFrame:
     return messages.where(messages.topic.isin(topics)) if topics else messages
 
 
-def _in_time(messages: DataFrame, wish: SelectionOptions) -> DataFrame:
+def in_time(messages: DataFrame, wish: ConditionOptions) -> DataFrame:
+    """Return the messages of the time that the options name."""
     from pyspark.sql.functions import col, lit
 
     since, until = time_option("--since", wish.since), time_option("--until", wish.until)
@@ -167,7 +187,7 @@ def _in_time(messages: DataFrame, wish: SelectionOptions) -> DataFrame:
     return messages.drop("day")
 
 
-def _judge_by_fields(spark: SparkSession, judged: DataFrame, wish: SelectionOptions, fits: Column) -> DataFrame:
+def _judge_by_fields(spark: SparkSession, judged: DataFrame, wish: ConditionOptions, fits: Column) -> DataFrame:
     """Apply a condition in which `body` means the fields of a JSON body."""
     from pyspark.sql.functions import col, from_json, try_parse_json, when
 
