@@ -51,6 +51,7 @@ class Console:
             sign_in=SignIn(settings.console_file, AccountClients(self._admin, lambda: self._namesrv), clock),
             audit=AuditLog(settings.file("audit.jsonl")),
             jobs=Jobs(clock),
+            schemas=[],
         )
         self.recorder = Recorder(reader, history, clock)
 

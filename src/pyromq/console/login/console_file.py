@@ -21,7 +21,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from pyromq.console.login.masking import MaskingRule
+from pyromq.console.bodies.masking import MaskingRule
 from pyromq.console.login.passwords import hash_password, new_password
 from pyromq.console.login.roles import Role
 from pyromq.errors import ConfigError
@@ -35,6 +35,18 @@ class UserEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
     role: str
     password: str
+
+
+class MaskingEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields that nobody sees, in the topics that a pattern matches."""
+
+    topic: str
+    fields: tuple[str, ...]
+
+    @property
+    def rules(self) -> list[MaskingRule]:
+        """The rules that this entry means; raises ConfigError."""
+        return [MaskingRule.parse(self.topic, field) for field in self.fields]
 
 
 class TrustedHeader(Struct, frozen=True, forbid_unknown_fields=True, rename={"addresses": "from"}):
@@ -67,9 +79,14 @@ class ConsoleFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
     users: dict[str, UserEntry] = {}
-    masking: tuple[MaskingRule, ...] = ()
+    masking: tuple[MaskingEntry, ...] = ()
     trusted_header: TrustedHeader | None = None
     oidc: OidcEntry | None = None
+
+    @property
+    def masking_rules(self) -> list[MaskingRule]:
+        """All masking rules; raises ConfigError."""
+        return [rule for entry in self.masking for rule in entry.rules]
 
 
 def read_console_file(path: Path) -> ConsoleFile:
@@ -86,6 +103,7 @@ def read_console_file(path: Path) -> ConsoleFile:
     try:
         found = msgspec.convert(yaml.safe_load(data) or {}, ConsoleFile)
         _check_roles(found)
+        found.masking_rules  # noqa: B018 (raises if one is wrong)
     except (yaml.YAMLError, msgspec.ValidationError, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return found

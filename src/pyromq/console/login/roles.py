@@ -13,11 +13,11 @@ class Role(IntEnum):
     VIEWER_WITHOUT_BODIES = 1
     """Sees topics, groups and figures, but nothing of what messages hold."""
     VIEWER = 2
-    """Sees messages too, with the fields that masking rules hide hidden."""
+    """Sees messages too."""
     OPERATOR = 3
     """Changes topics, groups and messages; sends."""
     ADMIN = 4
-    """Changes configuration and accounts; sees masked fields."""
+    """Changes configuration and accounts."""
 
     @property
     def word(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from pyromq.clock import Clock
+from pyromq.console.bodies.masking import MaskingRule
 from pyromq.console.login.accounts import AccountClients
 from pyromq.console.login.console_file import (
     ConsoleFile,
@@ -19,7 +20,6 @@ from pyromq.console.login.console_file import (
     with_first_user,
     write_console_file,
 )
-from pyromq.console.login.masking import Masks
 from pyromq.console.login.passwords import hash_password, is_password
 from pyromq.console.login.roles import Role
 from pyromq.console.login.sessions import Sessions
@@ -44,11 +44,13 @@ class SignIn:
         self.sessions = Sessions(clock)
         self.throttle = Throttle(clock)
         self.file = ConsoleFile()
+        self.masking_rules: list[MaskingRule] = []
 
     def load(self, *, login: bool) -> str:
         """Read console.yml; return the password of the first user if one was just made. Raise ConfigError."""
         if self._path is not None:
             self.file = read_console_file(self._path)
+            self.masking_rules = self.file.masking_rules
         if not login or self.file.oidc is not None or self.file.trusted_header is not None:
             return ""
         self.file, password = with_first_user(self.file)
@@ -56,9 +58,12 @@ class SignIn:
             write_console_file(self._path, self.file)
         return password
 
-    def masks(self, topic: str, user: User) -> Masks:
-        """Return what is hidden from a user in messages of a topic."""
-        return Masks() if user.may(Role.ADMIN) else Masks.of(self.file.masking, topic)
+    def change(self, file: ConsoleFile) -> None:
+        """Replace users and rules, on disk too; raise ConfigError if a rule is wrong."""
+        rules = file.masking_rules
+        if self._path is not None:
+            write_console_file(self._path, file)
+        self.file, self.masking_rules = file, rules
 
     async def by_password(self, name: str, password: str, address: str) -> User | None:
         """Return who this is; None if the password is wrong. The caller has asked `pause` first."""

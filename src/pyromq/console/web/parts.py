@@ -9,6 +9,7 @@ from msgspec import Struct
 from pyromq.admin.admin_client import AdminClient
 from pyromq.clock import Clock
 from pyromq.console.audit import AuditLog
+from pyromq.console.bodies.schemas import BodySchema
 from pyromq.console.jobs import Jobs
 from pyromq.console.live.hub import LiveHub
 from pyromq.console.login.sign_in import SignIn
@@ -30,3 +31,5 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     sign_in: SignIn
     audit: AuditLog
     jobs: Jobs
+    schemas: list[BodySchema]
+    """Descriptors and schemas of bodies that operators uploaded."""

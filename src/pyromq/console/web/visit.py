@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pyromq.admin.admin_client import AdminClient
 from pyromq.console.audit import AuditLog
+from pyromq.console.bodies.rendering import BodyRules
 from pyromq.console.jobs import Jobs
-from pyromq.console.login.masking import Masks
 from pyromq.console.login.roles import Role
 from pyromq.console.login.sessions import Session
 from pyromq.console.login.users import User
@@ -134,9 +134,11 @@ class Visit:
         """Work that goes on after its request."""
         return self.parts.jobs
 
-    def masks(self, topic: str) -> Masks:
-        """Return what is hidden from this user in messages of a topic."""
-        return self.parts.sign_in.masks(topic, self.user)
+    @cached_property
+    def bodies(self) -> BodyRules:
+        """What this user may see of bodies: `render` shows one, `seen` is what conditions and exports may know."""
+        rules = self.parts.sign_in.masking_rules
+        return BodyRules(rules, self.parts.schemas, shows_bodies=self.sees_bodies)
 
     def unavailable(self, feature: str) -> str:
         """Return why the cluster cannot do something, empty if it can."""
