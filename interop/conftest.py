@@ -35,6 +35,7 @@ _AREAS = {
     "test_acl": "our client under access control",
     "test_slaves": "our Spark source",
     "test_replication": "replication",
+    "test_joining": "replication",
     "test_old_queues.py::test_where_java": "Apache's client",
     "test_old_queues.py::test_java": "Apache's client",
     "test_old_queues": "our client",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -58,7 +59,10 @@ class Replicas:
     def log(self, role: str) -> dict[str, bytes]:
         """Return the files of a log, without the zeros behind its end and the file that Apache's broker makes ahead."""
         files = sorted((self._directory / role / "store" / "commitlog").glob("*"))
-        contents = {path.name: path.read_bytes().rstrip(b"\0") for path in files}
+        contents: dict[str, bytes] = {}
+        for path in files:
+            with suppress(FileNotFoundError):  # it has expired
+                contents[path.name] = path.read_bytes().rstrip(b"\0")
         return {name: content for name, content in contents.items() if content}
 
     def is_level(self) -> bool:
