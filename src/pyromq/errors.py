@@ -131,10 +131,12 @@ class BrokerError(PyroMQError):
 
     default_code: ClassVar[ResponseCode] = ResponseCode.SYSTEM_ERROR
 
-    def __init__(self, remark: str = "", code: int | None = None) -> None:
+    def __init__(self, remark: str = "", code: int | None = None, *, limit: str = "") -> None:
+        """`limit` is the key of the limit that was met, on a server."""
         super().__init__(remark)
         self.remark = remark
         self.code: int = self.default_code if code is None else code
+        self.limit = limit
 
     def __str__(self) -> str:
         try:

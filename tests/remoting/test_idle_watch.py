@@ -11,13 +11,13 @@ class Silent:
     """A connection without traffic."""
 
     def __init__(self) -> None:
-        self.silent_ticks = self.frame_ticks = 0
+        self.silent_ticks = self.frame_ticks = self.unproven_ticks = 0
         self.reason = ""
 
     def age(self) -> None:
         self.silent_ticks += 1
 
-    def abort(self, reason: str, level: int = logging.WARNING) -> None:
+    def abort(self, reason: str, level: int = logging.WARNING, *, cause: str = "") -> None:
         self.reason = reason
 
 

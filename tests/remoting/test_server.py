@@ -12,7 +12,7 @@ from pyromq.errors import BrokerError, ConfigError, DiskFull, MalformedHeader, R
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import JOIN_LIMIT, Connection
-from pyromq.remoting.limits import Limits
+from pyromq.remoting.limits import Limits, PortLimits
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import eventually
 
@@ -229,7 +229,7 @@ async def test_the_frame_limit_counts_the_length_prefix(clock: FakeClock) -> Non
 async def test_connections_over_the_limit_are_refused_with_one_line(
     clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serve(clock, max_connections=2) as server:
+    async with serve(clock, port_limits=PortLimits(max_connections=2)) as server:
         kept = [await RawPeer.connect(server.port) for _ in range(2)]
         for peer in kept:
             await peer.ask(numbered(ECHO, 1))
@@ -317,7 +317,7 @@ async def drip(clock: FakeClock, server: RemotingServer, chunks: list[bytes]) ->
 
 async def test_a_frame_that_drips_is_cut_off(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     frame = numbered(ECHO, 1).encode()
-    async with serve(clock, frame_timeout=30.0) as server:
+    async with serve(clock, port_limits=PortLimits(frame_timeout=30.0)) as server:
         peer = await drip(clock, server, [bytes([byte]) for byte in frame[:40]])
         assert await peer.is_closed()
         assert "a frame took longer than 30 s" in caplog.text
@@ -325,7 +325,7 @@ async def test_a_frame_that_drips_is_cut_off(clock: FakeClock, caplog: pytest.Lo
 
 async def test_frames_that_each_end_in_time_may_come_in_pieces_for_ever(clock: FakeClock) -> None:
     frame = numbered(ECHO, 1).encode()
-    async with serve(clock, frame_timeout=30.0) as server:
+    async with serve(clock, port_limits=PortLimits(frame_timeout=30.0)) as server:
         peer = await drip(clock, server, [frame[:10]] + 40 * [frame[10:] + frame[:10]] + [frame[10:]])
         assert {(await peer.receive()).opaque for _ in range(41)} == {1}
 

@@ -19,7 +19,8 @@ from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, name_account, signed
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
-from pyromq.remoting.limits import HeldBytes, Limits
+from pyromq.remoting.held_bytes import SLOW, HeldBytes
+from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.outstanding import Deadlines, Outstanding
 from pyromq.remoting.round import Round
 
@@ -59,13 +60,23 @@ class Connection(asyncio.Protocol):
         credentials: Credentials | None = None,
         drops_silent: bool = False,
         held: HeldBytes | None = None,
+        unsent: HeldBytes | None = None,
         refusals: Counter[int] | None = None,
+        tally: Tally | None = None,
         serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
     ) -> None:
-        """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request."""
+        """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
+
+        `held` adds up what all peers have sent and is not answered, `unsent` the answers that they have not read.
+        """
         self.address = address
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
         """How often requests were refused, by response code; shared by the connections of a server."""
+        self.tally = tally or Tally()
+        """What was refused because of a limit; shared likewise."""
+        self.is_proven = False
+        """Whether the peer has sent a request; where there is a guard, one that was let in."""
+        self.unproven_ticks = 0
         self.peer = ""
         self.local = ""
         self.closed = False
@@ -102,6 +113,11 @@ class Connection(asyncio.Protocol):
         self._backlog: list[bytes | memoryview] = []
         self._held = held
         self._held_size = 0
+        self._pending_before = 0
+        self._unsent = unsent
+        self._unsent_size = 0
+        self._sent_before = 0
+        self._write_limit = limits.write_high
         self._waiting_bytes = 0
         self._first_byte = -1
         self._aborted = False
@@ -125,15 +141,18 @@ class Connection(asyncio.Protocol):
         if self._first_byte < 0:
             self._first_byte = data[0]
             if self._first_byte == TLS_HANDSHAKE:
-                self.abort(_not_a_frame(TLS_HANDSHAKE))
+                self.abort(_not_a_frame(TLS_HANDSHAKE), cause="not_rocketmq")
                 return
         try:
             frames = self._decoder.feed(data)
         except RemoteProtocolError as error:
-            self.abort(_not_a_frame(self._first_byte) or str(error))
+            what = _not_a_frame(self._first_byte)
+            self.abort(what or str(error), cause="not_rocketmq" if what else "bad_frame")
             return
         if frames:
             self.frame_ticks = 0
+            if self._typed:
+                self.is_proven = True  # else the guard decides
             if self._backlog:
                 self._backlog += frames  # read before the pause took effect
             else:
@@ -147,8 +166,15 @@ class Connection(asyncio.Protocol):
             self.note_held()
         if self._backlog or self._paused or self.closed or not self._throttles or size < LARGE:
             return
-        if self._round.has_read(size):
+        if self._held is not None and self._decoder.pending > LARGE and self._held.must_wait(self):
             self._hold([])
+        elif self._round.has_read(size):
+            self._hold([])
+            self._round.wait_turn(self)
+
+    def go_on(self) -> None:
+        """Read the rest of a large frame: others have made room for it."""
+        if not self.closed:
             self._round.wait_turn(self)
 
     def pause_writing(self) -> None:
@@ -160,6 +186,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._paused = False
         self._can_write.set()
+        if self._write_limit != self._write_high:
+            self._limit_writes(self._write_high)
         if self._throttles:
             self._round.wait_turn(self)
 
@@ -168,9 +196,10 @@ class Connection(asyncio.Protocol):
         self._parts.clear()
         self._backlog.clear()
         self._reason = self._reason or (str(error) if error else "closed by the peer")
-        if self._held is not None:
-            self._held.set(self, 0)
-            self._held = None
+        for account in (self._held, self._unsent):
+            if account is not None:
+                account.forget(self)
+        self._held = self._unsent = None
         self._outstanding.fail(self._lost_text())
         self._can_write.set()
         self._lost.set_result(None)
@@ -211,8 +240,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
-        if self._held_size or self._transport.get_write_buffer_size() > LARGE:
-            self.note_held()
+        if self._unsent_size or self._transport.get_write_buffer_size() > LARGE:
+            self._note_unsent()
         if not self._paused:
             self._can_write.set()
             if self._backlog:
@@ -306,9 +335,11 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             await self._lost
 
-    def abort(self, reason: str, level: int = logging.WARNING) -> None:
-        """Drop the connection and what is unsent, with one line in the log."""
+    def abort(self, reason: str, level: int = logging.WARNING, *, cause: str = "") -> None:
+        """Drop the connection and what is unsent, with one line in the log; a `cause` is counted."""
         if not (self._aborted or self._lost.done()):
+            if cause:
+                self.tally.closed[cause] += 1
             logger.log(level, "closed the connection of %s: %s", self.peer, reason)
             self._reason = self._reason or reason
             self._aborted = self.closed = True
@@ -324,19 +355,49 @@ class Connection(asyncio.Protocol):
         self._stuck_ticks += 1
         reading = self._transport.is_reading()
         self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
+        self.unproven_ticks += not self.is_proven
         self.note_held()
+        self._note_unsent()
+        self._look_for_progress(sent)
+
+    def _look_for_progress(self, sent: int) -> None:
+        """Where all peers together hold too much, close this one if next to nothing moved since the last tick."""
+        grown = self._decoder.pending - self._pending_before
+        moved = sent - self._sent_before
+        self._pending_before, self._sent_before = self._decoder.pending, sent
+        held, unsent = self._held, self._unsent
+        if held is not None and self._held_size and held.is_crowded and self.frame_ticks > 1 and grown < SLOW:
+            self.abort("it does not finish a large frame, and memory is short", cause="stalled_frame")
+        elif unsent is not None and self._unsent_size and unsent.is_crowded and moved < SLOW and self._stuck_ticks > 1:
+            self.abort("it does not read its answers, and memory is short", cause="unread_answers")
 
     def note_held(self, waiting: int = 0) -> None:
-        """Note how many bytes are held for this peer, and `waiting` more, or fewer, of requests that wait."""
+        """Note how many bytes of its requests are held, and `waiting` more, or fewer, of requests that wait."""
         self._waiting_bytes += waiting
         if self._held is None:
             return
-        unsent = self._transport.get_write_buffer_size() + self._queued
-        size = self._decoder.pending + unsent + self._waiting_bytes + sum(map(len, self._backlog))
+        size = self._decoder.pending + self._waiting_bytes + sum(map(len, self._backlog))
         size = size if size > LARGE else 0
         if abs(size - self._held_size) > LARGE or (self._held_size and not size):
             self._held_size = size
             self._held.set(self, size)
+
+    def _note_unsent(self) -> None:
+        """Note how many bytes of answers the peer has not read; where memory is short, it gets no more before."""
+        if self._unsent is None:
+            return
+        size = self._transport.get_write_buffer_size()
+        size = size if size > LARGE else 0
+        if abs(size - self._unsent_size) > LARGE or (self._unsent_size and not size):
+            self._unsent_size = size
+            self._unsent.set(self, size)
+        if size and not self._paused and self._unsent is not None and self._unsent.is_crowded:
+            self._limit_writes(LARGE)
+
+    def _limit_writes(self, high: int) -> None:
+        """Stop serving this peer above so many unsent bytes."""
+        self._write_limit = high
+        self._transport.set_write_buffer_limits(high=high)
 
     def _drop_silent(self, reason: str) -> None:
         unsent = self._transport.get_write_buffer_size()
@@ -367,7 +428,7 @@ class Connection(asyncio.Protocol):
             try:
                 command = decode(frame, typed=typed, max_header=self._max_header)
             except RemoteProtocolError as error:
-                self.abort(str(error))
+                self.abort(str(error), cause="bad_frame")
                 return
             if command.flag & RESPONSE_FLAG:
                 if command.code == _SYSTEM_ERROR:

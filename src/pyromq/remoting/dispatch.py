@@ -49,6 +49,7 @@ class Dispatcher:
         try:
             refusal = self._guard(command, connection)
             if refusal is None:
+                connection.is_proven = True
                 self.serve(command, connection)
             else:
                 self._turn_away(refusal, command, connection)
@@ -127,6 +128,8 @@ def error_answer(command: RemotingCommand, error: Exception, connection: Connect
     """Return the answer that reports `error` to the peer, and count it; log what no handler raises on purpose."""
     answer = _error_answer(command, error)
     connection.refusals[answer.code] += 1
+    if isinstance(error, BrokerError) and error.limit:
+        connection.tally.over_limit[error.limit] += 1
     return answer
 
 

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.held_bytes import HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
-from pyromq.remoting.limits import ConnectionRoom, HeldBytes, Limits
+from pyromq.remoting.limits import ConnectionRoom, Limits, Tally
 from pyromq.remoting.outstanding import Deadlines
 from pyromq.remoting.round import Round
 
 ConnectionCallback = Callable[[Connection], None]
+
+_FRESH_TICKS: Final = 2
+
+
+def address_of(connection: Connection) -> str:
+    """Return the address of a peer, without its port."""
+    return connection.peer.rpartition(":")[0]
+
+
+def is_limited(connection: Connection) -> bool:
+    """Return True if there is a limit for the address of a peer; all users of this machine share its loopback."""
+    return not connection.peer.startswith(("127.", "[::1]"))
 
 
 class Endpoint:
@@ -38,9 +53,12 @@ class Endpoint:
         drops_silent: bool = False,
         room: ConnectionRoom | None = None,
         held: HeldBytes | None = None,
+        unsent: HeldBytes | None = None,
         refusals: Counter[int] | None = None,
+        tally: Tally | None = None,
+        max_per_address: int = sys.maxsize,
     ) -> None:
-        """`room` and `held` limit what the connections of a server take, together with others in its process."""
+        """`room`, `held` and `unsent` limit what a server's connections take, with others in its process."""
         self.connections: set[Connection] = set()
         self._clock = clock
         self._round = round
@@ -55,7 +73,12 @@ class Endpoint:
         self._drops_silent = drops_silent
         self._room = room
         self._held = held
+        self._unsent = unsent
         self._refusals: Counter[int] = Counter() if refusals is None else refusals
+        self._tally = tally or Tally()
+        self._max_per_address = max_per_address
+        self._by_address: Counter[str] = Counter()
+        self._oldest_first: dict[Connection, None] = {}  # those that may still have to prove themselves
         self._deadlines = Deadlines(clock)
         self._closing = False
         self._was_full = False
@@ -75,7 +98,9 @@ class Endpoint:
             credentials=self._credentials,
             drops_silent=self._drops_silent,
             held=self._held,
+            unsent=self._unsent,
             refusals=self._refusals,
+            tally=self._tally,
             serve_again=self._dispatcher.serve if guarded else None,
         )
 
@@ -91,28 +116,60 @@ class Endpoint:
     def _opened(self, connection: Connection) -> None:
         if self._closing:
             connection.abort("closing", logging.DEBUG)
-        elif len(self.connections) >= self._max_connections:
-            self._refuse(connection, f"{self._max_connections} connections are already open")
-        elif self._room is not None and not self._room.enter():
-            self._refuse(connection, f"{self._room.taken} connections are open, all that `ulimit -n` leaves room for")
+        elif self._by_address[address_of(connection)] >= self._max_per_address and is_limited(connection):
+            self._refuse(connection, f"{self._max_per_address} connections of its address are open", "per_address")
+        elif len(self.connections) >= self._max_connections and not self._make_room():
+            self._refuse(connection, f"{self._max_connections} connections are already open", "full")
+        elif self._room is not None and not self._enter(self._room):
+            most = f"{self._room.taken} connections are open, all that `ulimit -n` leaves room for"
+            self._refuse(connection, most, "full")
         else:
             self._was_full = False
             self._admit(connection)
 
+    def _enter(self, room: ConnectionRoom) -> bool:
+        return room.enter() or (self._make_room() and room.enter())
+
+    def _make_room(self) -> bool:
+        """Close the oldest connection whose peer has asked nothing yet; return False if there is none.
+
+        A port that is full of idle connections then still takes a client. One that came within the last second stays:
+        clients that all connect at once must not drive each other out.
+        """
+        while self._oldest_first:
+            oldest = next(iter(self._oldest_first))
+            if oldest.is_proven:
+                del self._oldest_first[oldest]
+                continue
+            if oldest.unproven_ticks < _FRESH_TICKS:
+                return False
+            self._lost(oldest)  # its socket closes in a moment, its place is free now
+            oldest.on_close.remove(self._lost)
+            oldest.abort("it has asked nothing, and there is no room for others", logging.INFO, cause="made_room")
+            return True
+        return False
+
     def _admit(self, connection: Connection) -> None:
         self.connections.add(connection)
+        self._by_address[address_of(connection)] += 1
+        self._oldest_first[connection] = None
         self._watch.add(connection)
         connection.on_close.append(self._lost)
         if self._on_connect:
             self._on_connect(connection)
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
+    def _refuse(self, connection: Connection, reason: str, cause: str) -> None:
         level = logging.DEBUG if self._was_full else logging.WARNING  # one line for a whole flood of connections
-        connection.abort(reason, level)
+        connection.abort(reason, level, cause=cause)
         self._was_full = True
 
     def _lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self._oldest_first.pop(connection, None)
+        address = address_of(connection)
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
         self._watch.remove(connection)
         if self._room is not None:
             self._room.leave()

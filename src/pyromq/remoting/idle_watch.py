@@ -18,19 +18,27 @@ class WatchedConnection(Protocol):
 
     silent_ticks: int
     frame_ticks: int
+    unproven_ticks: int
 
     def age(self) -> None:
         """Count one more tick; start again if bytes moved since the last one."""
 
-    def abort(self, reason: str, level: int = ...) -> None:
-        """Drop the connection, with one line in the log."""
+    def abort(self, reason: str, level: int = ..., *, cause: str = ...) -> None:
+        """Drop the connection, with one line in the log, and count the cause."""
 
 
 class IdleWatch:
-    """Close connections without traffic (after 120 s, as RocketMQ) and those that send a frame too slowly."""
+    """Close connections without traffic (after 120 s, as RocketMQ) and those that send a frame too slowly.
 
-    def __init__(self, clock: Clock, idle_timeout: float, frame_timeout: float) -> None:
+    With an `unproven_timeout`, close also those that have not proven in time who they are.
+    """
+
+    def __init__(
+        self, clock: Clock, idle_timeout: float, frame_timeout: float, unproven_timeout: float | None = None
+    ) -> None:
         interval = min(1.0, idle_timeout / 4, frame_timeout / 4)
+        self._unproven_timeout = unproven_timeout
+        self._unproven_ticks = math.inf if unproven_timeout is None else math.ceil(unproven_timeout / interval)
         self._idle_timeout = idle_timeout
         self._frame_timeout = frame_timeout
         self._idle_ticks = math.ceil(idle_timeout / interval)
@@ -72,6 +80,9 @@ class IdleWatch:
     def _look_at(self, connection: WatchedConnection) -> None:
         connection.age()
         if connection.silent_ticks > self._idle_ticks:
-            connection.abort(f"no traffic for {self._idle_timeout:g} s", logging.INFO)
+            connection.abort(f"no traffic for {self._idle_timeout:g} s", logging.INFO, cause="idle")
         elif connection.frame_ticks > self._frame_ticks:
-            connection.abort(f"a frame took longer than {self._frame_timeout:g} s")
+            connection.abort(f"a frame took longer than {self._frame_timeout:g} s", cause="slow_frame")
+        elif connection.unproven_ticks > self._unproven_ticks:
+            text = f"no request of a valid account within {self._unproven_timeout:g} s"
+            connection.abort(text, logging.INFO, cause="unsigned")

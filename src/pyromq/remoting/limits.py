@@ -1,19 +1,20 @@
 """What one connection may cost, and what all connections of a process may take together.
 
 A process has so many descriptors. Connections may take most of them; the rest is for the files of the store, which
-would otherwise fail in the middle of a write. A process has so much memory. What connections hold, of frames that are
-not complete and of answers that are not read, is added up; where it is too much, the one that holds most is closed.
+would otherwise fail in the middle of a write. What connections hold in memory is in held_bytes.py. `PortLimits` has
+what operators can set; docs/security.md lists all limits with their keys.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+from collections import Counter
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.command import MAX_FRAME, MAX_HEADER
 
 if sys.platform != "win32":
@@ -38,6 +39,71 @@ class Limits(Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS = Limits()
 CLIENT_LIMITS = Limits(max_header=MAX_FRAME)
 """For connections that we opened: the header of a batch's answer holds an id of 32 characters for each message."""
+
+
+class Tally(Struct):
+    """How often limits were met, at the ports of a server."""
+
+    closed: Counter[str] = field(default_factory=Counter)
+    """Connections that the server closed or refused, by cause."""
+    over_limit: Counter[str] = field(default_factory=Counter)
+    """Requests that were refused because of a limit, by its key."""
+
+    def figures(self) -> BoundFigures[Tally]:
+        """Return these counts as figures."""
+        return BoundFigures(_FIGURES, lambda: self)
+
+
+class PortLimits(Struct, frozen=True, kw_only=True):
+    """What operators can set for the ports of a server; base of the settings of brokers and name servers."""
+
+    max_frame_bytes: int = MAX_FRAME
+    """`pyromqMaxFrameBytes`"""
+    max_header_bytes: int = MAX_HEADER
+    """`pyromqMaxHeaderBytes`"""
+    frame_timeout: float = 30.0
+    """Seconds in which a frame must be complete (`pyromqFrameTimeout`)."""
+    max_running_requests: int = 1_024
+    """Requests of one connection that run at a time (`pyromqMaxRunningRequests`)."""
+    max_connections: int = 20_000
+    """Connections of one port (`pyromqMaxConnections`)."""
+    max_connections_per_address: int = 5_000
+    """Connections of one address to one port; loopback has no such limit (`pyromqMaxConnectionsPerAddress`)."""
+    unsigned_timeout: float = 10.0
+    """With access control, seconds until the first request that is let in (`pyromqUnsignedTimeout`)."""
+    max_unfinished_bytes: int = 32 << 20
+    """Bytes of requests that are not complete or wait, of the whole process, above which large frames take turns
+    (`pyromqMaxUnfinishedBytes`)."""
+    max_unsent_bytes: int = 32 << 20
+    """Bytes of answers that are not sent, of the whole process, above which peers that do not read are closed
+    (`pyromqMaxUnsentBytes`)."""
+
+    @property
+    def of_connection(self) -> Limits:
+        """What one connection may hold and run."""
+        return Limits(
+            max_frame=self.max_frame_bytes, max_header=self.max_header_bytes, max_running=self.max_running_requests
+        )
+
+
+DEFAULT_PORT_LIMITS: Final = PortLimits()
+
+_FIGURES: Final[tuple[Figure[Tally], ...]] = (
+    Figure(
+        "connections_closed",
+        "Connections that this server closed or refused, by cause.",
+        Kind.COUNTER,
+        lambda tally: dict(tally.closed),
+        label="cause",
+    ),
+    Figure(
+        "requests_over_limit",
+        "Requests that were refused because of a limit, by its key.",
+        Kind.COUNTER,
+        lambda tally: dict(tally.over_limit),
+        label="limit",
+    ),
+)
 
 
 # --- descriptors ------------------------------------------------------------------------------------------------------
@@ -114,50 +180,3 @@ class ConnectionRoom:
 
 
 PROCESS_ROOM: Final = ConnectionRoom()
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
-class Holder(Protocol):
-    """A connection, as far as its memory goes."""
-
-    def abort(self, reason: str) -> None:
-        """Drop it and what it holds."""
-
-
-class HeldBytes:
-    """Adds up what connections hold; closes the one that holds most where all together hold too much."""
-
-    def __init__(self, most: int) -> None:
-        self.total = 0
-        self._most = most
-        self._held: dict[Holder, int] = {}
-
-    def set(self, holder: Holder, size: int) -> None:
-        """Note how much a connection holds now."""
-        before = self._held.get(holder, 0)
-        if size:
-            self._held[holder] = size
-        elif before:
-            del self._held[holder]
-        self.total += size - before
-        while self.total > self._most:
-            self._close_largest()
-
-    def _close_largest(self) -> None:
-        largest = max(self._held, key=self._held.__getitem__)
-        size = self._held.pop(largest)
-        self.total -= size
-        largest.abort(f"it holds {size >> 20} MiB, and all connections together more than {self._most >> 20} MiB")
-
-
-def _memory_for_connections() -> int:
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        memory = 4 << 30
-    return max(min(memory // 8, 1 << 30), 128 << 20)
-
-
-PROCESS_BYTES: Final = HeldBytes(_memory_for_connections())

@@ -11,8 +11,9 @@ which requests the access log has, and by which name a code is counted. To answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +26,8 @@ from pyromq.remoting.connection import Connection, Handler, HandlerResult
 
 MAX_BODY = 16 * 1024
 """Bytes of a body that can be read at once, in whatever dialect of JSON it is written."""
+
+_NONE: Mapping[int, tuple[str, int]] = MappingProxyType({})
 
 
 class Cost(Enum):
@@ -95,11 +98,16 @@ class RequestTable:
         """Return the codes of the wanted rows."""
         return [row.code for row in self if wanted(row)]
 
-    def handlers(self, *owners: object) -> dict[int, Handler]:
-        """Return, by code, the methods of these objects; a row whose class is not among them is left out."""
+    def handlers(self, *owners: object, max_bodies: Mapping[int, tuple[str, int]] = _NONE) -> dict[int, Handler]:
+        """Return, by code, the methods of these objects; a row whose class is not among them is left out.
+
+        `max_bodies` has the key and the value of limits that were configured, by code.
+        """
         by_class = {type(owner).__qualname__: owner for owner in owners}
         return {
-            row.code: _limited(row, getattr(by_class[row.owner], row.handler.__name__))
+            row.code: _limited(
+                row, getattr(by_class[row.owner], row.handler.__name__), *max_bodies.get(row.code, ("", row.max_body))
+            )
             for row in self
             if row.handler is not None and row.owner in by_class
         }
@@ -111,15 +119,16 @@ class RequestTable:
         return {code: getattr(by_class[owner], state.__name__) for code, state, owner in named if owner in by_class}
 
 
-def _limited(row: RequestRow, handler: Handler) -> Handler:
-    """Return a handler that refuses a body over the limit of its row."""
+def _limited(row: RequestRow, handler: Handler, key: str, limit: int) -> Handler:
+    """Return a handler that refuses a body over its limit."""
     if row.cost in (Cost.SEND, Cost.PULL):
         return handler
-    code, limit = row.code, row.max_body
+    code = row.code
 
     def limited(request: RemotingCommand, connection: Connection) -> HandlerResult:
         if len(request.body) > limit:
-            raise BrokerError(f"request {code} has a body of {len(request.body)} bytes, the limit is {limit}")
+            text = f"request {code} has a body of {len(request.body)} bytes, the limit is {limit}"
+            raise BrokerError(f"{text} ({key})" if key else text, limit=key or "body")
         return handler(request, connection)
 
     return limited

@@ -13,8 +13,9 @@ from pyromq.errors import CannotListen, ConfigError
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
-from pyromq.remoting.limits import DEFAULT_LIMITS, PROCESS_BYTES, PROCESS_ROOM, ConnectionRoom, HeldBytes, Limits
+from pyromq.remoting.limits import DEFAULT_PORT_LIMITS, PROCESS_ROOM, ConnectionRoom, Limits, PortLimits, Tally
 from pyromq.remoting.round import Round
 
 BACKLOG = 1024
@@ -37,19 +38,21 @@ class RemotingServer:
         clock: Clock,
         round: Round | None = None,
         answer_unknown: bool = True,
-        limits: Limits = DEFAULT_LIMITS,
+        port_limits: PortLimits = DEFAULT_PORT_LIMITS,
+        limits: Limits | None = None,
         idle_timeout: float = 120.0,
-        frame_timeout: float = 30.0,
         close_timeout: float = 5.0,
-        max_connections: int = 20_000,
         on_connect: ConnectionCallback | None = None,
         on_disconnect: ConnectionCallback | None = None,
         room: ConnectionRoom = PROCESS_ROOM,
-        held: HeldBytes = PROCESS_BYTES,
+        held: HeldBytes = PROCESS_REQUESTS,
+        unsent: HeldBytes = PROCESS_ANSWERS,
         refusals: Counter[int] | None = None,
+        tally: Tally | None = None,
         guard: Handler | None = None,
     ) -> None:
-        """`refusals` counts refused requests by response code, where servers share a count.
+        """`refusals` counts refused requests by response code, and `tally` what met a limit, where servers share them.
+        `limits` are those of `port_limits` unless given.
 
         `guard` is asked about each request first: it returns None to let it in, else the answer.
         """
@@ -61,16 +64,17 @@ class RemotingServer:
         self._clock = clock
         self._round = round
         self._answer_unknown = answer_unknown
-        self._limits = limits
+        self._port_limits = port_limits
+        self._limits = limits or port_limits.of_connection
         self._idle_timeout = idle_timeout
-        self._frame_timeout = frame_timeout
         self._close_timeout = close_timeout
-        self._max_connections = max_connections
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
         self._room = room
         self._held = held
+        self._unsent = unsent
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
+        self.tally = tally or Tally()
         self._guard = guard
 
     @property
@@ -87,6 +91,7 @@ class RemotingServer:
     async def bind(self) -> None:
         """Take the port without accepting connections yet; raise CannotListen if it cannot be had."""
         self._endpoint = self._new_endpoint()
+        self._set_budgets()
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._endpoint.new_connection, self.host, self.port, backlog=BACKLOG, start_serving=False
@@ -118,13 +123,30 @@ class RemotingServer:
             clock=self._clock,
             round=self._round or Round(asyncio.get_running_loop()),
             dispatcher=Dispatcher(self.handlers, answer_unknown=self._answer_unknown, guard=self._guard),
-            watch=IdleWatch(self._clock, self._idle_timeout, self._frame_timeout),
+            watch=self._new_watch(),
             limits=self._limits,
             throttles=True,
-            max_connections=self._max_connections,
+            max_connections=self._port_limits.max_connections,
+            max_per_address=self._port_limits.max_connections_per_address,
             on_connect=self._on_connect,
             on_disconnect=self._on_disconnect,
             room=self._room,
             held=self._held,
+            unsent=self._unsent,
             refusals=self.refusals,
+            tally=self.tally,
         )
+
+    def _set_budgets(self) -> None:
+        """Set what all servers of this process share, if that was configured."""
+        limits, usual = self._port_limits, DEFAULT_PORT_LIMITS
+        if limits.max_unfinished_bytes != usual.max_unfinished_bytes:
+            self._held.budget = limits.max_unfinished_bytes
+        if limits.max_unsent_bytes != usual.max_unsent_bytes:
+            self._unsent.budget = limits.max_unsent_bytes
+
+    def _new_watch(self) -> IdleWatch:
+        """Return what closes connections; with a guard, also those from which it has let nothing in."""
+        limits = self._port_limits
+        unproven = None if self._guard is None else limits.unsigned_timeout
+        return IdleWatch(self._clock, self._idle_timeout, limits.frame_timeout, unproven)
