@@ -38,11 +38,16 @@ SECTIONS: Final[dict[str, str]] = {
     "Pulls and queries": """longPollingEnable shortPollingTimeMills accessMessageInMemoryMaxRatio
         maxTransferCountOnMessageInMemory maxTransferBytesOnMessageInMemory maxTransferCountOnMessageInDisk
         maxTransferBytesOnMessageInDisk maxMsgsNumBatch defaultQueryMaxNum enablePropertyFilter filterSupportRetry
-        filterDataCleanTimeSpan pyromqFilterFunctions pyromqMaxHeldPulls""",
+        filterDataCleanTimeSpan pyromqFilterFunctions""",
     "Topics, groups, messages": """autoCreateTopicEnable defaultTopicQueueNums autoCreateSubscriptionGroup
-        pyromqMaxTopics pyromqMaxGroups clusterTopicEnable brokerTopicEnable messageDelayLevel
+        clusterTopicEnable brokerTopicEnable messageDelayLevel
         notifyConsumerIdsChangedEnable storeReplyMessageEnable startAcceptSendRequestTimeStamp brokerFastFailureEnable
         waitTimeMillsInSendQueue""",
+    "Limits ([security.md](security.md))": """pyromqMaxTopics pyromqMaxGroups pyromqMaxQueuesPerTopic pyromqMaxHeldPulls
+        pyromqMaxClientBodyBytes pyromqMaxGroupsPerClient pyromqMaxSubscriptionsPerClient pyromqMaxMembers
+        pyromqMaxFilters pyromqMaxOffsetRows pyromqMaxConnections pyromqMaxConnectionsPerAddress pyromqUnsignedTimeout
+        pyromqMaxFrameBytes pyromqMaxHeaderBytes pyromqFrameTimeout pyromqMaxRunningRequests pyromqMaxUnfinishedBytes
+        pyromqMaxUnsentBytes""",
     "Transactions ([transactions.md](transactions.md)) and traces ([traces.md](traces.md))": """transactionTimeOut
         transactionCheckInterval transactionCheckMax rejectTransactionMessage traceOn traceTopicEnable
         msgTraceTopicName""",

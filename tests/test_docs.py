@@ -10,6 +10,7 @@ import pytest
 from docsite import configuration
 from pyromq.broker.config.broker_config import broker_config, settings_of
 from pyromq.broker.config.keys import BROKER_TABLE
+from pyromq.broker.config.limits import LIMIT_KEYS
 from pyromq.namesrv.keys import NAMESRV_TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +46,13 @@ def test_the_tables_of_settings_are_those_of_the_code() -> None:
     assert "**Others**" not in page  # a new key is put into one of the tables
     keys = {**BROKER_TABLE.keys, **NAMESRV_TABLE.keys}
     assert [name for name, key in keys.items() if not re.match(r"[a-z0-9`]", key.help)] == []
+
+
+def test_the_page_of_security_has_a_line_for_every_limit() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    limits = [key for key in (*LIMIT_KEYS, *NAMESRV_TABLE.keys) if key.startswith("pyromqMax") or "Timeout" in key]
+    rows = "\n".join(line for line in page.splitlines() if line.startswith("| "))
+    assert [key for key in limits if f"`{key}`" not in rows] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))

@@ -140,6 +140,7 @@ async def serve(directory: Path, on_uvloop: bool) -> None:
     async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=directory / "namesrv") as namesrv:
         settings = {"listenPort": "0", "storePathRootDir": str(directory / "store"), "brokerIP1": "127.0.0.1"}
         settings |= {"namesrvAddr": namesrv.address, "enablePropertyFilter": "true", "brokerName": "broker-a"}
+        settings |= {"pyromqMaxQueuesPerTopic": "65535", "pyromqMaxClientBodyBytes": str(8 << 20)}  # the worst case
         async with Broker(broker_config(settings), clock) as broker:
             import_readers()
             settle_memory()

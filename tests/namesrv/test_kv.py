@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import BrokerError, ConfigError
-from pyromq.namesrv import kv as kv_module
 from pyromq.namesrv.kv import KVConfig
 from pyromq.store.small_files.json_file import unsealed
 
@@ -110,10 +109,8 @@ async def test_a_namespace_handed_out_cannot_be_changed_and_does_not_change() ->
     assert table == {"k": "v"}
 
 
-async def test_keys_and_characters_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_module, "MOST_KEYS", 4)
-    monkeypatch.setattr(kv_module, "MOST_CHARACTERS", 20)
-    kv = KVConfig()
+async def test_keys_and_characters_are_limited() -> None:
+    kv = KVConfig(most_pairs=4, most_characters=20)
     await kv.put("n", "a", "12345")
     await kv.put("n", "b", "12345")
     with pytest.raises(BrokerError, match="no room"):

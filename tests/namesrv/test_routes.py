@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from pyromq.errors import BrokerError
-from pyromq.namesrv import routes as namesrv_routes
 from pyromq.namesrv.broker_registration import BrokerRegistration
 from pyromq.namesrv.routes import MasterAddress, RouteTable
 from pyromq.protocol.bodies import DataVersion, TopicConfig
@@ -49,9 +48,9 @@ def broker(
     )
 
 
-def table(*brokers: BrokerRegistration, now: float = 0.0) -> RouteTable:
+def table(*brokers: BrokerRegistration, now: float = 0.0, routes: RouteTable | None = None) -> RouteTable:
     """Return a table where these brokers registered, each over a connection that is its address."""
-    routes = RouteTable()
+    routes = routes or RouteTable()
     for registration in brokers:
         routes.register(registration, registration.address, now)
     return routes
@@ -298,22 +297,21 @@ class TestLists:
 
 
 class TestRoom:
-    def test_brokers_members_and_clusters_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(namesrv_routes, "MOST_BROKERS", 2)
-        routes = table(broker(), broker(B, name="broker-b", cluster="C2"))
+    def test_brokers_members_and_clusters_are_limited(self) -> None:
+        routes = table(broker(), broker(B, name="broker-b", cluster="C2"), routes=RouteTable(max_brokers=2))
         with pytest.raises(BrokerError, match="2 broker names"):
             routes.register(broker(C, name="broker-c"), C, 0)
         with pytest.raises(BrokerError, match="2 clusters"):
             routes.register(broker(cluster="C3"), A, 0)
         routes.register(broker(C, broker_id=1), C, 0)
-        with pytest.raises(BrokerError, match="2 brokers are registered as broker-a"):
+        with pytest.raises(BrokerError, match="2 brokers of the name broker-a"):
             routes.register(broker("10.0.0.4:1", broker_id=2), 0, 0)
         routes.register(broker(), A, 0)
         assert addresses(routes) == {"broker-a": {0: A, 1: C}, "broker-b": {0: B}}
 
-    def test_topics_of_all_brokers_together_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(namesrv_routes, "MOST_TOPICS", 3)
-        routes = table(broker(topics={"a": topic(), "b": topic()}), broker(B, name="broker-b", topics={"a": topic()}))
+    def test_topics_of_all_brokers_together_are_limited(self) -> None:
+        first, second = broker(topics={"a": topic(), "b": topic()}), broker(B, name="broker-b", topics={"a": topic()})
+        routes = table(first, second, routes=RouteTable(max_topics=3))
         with pytest.raises(BrokerError, match="3 topics are registered already"):
             routes.register(broker(version=V2, topics={"a": topic(), "b": topic(), "c": topic()}), A, 0)
         routes.register(broker(version=V2, topics={"a": topic(4), "b": topic()}), A, 0)  # those it has it can change

@@ -48,8 +48,7 @@ from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.requests import Cost, RequestTable
 from pyromq.remoting.requests import RequestRow as Row
 
-MAX_HEARTBEAT: Final = 4 * 1024 * 1024  # 25,000 subscriptions
-MAX_QUEUE_LIST: Final = 8 * 1024 * 1024  # 65,535 queues of a topic with a long name
+MAX_CLIENT_BODY: Final = 1024 * 1024  # 6,000 subscriptions, or as many queues with long names
 MAX_SETTINGS: Final = 64 * 1024
 
 # fmt: off
@@ -111,13 +110,13 @@ REQUESTS: Final = RequestTable([
     Row(Code.READ_LOG, replication.ReadLogRequestHeader, ReplicationHandlers.read_log, Right.ADMIN),
 
     # clients; what they say is kept in memory, so it counts as no write
-    Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS, False, Cost.LIGHT, MAX_HEARTBEAT),
+    Row(Code.HEART_BEAT, None, ClientHandlers.heartbeat, Right.MEMBERS, False, Cost.LIGHT, MAX_CLIENT_BODY),
     Row(Code.UNREGISTER_CLIENT, clients.UnregisterClientRequestHeader, ClientHandlers.unregister, Right.MEMBERS),
-    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB_OF_BODY, False, Cost.LIGHT, 256 * 1024),
+    Row(Code.CHECK_CLIENT_CONFIG, None, ClientHandlers.check, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_CLIENT_BODY),
     Row(Code.GET_CONSUMER_LIST_BY_GROUP, clients.GetConsumerListByGroupRequestHeader, ClientHandlers.consumer_list,
         Right.SUB),
-    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_QUEUE_LIST),
-    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_QUEUE_LIST),
+    Row(Code.LOCK_BATCH_MQ, None, ClientHandlers.lock, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_CLIENT_BODY),
+    Row(Code.UNLOCK_BATCH_MQ, None, ClientHandlers.unlock, Right.SUB_OF_BODY, False, Cost.LIGHT, MAX_CLIENT_BODY),
 
     # tools: the broker
     Row(Code.GET_BROKER_CONFIG, None, BrokerHandlers.settings, Right.ADMIN),
@@ -207,3 +206,6 @@ REQUESTS: Final = RequestTable([
         Right.ADMIN, False, Cost.HEAVY),
 ])
 # fmt: on
+
+CLIENT_BODIES: Final = REQUESTS.codes(lambda row: row.max_body == MAX_CLIENT_BODY)
+"""Codes whose bodies are as large as `pyromqMaxClientBodyBytes` says."""

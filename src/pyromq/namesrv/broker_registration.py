@@ -11,7 +11,7 @@ from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.bodies.clients import MAX_NAME
 from pyromq.protocol.bodies.json_steps import decoding
-from pyromq.protocol.bodies.register_broker import decoding_register_body
+from pyromq.protocol.bodies.register_broker import MAX_REGISTERED, decoding_register_body
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.routes import RegisterBrokerRequestHeader
 from pyromq.protocol.messages.record import body_crc
@@ -38,7 +38,9 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     """Names the log of which it is master; empty if it did not say."""
 
 
-def reading_registration(request: RemotingCommand) -> Generator[None, None, BrokerRegistration]:
+def reading_registration(
+    request: RemotingCommand, most_topics: int = MAX_REGISTERED
+) -> Generator[None, None, BrokerRegistration]:
     """Read a REGISTER_BROKER request in steps; raise BrokerError if the body was changed on its way, or is too much."""
     header = request.header(RegisterBrokerRequestHeader)
     history = header.pyromq_history or ""
@@ -50,6 +52,9 @@ def reading_registration(request: RemotingCommand) -> Generator[None, None, Brok
     yield
     body = yield from _reading_body(request, header.compressed)
     topics = body.topic_config_serialize_wrapper.topic_config_table
+    if len(topics) > most_topics:
+        text = f"a registration of {len(topics)} topics, the limit is {most_topics} (pyromqMaxRegisteredTopics)"
+        raise BrokerError(text, limit="pyromqMaxRegisteredTopics")
     yield from _check_topics(topics)
     if any(len(server) > MAX_NAME for server in body.filter_server_list):
         raise BrokerError(f"the address of a filter server is longer than {MAX_NAME} characters")

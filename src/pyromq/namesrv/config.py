@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pyromq.errors import BrokerError, ConfigError, NoPermission
 from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.protocol.acl import Credentials
+from pyromq.protocol.command import MAX_FRAME
+from pyromq.remoting.limits import PortLimits
 from pyromq.settings.key_table import raise_errors
 from pyromq.settings.values import boolean, show_boolean
 from pyromq.store.small_files.json_file import JsonFile
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 ORDER_MESSAGE_ENABLE: Final = "orderMessageEnable"
 
 
-class NameServerConfig(Struct, frozen=True, kw_only=True):
+class NameServerConfig(PortLimits, frozen=True, kw_only=True):
     """What an operator can set."""
 
     port: int = 9876
@@ -50,6 +51,18 @@ class NameServerConfig(Struct, frozen=True, kw_only=True):
     """Seconds without a registration after which a broker is dropped."""
     scan_interval: float = 10.0
     """Seconds between two scans for silent brokers."""
+    max_topics: int = 250_000
+    """Topics of all brokers together (`pyromqMaxTopics`)."""
+    max_brokers: int = 2_000
+    """Broker names, clusters, and members of one broker name (`pyromqMaxBrokers`)."""
+    max_kv_pairs: int = 20_000
+    """KV settings (`pyromqMaxKvPairs`)."""
+    max_kv_characters: int = 1 << 20
+    """Characters of all names, keys and values of KV settings (`pyromqMaxKvCharacters`)."""
+    max_registration_bytes: int = MAX_FRAME
+    """Bytes of a registration (`pyromqMaxRegistrationBytes`)."""
+    max_registered_topics: int = 100_000
+    """Topics of a registration (`pyromqMaxRegisteredTopics`)."""
     without_effect: tuple[str, ...] = ()
     """Given keys that change nothing here: RocketMQ's, and unknown ones if these are accepted."""
 

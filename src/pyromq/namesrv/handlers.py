@@ -40,7 +40,7 @@ class NameServerHandlers:
 
     def register_broker(self, request: RemotingCommand, connection: Connection) -> AnswerSteps:
         """Register a broker and its topics; answer with the order config, and to a slave with its master's address."""
-        registration = yield from reading_registration(request)
+        registration = yield from reading_registration(request, self._settings.current.max_registered_topics)
         master = self._routes.register(registration, connection, self._now())
         header = headers.RegisterBrokerResponseHeader(
             master_addr=master.address if master else None,

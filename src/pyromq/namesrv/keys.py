@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pyromq.settings.key_table import FixedKey, Key, KeyTable
 from pyromq.settings.netty_keys import SERVER_KEYS_WITHOUT_EFFECT, TLS_KEYS
+from pyromq.settings.port_keys import PORT_KEYS
 from pyromq.settings.values import boolean, integer, path, show_boolean
+
+_ANY = 2**31 - 1
 
 NAMESRV_TABLE = KeyTable(
     keys={
@@ -39,6 +42,19 @@ NAMESRV_TABLE = KeyTable(
         "pyromqAuditLog": Key(
             "audit_log", path, help="the file of the audit log; by default `audit/audit.jsonl` in `--data`"
         ),
+        "pyromqMaxTopics": Key("max_topics", integer(1, _ANY), help="topics of all brokers together"),
+        "pyromqMaxBrokers": Key(
+            "max_brokers", integer(1, _ANY), help="broker names, clusters, and members of one broker name"
+        ),
+        "pyromqMaxKvPairs": Key("max_kv_pairs", integer(1, _ANY), help="KV settings"),
+        "pyromqMaxKvCharacters": Key(
+            "max_kv_characters", integer(1, _ANY), help="characters of all KV settings: each change writes all of them"
+        ),
+        "pyromqMaxRegistrationBytes": Key(
+            "max_registration_bytes", integer(1 << 10, 16 << 20), help="bytes of a registration"
+        ),
+        "pyromqMaxRegisteredTopics": Key("max_registered_topics", integer(1, 300_000), help="topics of a registration"),
+        **PORT_KEYS,
     },
     fixed={"clusterTest": FixedKey("false", "test clusters are not part of PyroMQ"), **TLS_KEYS},
     without_effect=SERVER_KEYS_WITHOUT_EFFECT | {"configStorePath", "productEnvName", "configBlackList"},

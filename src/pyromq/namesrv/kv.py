@@ -12,14 +12,11 @@ from types import MappingProxyType
 from typing import Final
 
 from pyromq.errors import BrokerError
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies.codec import Body, decode, encode
 from pyromq.store.small_files.json_file import JsonFile
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # the namespace of topic -> "broker-a:8;broker-b:8"
-
-MOST_KEYS: Final = 20_000
-MOST_CHARACTERS: Final = 1024 * 1024
-"""Of all names, keys and values together: the whole table is written at every change."""
 
 Tables = dict[str, dict[str, str]]
 
@@ -31,7 +28,10 @@ class _KVFile(Body):
 class KVConfig:
     """Values by namespace and key; without a path they are kept in memory only."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, most_pairs: int = 20_000, most_characters: int = 1 << 20) -> None:
+        """`most_characters` counts all names, keys and values: the whole table is written at every change."""
+        self._most_pairs = most_pairs
+        self._most_characters = most_characters
         self._file = JsonFile(path) if path else None
         self._tables: Tables = {}
         self._size = 0
@@ -51,6 +51,15 @@ class KVConfig:
         """Return all values of a namespace; None if it never had any."""
         table = self._tables.get(namespace)
         return None if table is None else MappingProxyType(table)
+
+    @property
+    def pairs(self) -> int:
+        """How many values there are."""
+        return sum(map(len, self._tables.values()))
+
+    def figures(self) -> BoundFigures[KVConfig]:
+        """Return the figures of this table."""
+        return BoundFigures(_FIGURES, lambda: self)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
         """Set a value; it is durable on return.
@@ -76,8 +85,12 @@ class KVConfig:
         size = self._size + _length(namespace, key, value)
         if table is not None and key in table:
             size -= _length(namespace, key, table[key])
-        if count > MOST_KEYS or size > MOST_CHARACTERS:
-            raise BrokerError(f"no room: {MOST_KEYS} keys or {MOST_CHARACTERS} characters would be exceeded")
+        if count > self._most_pairs:
+            text = f"no room: {self._most_pairs} keys would be exceeded (pyromqMaxKvPairs)"
+            raise BrokerError(text, limit="pyromqMaxKvPairs")
+        if size > self._most_characters:
+            text = f"no room: {self._most_characters} characters would be exceeded (pyromqMaxKvCharacters)"
+            raise BrokerError(text, limit="pyromqMaxKvCharacters")
 
     async def _replace(self, namespace: str, table: dict[str, str]) -> None:
         tables = {**self._tables, namespace: table}
@@ -94,6 +107,9 @@ class KVConfig:
         self._size = sum(
             _length(namespace, key, value) for namespace, table in tables.items() for key, value in table.items()
         )
+
+
+_FIGURES: Final[tuple[Figure[KVConfig], ...]] = (Figure("kv_pairs", "KV settings.", Kind.GAUGE, lambda kv: kv.pairs),)
 
 
 def _length(namespace: str, key: str, value: str) -> int:

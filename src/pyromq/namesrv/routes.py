@@ -28,11 +28,6 @@ from pyromq.protocol.headers.routes import UnregisterBrokerRequestHeader
 
 logger = logging.getLogger(__name__)
 
-MOST_BROKERS: Final = 2_000
-"""Broker names, clusters, and members of one broker name."""
-MOST_TOPICS: Final = 1_000_000
-"""Topics of all brokers together."""
-
 _TOPICS_A_STEP: Final = 500
 _MOST_COMPARED: Final = 200_000  # to count a topic of several brokers once; that takes 20 ms
 
@@ -88,9 +83,14 @@ class _LiveBroker(Struct):
 
 
 class RouteTable:
-    """All that a name server knows about brokers and topics, in memory."""
+    """All that a name server knows about brokers and topics, in memory.
 
-    def __init__(self) -> None:
+    `max_brokers` is the most broker names, clusters, and members of one name; `max_topics` is for all brokers together.
+    """
+
+    def __init__(self, *, max_brokers: int = 2_000, max_topics: int = 250_000) -> None:
+        self._max_brokers = max_brokers
+        self._max_topics = max_topics
         self._groups: dict[str, _BrokerGroup] = {}
         self._clusters: dict[str, dict[str, None]] = {}  # cluster -> broker names, in order
         self._live: dict[str, _LiveBroker] = {}  # by address
@@ -153,16 +153,18 @@ class RouteTable:
 
     def _check_room(self, broker: BrokerRegistration) -> None:
         group = self._groups.get(broker.broker_name)
-        if group is None and len(self._groups) >= MOST_BROKERS:
-            raise BrokerError(f"{MOST_BROKERS} broker names are registered already")
-        if group is not None and broker.broker_id not in group.addresses and len(group.addresses) >= MOST_BROKERS:
-            raise BrokerError(f"{MOST_BROKERS} brokers are registered as {broker.broker_name} already")
-        if broker.cluster not in self._clusters and len(self._clusters) >= MOST_BROKERS:
-            raise BrokerError(f"{MOST_BROKERS} clusters are registered already")
+        most = self._max_brokers
+        if group is None and len(self._groups) >= most:
+            raise _full(f"{most} broker names")
+        if group is not None and broker.broker_id not in group.addresses and len(group.addresses) >= most:
+            raise _full(f"{most} brokers of the name {broker.broker_name}")
+        if broker.cluster not in self._clusters and len(self._clusters) >= most:
+            raise _full(f"{most} clusters")
         known = group.topics if group else {}
-        topics = sum(len(each.topics) for each in self._groups.values())
-        if topics + len(broker.topics) > MOST_TOPICS and topics + len(broker.topics.keys() - known) > MOST_TOPICS:
-            raise BrokerError(f"{MOST_TOPICS} topics are registered already")
+        topics, most = sum(len(each.topics) for each in self._groups.values()), self._max_topics
+        if topics + len(broker.topics) > most and topics + len(broker.topics.keys() - known) > most:
+            text = f"{most} topics are registered already (pyromqMaxTopics)"
+            raise BrokerError(text, limit="pyromqMaxTopics")
 
     def query_version(self, address: str, version: DataVersion, now: float) -> VersionAnswer:
         """Compare a broker's topic version with the known one. The same version counts as a sign of life."""
@@ -340,6 +342,10 @@ class RouteTable:
             count += len(step)
             yield
         return count
+
+
+def _full(what: str) -> BrokerError:
+    return BrokerError(f"{what} are registered already (pyromqMaxBrokers)", limit="pyromqMaxBrokers")
 
 
 def _merge_topics(group: _BrokerGroup, broker: BrokerRegistration, changed: bool, deleted: set[str]) -> None:

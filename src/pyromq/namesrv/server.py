@@ -18,11 +18,13 @@ from pyromq.namesrv.kv import KVConfig
 from pyromq.namesrv.requests import REQUESTS
 from pyromq.namesrv.routes import RouteTable
 from pyromq.problems import Problem, ProblemWatch
+from pyromq.protocol.codes import RequestCode
 from pyromq.remoting.audit.access_log import AccessLog
 from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import FILE_NAME, AuditTrail
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import refusals_by_cause
+from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.server import RemotingServer
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.files import OsFiles, store_error
@@ -45,7 +47,7 @@ class NameServer:
     def __init__(
         self, *, host: str, port: int, clock: Clock, data_dir: Path | None, config: NameServerConfig = DEFAULT_CONFIG
     ) -> None:
-        self.routes = RouteTable()
+        self.routes = RouteTable(max_brokers=config.max_brokers, max_topics=config.max_topics)
         self._host = host
         self._config = config
         if data_dir is None and config.kv_path is not None:
@@ -53,7 +55,7 @@ class NameServer:
         self._data_dir = data_dir
         self._kv_path = config.kv_path or (data_dir and data_dir / KV_FILE)
         self._scans = Ticker(clock, config.scan_interval, self._scan)
-        self._kv = KVConfig(self._kv_path)
+        self._kv = KVConfig(self._kv_path, most_pairs=config.max_kv_pairs, most_characters=config.max_kv_characters)
         self.watch = ProblemWatch("name server", clock, self._find_problems)
         """What is wrong with this server, or with the brokers that register here."""
         self._settings = NameServerSettings(config, data_dir and data_dir / SETTINGS_FILE, self._fixed_settings)
@@ -63,10 +65,11 @@ class NameServer:
         log = AccessLog(REQUESTS, trail=trail, states=REQUESTS.states(*owners))
         self._control = self._access_control(clock, log)
         self._server = RemotingServer(
-            log.all_logged(REQUESTS.handlers(*owners)),
+            log.all_logged(REQUESTS.handlers(*owners, max_bodies=_max_bodies(config))),
             host=host,
             port=port,
             clock=clock,
+            port_limits=config,
             idle_timeout=config.idle_timeout,
             on_disconnect=self.routes.connection_lost,
             guard=None if self._control is None else self._control.guard,
@@ -114,7 +117,8 @@ class NameServer:
     def figures(self) -> Figures:
         """Return all figures of this server."""
         control = [] if self._control is None else [self._control.figures()]
-        return Figures(BoundFigures(_FIGURES, lambda: self), self.routes.figures(), *control)
+        parts = self.routes.figures(), self._kv.figures(), self._server.tally.figures(), held_figures()
+        return Figures(BoundFigures(_FIGURES, lambda: self), *parts, *control)
 
     def http_info(self) -> dict[str, object]:
         """Return what /varz shows of this server."""
@@ -170,6 +174,10 @@ class NameServer:
             if isinstance(connection, Connection):
                 connection.abort(f"its broker has not registered for {self._config.broker_silence:g} s")
         return True
+
+
+def _max_bodies(config: NameServerConfig) -> dict[int, tuple[str, int]]:
+    return {RequestCode.REGISTER_BROKER: ("pyromqMaxRegistrationBytes", config.max_registration_bytes)}
 
 
 _FIGURES: tuple[Figure[NameServer], ...] = (

@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 from msgspec import structs
 
-from pyromq.broker.clients import client_registry
 from pyromq.broker.clients.client_registry import Client, ClientRegistry, group_subscription
+from pyromq.broker.config.limits import BrokerLimits
 from pyromq.errors import BrokerError
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
@@ -103,10 +103,19 @@ def test_an_sql_expression_is_not_taken_for_tags() -> None:
     assert not found.is_tags
 
 
-def test_a_client_can_be_in_so_many_groups_and_all_together_in_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_registry, "MAX_GROUPS", 3)
-    monkeypatch.setattr(client_registry, "MOST_PLACES", 4)
-    registry = ClientRegistry()
+def test_a_client_has_so_many_subscriptions() -> None:
+    registry = ClientRegistry(BrokerLimits(max_subscriptions_per_client=3))
+    member = client("first")
+    subscriptions = [SubscriptionData(topic=name, sub_string="*") for name in ("a", "b")]
+    consumers = [ConsumerData(group_name=name, subscription_data_set=subscriptions) for name in ("g1", "g2")]
+    registry.check_room(member.connection, HeartbeatData(client_id="first", consumer_data_set=consumers[:1]))
+    with pytest.raises(BrokerError, match="has 4 subscriptions, the limit is 3") as raised:
+        registry.check_room(member.connection, HeartbeatData(client_id="first", consumer_data_set=consumers))
+    assert raised.value.limit == "pyromqMaxSubscriptionsPerClient"
+
+
+def test_a_client_can_be_in_so_many_groups_and_all_together_in_so_many() -> None:
+    registry = ClientRegistry(BrokerLimits(max_groups_per_client=3, max_members=4))
 
     def beat(member: Client, *groups: str) -> None:
         data = HeartbeatData(client_id=member.client_id, producer_data_set=[ProducerData(group) for group in groups])

@@ -114,8 +114,8 @@ def test_a_filter_in_use_is_kept_however_old(table: Table) -> None:
     assert table.seen() == ("a > 1", 1, 0)
 
 
-def test_no_more_filters_are_kept_than_is_allowed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.broker.tables.consumer_filters.MAX_FILTERS", 2)
+def test_no_more_filters_are_kept_than_is_allowed(table: Table) -> None:
+    table.filters = ConsumerFilters(table.file, now_ms=lambda: NOW_MS, keep=DAY_MS / 1000, limit=2)
     for topic in ("t1", "t2", "t3"):
         table.beat(topic=topic)
     assert [topic for topic in ("t1", "t2", "t3") if table.seen(topic)] == ["t1", "t2"]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.tables import consumer_offsets
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.errors import BrokerError, ConfigError
 from pyromq.store.small_files.table_file import TableFile
@@ -14,8 +13,8 @@ from pyromq.store.small_files.table_formats import OFFSETS
 APACHES_FILE = '{\n\t"offsetTable":{\n\t\t"%RETRY%G1@G1":{},\n\t\t"T1@G1":{0:5,1:7,10:9\n\t\t}\n\t}\n}'
 
 
-def make(directory: Path) -> ConsumerOffsets:
-    return ConsumerOffsets(TableFile(directory / "consumerOffset.json", OFFSETS))
+def make(directory: Path, limit: int = 1_000_000) -> ConsumerOffsets:
+    return ConsumerOffsets(TableFile(directory / "consumerOffset.json", OFFSETS), limit=limit)
 
 
 async def test_commits_survive_a_restart(tmp_path: Path) -> None:
@@ -129,9 +128,8 @@ def test_names_longer_than_any_can_be_are_left_out_of_a_file(tmp_path: Path, cap
     assert "left out: 1 names are longer than any can be" in caplog.text
 
 
-def test_rows_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_offsets, "MOST_ROWS", 1)
-    offsets = make(tmp_path)
+def test_rows_are_limited(tmp_path: Path) -> None:
+    offsets = make(tmp_path, limit=1)
     offsets.commit("billing", "orders", 0, 7, "me")
     with pytest.raises(BrokerError, match="are kept already"):
         offsets.commit("audit", "orders", 0, 7, "me")

@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from pyromq.broker.config.limits import BrokerLimits
 from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from pyromq.protocol.bodies.clients import MAX_GROUPS
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.tag_filter import TAG, parse_tags
 from pyromq.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
+DEFAULT_LIMITS: Final = BrokerLimits()
 TAG_TYPES = (TAG, "", None)  # without a type an expression is one of tags
-MOST_PLACES = 500_000  # of clients in groups: each takes memory, and clients make up the names
 
 
 class _Place(NamedTuple):
@@ -106,9 +106,13 @@ class ConsumerGroup:
 
 
 class ClientRegistry:
-    """Every producer and consumer that this broker hears from."""
+    """Every producer and consumer that this broker hears from.
 
-    def __init__(self) -> None:
+    Each place of a client in a group takes memory, and clients make up the names of groups: `limits` says how many.
+    """
+
+    def __init__(self, limits: BrokerLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self.producers: dict[str, dict[Connection, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self._producing: dict[Connection, set[str]] = {}
@@ -116,17 +120,29 @@ class ClientRegistry:
         self._consuming: dict[Connection, set[str]] = {}
         self._by_age: OrderedDict[_Place, Client] = OrderedDict()  # the longest silent first
 
+    @property
+    def places(self) -> int:
+        """How many places of clients in groups there are."""
+        return len(self._by_age)
+
     def check_room(self, connection: Connection, data: HeartbeatData) -> None:
-        """Raise BrokerError if a client wants to be in more groups than one may, or all together may."""
+        """Raise BrokerError if a client wants more groups or subscriptions than one may have, or all together."""
+        limits = self._limits
+        count = sum(len(consumer.subscription_data_set) for consumer in data.consumer_data_set)
+        if count > limits.max_subscriptions_per_client:
+            text = f"{connection.peer} has {count} subscriptions, the limit is {limits.max_subscriptions_per_client}"
+            raise BrokerError(text, limit="pyromqMaxSubscriptionsPerClient")
         for known, wanted in (
             (self._producing, {producer.group_name for producer in data.producer_data_set}),
             (self._consuming, {consumer.group_name for consumer in data.consumer_data_set}),
         ):
             wanted -= known.get(connection, set())
-            if wanted and len(known.get(connection, ())) + len(wanted) > MAX_GROUPS:
-                raise BrokerError(f"a client can be in {MAX_GROUPS} groups, and {connection.peer} wants more")
-            if len(self._by_age) + len(wanted) > MOST_PLACES:
-                raise BrokerError(f"the groups of this broker have {MOST_PLACES} members already")
+            if wanted and len(known.get(connection, ())) + len(wanted) > limits.max_groups_per_client:
+                text = f"a client can be in {limits.max_groups_per_client} groups, and {connection.peer} wants more"
+                raise BrokerError(text, limit="pyromqMaxGroupsPerClient")
+            if len(self._by_age) + len(wanted) > limits.max_members:
+                text = f"the groups of this broker have {limits.max_members} members already"
+                raise BrokerError(text, limit="pyromqMaxMembers")
 
     def register_producer(self, group: str, client: Client) -> None:
         """Note that a client produces in a group."""
@@ -226,6 +242,12 @@ _FIGURES: Final[tuple[Figure[ClientRegistry], ...]] = (
         "Consumer groups with a member online.",
         Kind.GAUGE,
         lambda clients: len(clients.consumers),
+    ),
+    Figure(
+        "group_members",
+        "Places of clients in groups, of producers and consumers.",
+        Kind.GAUGE,
+        lambda clients: clients.places,
     ),
 )
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pyromq.access.access_control import AccessRules
 from pyromq.access.one_process import InnerAccount
 from pyromq.broker.config.etcd_address import EtcdAddress, parse_endpoints
 from pyromq.broker.config.keys import BROKER_KEYS, BROKER_TABLE, FIXED_KEYS, STORE_KEYS
+from pyromq.broker.config.limits import BrokerLimits
 from pyromq.errors import ConfigError, LocalProtocolError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.codes import PERM_WRITE
@@ -28,7 +28,7 @@ HA_PORT_ABOVE = 1
 _DEMOTED_ID = 1000
 
 
-class BrokerConfig(Struct, frozen=True, kw_only=True):
+class BrokerConfig(BrokerLimits, frozen=True, kw_only=True):
     """How a broker presents itself, what it allows, and how often it does what it does by itself. Times in seconds."""
 
     store: StoreConfig
@@ -128,12 +128,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Whether a send may create its topic (`autoCreateTopicEnable`)."""
     default_topic_queues: int = 8
     """Queues of the template for created topics (`defaultTopicQueueNums`)."""
-    max_topics: int = 100_000
-    """The most topics that use may bring the table to (`pyromqMaxTopics`); administrators may go beyond."""
     auto_create_groups: bool = True
     """Whether a consumer may create its group (`autoCreateSubscriptionGroup`)."""
-    max_groups: int = 10_000
-    """The most groups that use may bring the table to (`pyromqMaxGroups`)."""
     cluster_topic_enabled: bool = True
     """Whether the topic named after the cluster may be read and written (`clusterTopicEnable`)."""
     broker_topic_enabled: bool = True
@@ -151,8 +147,6 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Whether a pull may wait as long as it says (`longPollingEnable`)."""
     short_polling_time: float = 1.0
     """How long it waits otherwise (`shortPollingTimeMills`)."""
-    max_held_pulls: int = 100_000
-    """The most pulls that wait at a time (`pyromqMaxHeldPulls`)."""
     property_filter: bool = False
     """Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`); on in `pyromq up`."""
     filter_retries: bool = False

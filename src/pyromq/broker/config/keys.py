@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from pyromq.access.address_patterns import any_matcher
+from pyromq.broker.config.limits import LIMIT_KEYS
 from pyromq.protocol.delay_levels import parse_delay_levels, show_delay_levels
 from pyromq.settings.key_table import FixedKey, Key, KeyTable
 from pyromq.settings.netty_keys import CLIENT_KEYS_WITHOUT_EFFECT, SERVER_KEYS_WITHOUT_EFFECT, TLS_KEYS
@@ -212,11 +213,7 @@ BROKER_KEYS: dict[str, Key] = {
         _show_functions,
         help="functions for consumers: `name=module:function;…` ([filter_functions.md](filter_functions.md))",
     ),
-    "pyromqMaxTopics": Key(
-        "max_topics", integer(1, _INT_MAX), help="topics that clients may create; administrators may create more"
-    ),
-    "pyromqMaxGroups": Key("max_groups", integer(1, _INT_MAX), help="groups that clients may create"),
-    "pyromqMaxHeldPulls": Key("max_held_pulls", integer(1, _INT_MAX), help="pulls that wait at a time"),
+    **LIMIT_KEYS,
 }
 
 STORE_KEYS: dict[str, Key] = {

@@ -35,6 +35,7 @@ class OffsetHandlers:
         self._access_log = parts.access_log
         self._store = parts.store
         self._topics = parts.topics
+        self._groups = parts.groups
         self._offsets = parts.offsets
         self._delays = parts.tables.delays
         self._lives = parts.lives
@@ -126,6 +127,8 @@ class OffsetHandlers:
     def _may_commit(self, header: UpdateConsumerOffsetRequestHeader) -> bool:
         """Return True if the queue exists: otherwise a client could fill the table with names it invents.
 
+        A group that does not exist is created, as by a pull; raise GroupNotFound if that is not allowed.
+
         PyroMQ's clients also want the offset to exist, and in the life of the topic that they have read: they may not
         know yet that it was deleted and recreated.
         """
@@ -139,4 +142,5 @@ class OffsetHandlers:
         if not 0 <= header.queue_id < topic.queues:
             return False
         check_new_group(header.consumer_group)
+        self._groups.find_or_create(header.consumer_group)
         return True

@@ -22,7 +22,7 @@ from pyromq.broker.config.public_address import (
 )
 from pyromq.broker.messages.send import BORN_HOST
 from pyromq.broker.pulls.disk_reads import DiskReads
-from pyromq.broker.requests import REQUESTS
+from pyromq.broker.requests import CLIENT_BODIES, REQUESTS
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock
 from pyromq.errors import LocalProtocolError
@@ -33,6 +33,8 @@ from pyromq.remoting.audit.access_log import AccessLog, State
 from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.held_bytes import held_figures
+from pyromq.remoting.limits import Tally
 from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
@@ -84,11 +86,14 @@ class Ports:
         self._states: dict[int, State] = {}
         self.access_log = AccessLog(REQUESTS, NotInMemory, trail=trail, states=self._states)
         """Who changed what; it has the audit log behind it."""
+        self.tally = Tally()
+        """How often limits were met, at both ports."""
         rules = config.access_rules
         self._control = None if rules is None else AccessControl(rules, REQUESTS, clock, self.access_log)
         self.access: CallerRights = self._control or OPEN
         """What handlers ask about rights."""
         self._config = config
+        self._max_bodies = dict.fromkeys(CLIENT_BODIES, ("pyromqMaxClientBodyBytes", config.max_client_body))
         self._held_back: dict[int, Handler] = {}
         self._guard = guard
         self._writing: dict[int, Handler] = {}
@@ -104,10 +109,12 @@ class Ports:
             port=port,
             clock=clock,
             round=self.round,
+            port_limits=self._config,
             idle_timeout=self._config.idle_timeout,
             on_connect=_connected,
             on_disconnect=self.disconnected,
             refusals=self.refusals,
+            tally=self.tally,
             guard=None if self._control is None else self._control.guard,
         )
 
@@ -165,8 +172,9 @@ class Ports:
         return None if self._control is None else self._control.accounts
 
     def figures(self) -> list[BoundFigures[Any]]:
-        """Return the figures of access control, if there is one."""
-        return [] if self._control is None else [self._control.figures()]
+        """Return the figures of connections, and of access control if there is one."""
+        control = [] if self._control is None else [self._control.figures()]
+        return [self.tally.figures(), held_figures(), *control]
 
     async def listen(self) -> None:
         """Accept connections from now on."""
@@ -181,7 +189,7 @@ class Ports:
         self._states.update(REQUESTS.states(*owners))
         answering = {
             code: reads.served(self.access_log.logged(code, handler)) if code in _READS else handler
-            for code, handler in REQUESTS.handlers(*owners).items()
+            for code, handler in REQUESTS.handlers(*owners, max_bodies=self._max_bodies).items()
         }
         self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
         self._set({**self._writing, **answering})

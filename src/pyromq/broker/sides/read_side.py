@@ -63,6 +63,7 @@ class ReadSide:
             parts.topics.figures(),
             parts.groups.figures(),
             parts.clients.figures(),
+            parts.tables.filters.figures(),
             self.pulls.waiting.figures(),
             log_figures(parts.store),
             disk_figures(parts.store, parts.config.store),

@@ -71,7 +71,7 @@ class Service:
             store=store,
             reads=reads,
             tables=tables,
-            clients=ClientRegistry(),
+            clients=ClientRegistry(settings.current),
             followers=TableFollowers(tables, clock),
             stats=BrokerStats(tables.topics, clock.now(), asyncio.get_running_loop().call_soon),
             signals=signals,

@@ -50,6 +50,7 @@ class Tables:
             now_ms=now_ms,
             auto_create=config.auto_create_topics,
             limit=config.max_topics,
+            max_queues=config.max_queues,
             executor=self.executor,
         )
         self.groups = SubscriptionGroups(
@@ -57,9 +58,12 @@ class Tables:
             now_ms=now_ms,
             auto_create=config.auto_create_groups,
             limit=config.max_groups,
+            max_queues=config.max_queues,
             executor=self.executor,
         )
-        self.offsets = ConsumerOffsets(table_file(directory / OFFSETS.name, OFFSETS, files), self.executor)
+        self.offsets = ConsumerOffsets(
+            table_file(directory / OFFSETS.name, OFFSETS, files), self.executor, config.max_offset_rows
+        )
         json_file = ReadOnlyFile if read_only else JsonFile
         self.delays = DelayOffsets(json_file(directory / "delayOffset.json", files), self.executor)
         self.locks = QueueLockTable()
@@ -71,6 +75,7 @@ class Tables:
             keep=config.filter_keep_time,
             filters=self.expressions,
             executor=self.executor,
+            limit=config.max_filters,
         )
 
     def load(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Generator, Iterable
 from concurrent.futures import Executor
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from pyromq.broker.tables.bloom import BIT_COUNT, bit_positions
 from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.saver import Saver
 from pyromq.errors import BrokerError, ConfigError
+from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import SubscriptionData, decode
 from pyromq.protocol.bodies.clients import (
     BloomFilterData,
@@ -30,7 +32,6 @@ from pyromq.store.small_files.json_file import JsonFile
 
 logger = logging.getLogger(__name__)
 
-MAX_FILTERS = 10_000
 _SILENT_BEFORE_LOAD_MS = 30_000  # whoever was there before a restart has been gone for that long, as RocketMQ assumes
 
 
@@ -60,7 +61,10 @@ class ConsumerFilters:
         keep: float,
         filters: PropertyFilters | None = None,
         executor: Executor | None = None,
+        limit: int = 10_000,
     ) -> None:
+        """Keep at most `limit` filters."""
+        self._limit = limit
         self._file = file
         self._filters = filters or PropertyFilters()
         self._now_ms = now_ms
@@ -70,6 +74,15 @@ class ConsumerFilters:
         self.saver = Saver(file, self.snapshot, encode_filters, executor)
         self.changed_keys: ChangedKeys[tuple[str, str]] = ChangedKeys()
         """For slaves: of which topic and group the filter is new, different or gone."""
+
+    def figures(self) -> BoundFigures[ConsumerFilters]:
+        """Return the figures of this table."""
+        return BoundFigures(_FIGURES, lambda: self)
+
+    @property
+    def count(self) -> int:
+        """How many filters are registered."""
+        return sum(map(len, self._by_group.values()))
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """Return the filter of a group for a topic, whether or not the group is online."""
@@ -134,8 +147,8 @@ class ConsumerFilters:
         if filters.pop(data.topic, None) is not None:
             self._note(data.topic, group)
         try:
-            if sum(map(len, self._by_group.values())) >= MAX_FILTERS:
-                raise BrokerError(f"{MAX_FILTERS} filters are registered already")
+            if self.count >= self._limit:
+                raise BrokerError(f"{self._limit} filters are registered already (pyromqMaxFilters)")
             scan = self._filters.find(data.expression_type, data.sub_string)
         except BrokerError as error:
             logger.warning("filter refused group=%s topic=%s reason=%s", group, data.topic, error.remark)
@@ -233,6 +246,11 @@ class ConsumerFilters:
                 by_group = table.filter_data_by_topic.setdefault(topic, FilterDataMapByTopic(topic))
                 by_group.group_filter_data[group] = _stored(topic, group, each)
         return table
+
+
+_FIGURES: Final[tuple[Figure[ConsumerFilters], ...]] = (
+    Figure("filters", "Registered filters of groups.", Kind.GAUGE, lambda filters: filters.count),
+)
 
 
 def encode_filters(table: ConsumerFilterWrapper) -> bytes:

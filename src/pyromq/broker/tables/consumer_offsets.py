@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 OffsetTable = dict[str, dict[int, int]]
 
-MOST_ROWS: Final = 1_000_000
 _MOST_SET_BACK = 100_000
 _LONGEST_KEY: Final = 2 * MAX_NAME + 1
 
@@ -35,7 +34,10 @@ class ConsumerOffsets:
         self,
         file: TableFile[ConsumerOffsetSerializeWrapper, dict[int, int]],
         executor: Executor | None = None,
+        limit: int = 1_000_000,
     ) -> None:
+        """Keep at most `limit` rows; each is what one group committed of one topic."""
+        self._limit = limit
         self._table: OffsetTable = {}
         self._topics_of: dict[str, dict[str, None]] = {}  # by group, in order
         self._groups_of: dict[str, dict[str, None]] = {}  # by topic
@@ -175,6 +177,11 @@ class ConsumerOffsets:
         return [key for key, when in self._set_back.items() if when > mark]
 
     @property
+    def row_count(self) -> int:
+        """How many pairs of a group and a topic have offsets."""
+        return len(self._table)
+
+    @property
     def keys(self) -> list[str]:
         """All that has offsets, as `topic@group`."""
         return list(self._table)
@@ -207,8 +214,9 @@ class ConsumerOffsets:
         self.changed_keys.note(key)
 
     def _new_row(self, key: str) -> dict[int, int]:
-        if len(self._table) >= MOST_ROWS:
-            raise BrokerError(f"offsets of {MOST_ROWS} topics and groups are kept already")
+        if len(self._table) >= self._limit:
+            text = f"offsets of {self._limit} topics and groups are kept already (pyromqMaxOffsetRows)"
+            raise BrokerError(text, limit="pyromqMaxOffsetRows")
         row = self._table[key] = {}
         self._add_key(key)
         return row
@@ -251,6 +259,12 @@ _FIGURES: Final[tuple[Figure[ConsumerOffsets], ...]] = (
         "Commits of an offset below the one committed before.",
         Kind.COUNTER,
         lambda offsets: offsets.backward_commits,
+    ),
+    Figure(
+        "offset_rows",
+        "Pairs of a group and a topic with committed offsets.",
+        Kind.GAUGE,
+        lambda offsets: offsets.row_count,
     ),
 )
 

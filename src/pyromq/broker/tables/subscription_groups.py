@@ -33,8 +33,10 @@ class SubscriptionGroups:
         now_ms: Callable[[], int],
         auto_create: bool = True,
         limit: int = 10_000,
+        max_queues: int = MAX_QUEUES,
         executor: Executor | None = None,
     ) -> None:
+        self._max_queues = max_queues
         self.by_name = {name: SubscriptionGroupConfig(group_name=name) for name in BUILT_IN_GROUPS}
         self.version = DataVersion(timestamp=now_ms(), counter=0)
         self.saver = TableSaver(file, self._whole, lambda: self.version, executor)
@@ -70,8 +72,9 @@ class SubscriptionGroups:
     def update(self, config: SubscriptionGroupConfig) -> None:
         """Create the group or change it, as an administrator says; raise BrokerError for what no group can have."""
         _check_name(config.group_name)
-        if not 0 <= config.retry_queue_nums <= MAX_QUEUES:
-            raise BrokerError(f"a group has 0 to {MAX_QUEUES} retry queues, not {config.retry_queue_nums}")
+        if not 0 <= config.retry_queue_nums <= self._max_queues:
+            text = f"a group has 0 to {self._max_queues} retry queues, not {config.retry_queue_nums}"
+            raise BrokerError(f"{text} (pyromqMaxQueuesPerTopic)", limit="pyromqMaxQueuesPerTopic")
         self.by_name[config.group_name] = config
         self.saver.changes.put(config.group_name, config)
         self.changed_keys.note(config.group_name)
@@ -112,7 +115,8 @@ class SubscriptionGroups:
         if not (self._auto_create or is_system_group(name)):
             raise GroupNotFound(f"consumer group {name} does not exist, and may not be created by use")
         if len(self.by_name) >= self._limit:
-            raise GroupNotFound(f"consumer group {name} cannot be created: {self._limit} exist (pyromqMaxGroups)")
+            text = f"consumer group {name} cannot be created: {self._limit} exist (pyromqMaxGroups)"
+            raise GroupNotFound(text, limit="pyromqMaxGroups")
         config = self.by_name[name] = SubscriptionGroupConfig(group_name=name)
         self.saver.changes.put(name, config)
         self.changed_keys.note(name)

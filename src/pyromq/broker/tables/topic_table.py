@@ -113,8 +113,11 @@ class TopicTable:
         now_ms: Callable[[], int],
         auto_create: bool = True,
         limit: int = 100_000,
+        max_queues: int = MAX_QUEUES,
         executor: Executor | None = None,
     ) -> None:
+        self.max_queues = max_queues
+        """The most queues that a topic can get; one that has more keeps them."""
         self.by_name: dict[str, Topic] = {config.topic_name: Topic(config) for config in built_in}
         self.removed_puts = self.removed_put_bytes = 0
         """What topics that are gone had counted: totals never fall."""
@@ -173,7 +176,7 @@ class TopicTable:
             return None
         if template_name == TBW102 and not self._auto_create:
             return None  # left in the file from a time when it was allowed
-        count = max(0, min(queues, template.write_queues))
+        count = max(0, min(queues, template.write_queues, self.max_queues))
         config = replace(
             template.config,
             topic_name=name,
@@ -269,7 +272,8 @@ class TopicTable:
         if len(self.by_name) >= self._limit:
             raise TopicNotFound(
                 f"topic {config.topic_name} cannot be created {why}: {self._limit} topics exist, the most allowed"
-                " (pyromqMaxTopics)"
+                " (pyromqMaxTopics)",
+                limit="pyromqMaxTopics",
             )
         topic = self._put(config)
         logger.info("topic created %s topic=%s queues=%d perm=%d", why, topic.name, topic.write_queues, config.perm)

@@ -24,7 +24,7 @@ from pyromq.protocol.headers.admin import (
     UpdateAndCreateTopicRequestHeader,
 )
 from pyromq.protocol.messages.message import MessageQueue
-from pyromq.protocol.names import MAX_QUEUES, check_topic
+from pyromq.protocol.names import check_topic
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.slices import AnswerSteps
 
@@ -109,7 +109,10 @@ class TopicHandlers:
             raise BrokerError(str(error)) from None
         if self._topics.is_system(header.topic):
             raise BrokerError(f"topic {header.topic} is the broker's own and cannot be changed")
-        if not all(0 <= count <= MAX_QUEUES for count in (header.read_queue_nums, header.write_queue_nums)):
-            raise BrokerError(f"a topic has 0 to {MAX_QUEUES} queues")
+        known = self._topics.get(header.topic)
+        most = max(self._topics.max_queues, known.queues if known else 0)  # one that has more may keep them
+        if not all(0 <= count <= most for count in (header.read_queue_nums, header.write_queue_nums)):
+            text = f"a topic has 0 to {most} queues (pyromqMaxQueuesPerTopic)"
+            raise BrokerError(text, limit="pyromqMaxQueuesPerTopic")
         if not 0 <= header.perm <= MAX_PERMISSION:
             raise BrokerError(f"permission {header.perm} is not a sum of 4 (read), 2 (write) and 1 (inherit)")

@@ -12,9 +12,9 @@ from pyromq.protocol.bodies.routes import DataVersion
 from pyromq.protocol.headers import I32, I64
 from pyromq.protocol.messages.message import MessageQueue
 
-MAX_GROUPS: Final = 1_000
+MAX_GROUPS: Final = 10_000
 """Groups of one client; a heartbeat with more is refused."""
-MAX_SUBSCRIPTIONS: Final = 5_000
+MAX_SUBSCRIPTIONS: Final = 100_000
 """Topics that one group subscribes to."""
 MAX_EXPRESSION: Final = 32_768
 """Characters of a tag or SQL expression."""

@@ -28,8 +28,8 @@ from pyromq.protocol.bodies.routes import (
 )
 from pyromq.protocol.headers import I32
 
-MAX_INFLATED = 64 * 1024 * 1024
-"""Enough for 300,000 topics with long names."""
+MAX_INFLATED = 32 * 1024 * 1024
+"""Enough for 100,000 topics with the longest names, or 300,000 with usual ones."""
 MAX_REGISTERED = 300_000
 """Topics of one broker."""
 MAX_FILTER_SERVERS = 1_000
