@@ -46,7 +46,7 @@ NAMESRV_TABLE = KeyTable(
         "pyromqMaxBrokers": Key(
             "max_brokers", integer(1, _ANY), help="broker names, clusters, and members of one broker name"
         ),
-        "pyromqMaxKvPairs": Key("max_kv_pairs", integer(1, _ANY), help="KV settings"),
+        "pyromqMaxKvPairs": Key("max_kv_pairs", integer(1, _ANY), help="number of KV settings"),
         "pyromqMaxKvCharacters": Key(
             "max_kv_characters", integer(1, _ANY), help="characters of all KV settings: each change writes all of them"
         ),
