@@ -9,6 +9,7 @@ import pyromq
 
 FOLDER: Final = "api"
 
+_APP: Final = ("App", "HandlerCall", "Proceed", "State")
 _CLIENTS: Final = (
     "Producer",
     "TransactionProducer",
@@ -24,6 +25,7 @@ _CLIENTS: Final = (
 _MODULES: Final = {
     "admin": ("Administration", "pyromq.admin"),
     "blocking": ("Without `await`", "pyromq.blocking"),
+    "codecs": ("Codecs", "pyromq.codecs"),
     "testing": ("Tests", "pyromq.testing"),
     "spark": ("Spark", "pyromq.spark"),
 }
@@ -32,8 +34,9 @@ _MODULES: Final = {
 def api_pages() -> dict[str, str]:
     """Return the pages by their place on the site."""
     names = [name for name in pyromq.__all__ if pyromq._HOMES[name] != "errors"]
-    others = sorted((name for name in names if name not in _CLIENTS), key=str.lower)
+    others = sorted((name for name in names if name not in (*_APP, *_CLIENTS)), key=str.lower)
     pages = {
+        "app": _page("App", "`from pyromq import …`", [_home("pyromq", name) for name in _APP]),
         "clients": _page("Clients", "`from pyromq import …`", [_home("pyromq", name) for name in _CLIENTS]),
         "options": _page(
             "Options, outcomes and hooks", "`from pyromq import …`", [_home("pyromq", name) for name in others]

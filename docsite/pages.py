@@ -12,6 +12,7 @@ ROOT: Final = Path(__file__).parent.parent
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Concepts": (
+        "app",
         "topics",
         "groups",
         "messages",

@@ -9,6 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyromq.app.application import App as App
+    from pyromq.app.calls import HandlerCall as HandlerCall
+    from pyromq.app.calls import Proceed as Proceed
+    from pyromq.app.providers import State as State
     from pyromq.client.config import FlowControl as FlowControl
     from pyromq.client.consume.offset_store import LocalOffsets as LocalOffsets
     from pyromq.client.consume.stall_report import BlockedQueue as BlockedQueue
@@ -69,6 +73,7 @@ _HOMES = {
     "allocate_by_machine_room": "client.group.allocation",
     "allocate_nearby": "client.group.allocation",
     "allocate_sticky": "client.group.allocation",
+    "App": "app.application",
     "BlockedQueue": "client.consume.stall_report",
     "COMMIT": "client.listener.outcomes",
     "ConsumeContext": "client.hooks",
@@ -78,12 +83,14 @@ _HOMES = {
     "EndContext": "client.hooks",
     "FlowControl": "client.config",
     "Function": "client.consume.subscriptions",
+    "HandlerCall": "app.calls",
     "LitePullConsumer": "client.poll.lite_pull_consumer",
     "LocalOffsets": "client.consume.offset_store",
     "Message": "protocol.messages.message",
     "MessageExt": "protocol.messages.message",
     "MessageQueue": "protocol.messages.message",
     "Producer": "client.send.producer",
+    "Proceed": "app.calls",
     "PushConsumer": "client.push.push_consumer",
     "RetryLater": "client.listener.outcomes",
     "ROLLBACK": "client.listener.outcomes",
@@ -92,6 +99,7 @@ _HOMES = {
     "SendResult": "client.send_result",
     "SendStatus": "client.send_result",
     "Sql": "client.consume.subscriptions",
+    "State": "app.providers",
     "Suspend": "client.listener.outcomes",
     "Trace": "client.trace.config",
     "TraceCounts": "client.trace.dispatcher",

@@ -21,7 +21,7 @@ from pyromq.client.consume.subscriptions import Expression
 from pyromq.client.listener.listener import Listener
 from pyromq.client.poll import lite_pull_consumer as pull_consumer_module
 from pyromq.client.poll.poll_settings import LitePullConsumerOptions
-from pyromq.client.portal import BlockingClient, Portal, on_the_loop, waits
+from pyromq.client.portal import BlockingClient, LoopPortal, Portal, on_the_loop, waits
 from pyromq.client.push import push_consumer as push_consumer_module
 from pyromq.client.push.push_settings import PushConsumerOptions
 from pyromq.client.push.termination import on_sigterm
@@ -65,6 +65,14 @@ class Producer(_MessagingClient):
     ) -> None:
         super().__init__(producer_module.Producer(group, namesrv, **options))
         self.group = self._client.group
+
+    @classmethod
+    def around(cls, producer: producer_module.Producer, portal: LoopPortal) -> Producer:
+        """Return a face for threads of a producer that lives on another event loop, such as the producer of an App."""
+        made = cls.__new__(cls)
+        BlockingClient.__init__(made, producer, portal)
+        made.group = producer.group
+        return made
 
     def message(
         self,

@@ -14,7 +14,7 @@ from pyromq.admin.maintenance import accounts, audit, key_values, settings
 from pyromq.admin.messages import messages
 from pyromq.admin.messages.search import MessageSearch, SearchStop, TimeRange
 from pyromq.admin.topics import topics
-from pyromq.client.portal import BlockingClient, Portal, iterates, waits
+from pyromq.client.portal import BlockingClient, Bridge, iterates, waits
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 class _Theme:
     """One theme; its calls run on the portal's loop."""
 
-    def __init__(self, portal: Portal, client: Any) -> None:
+    def __init__(self, portal: Bridge, client: Any) -> None:
         self._portal = portal
         self._client = client
 

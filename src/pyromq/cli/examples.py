@@ -31,6 +31,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "pyromq send orders - --order-key shop-1",
     ),
     "tail": ("pyromq tail orders", "pyromq tail orders --from earliest --tag 'created || paid' --count 10 --json"),
+    "run": ("pyromq run shop:app", "pyromq run shop:app --workers 4", "pyromq run shop:app --reload"),
+    "docs": ("pyromq docs shop:app", "pyromq docs shop:app --out build/shop"),
     "acl list": ("pyromq acl list", "pyromq acl list --json"),
     "acl show": ("pyromq acl show shop-app",),
     "acl add": ("pyromq acl add shop-app --topic 'orders=PUB|SUB' --group billing=SUB",),

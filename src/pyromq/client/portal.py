@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from pyromq.client.lifecycle import ClientLifecycle, ForkGuard
 from pyromq.errors import ClientError
@@ -110,11 +110,47 @@ class Portal:
             self._loop = None
 
 
+class Bridge(Protocol):
+    """What a blocking client needs of the loop that its async one lives on."""
+
+    @property
+    def foreign(self) -> bool: ...
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
+
+    def soon(self, callback: Callable[[], object]) -> None: ...
+
+
+class LoopPortal:
+    """Lets threads call into the event loop on which this is made, for as long as it runs."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._guard = ForkGuard()
+
+    @property
+    def foreign(self) -> bool:
+        """True in a forked child."""
+        return self._guard.forked
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it."""
+        if threading.get_ident() == self._thread:
+            coroutine.close()
+            raise ClientError("a blocking call on the event loop would wait for itself: use the async client")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        """Call a function on the loop soon, without waiting for it."""
+        self._loop.call_soon_threadsafe(callback)
+
+
 class BlockingClient:
     """A client without `async`: the client it wraps lives on the portal's loop."""
 
-    def __init__(self, client: ClientLifecycle[Any]) -> None:
-        self._portal = Portal.shared()
+    def __init__(self, client: ClientLifecycle[Any], portal: Bridge | None = None) -> None:
+        self._portal: Bridge = Portal.shared() if portal is None else portal
         self._client = client
 
     def start(self) -> None:
@@ -146,7 +182,7 @@ def waits(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Call
     """Return a blocking method for an async one of `self._client`; its class has `_portal` and `_client`."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = self._portal.call(method(self._client, *args, **kwargs))
+        result: T = self._portal.call(getattr(self._client, method.__name__)(*args, **kwargs))
         return result
 
     functools.update_wrapper(call, method)

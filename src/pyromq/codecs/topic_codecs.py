@@ -17,6 +17,7 @@ class TopicCodecs:
     """The codecs of one producer or App."""
 
     def __init__(self, choice: CodecChoice = None) -> None:
+        self.choice = choice
         by_topic = choice if isinstance(choice, Mapping) else {}
         self._default = _checked(Json() if choice is None or isinstance(choice, Mapping) else choice)
         self._by_topic = {topic: _checked(codec) for topic, codec in by_topic.items()}

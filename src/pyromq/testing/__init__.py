@@ -7,7 +7,8 @@
 ...     cluster.clock.advance(hours=2)
 
 `cluster` starts a real name server and real brokers on free ports. They and the clients that share its `clock` run in
-real time until the test advances it. `waiting` has `eventually`, which waits for a condition in real time.
+real time until the test advances it. `app` runs an App without a network. `waiting` has `eventually`, which waits for
+a condition in real time.
 
 The names are resolved on first use, because pytest loads this package in every run where it is installed.
 """
@@ -18,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyromq.testing.app import TestApp as TestApp
     from pyromq.testing.clock import TestClock as TestClock
     from pyromq.testing.cluster import LocalBroker as LocalBroker
     from pyromq.testing.cluster import LocalCluster as LocalCluster
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "LocalBroker": "cluster",
     "LocalCluster": "cluster",
+    "TestApp": "app",
     "TestClock": "clock",
     "eventually": "waiting",
     "wait_until": "waiting",
 }
 
-__all__ = ["LocalBroker", "LocalCluster", "TestClock", "eventually", "wait_until"]
+__all__ = ["LocalBroker", "LocalCluster", "TestApp", "TestClock", "eventually", "wait_until"]
 
 
 def __getattr__(name: str) -> object:

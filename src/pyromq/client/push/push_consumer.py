@@ -37,6 +37,7 @@ from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_name
 logger = logging.getLogger(__name__)
 
 CONSUME_TIMEOUT = timedelta(minutes=15)
+CLOSE_TIMEOUT = timedelta(seconds=30)
 _BROADCASTING_NAME = "DEFAULT"  # the same after a restart, as in Java's clients: offsets are kept under it
 
 
@@ -58,8 +59,8 @@ class PushConsumer(ClientLifecycle[PushSession]):
     waits until it is closed.
 
     `start` raises ConnectFailed if no name server answers. A topic that does not exist yet is read as soon as it does.
-    `close` waits for the listener, commits and leaves the group. A listener that takes more than 30 s is cancelled, and
-    another member gets its messages.
+    `close` waits for the listener, commits and leaves the group. A listener that takes longer than `close_timeout` is
+    cancelled, and another member gets its messages.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         rate: float | None = None,
         max_reconsume: int | None = None,
         consume_timeout: timedelta | float = CONSUME_TIMEOUT,
+        close_timeout: timedelta | float = CLOSE_TIMEOUT,
         flow_control: FlowControl | None = None,
         allocate: Allocate = allocate_averagely,
         hooks: Sequence[ConsumeHook] = (),
@@ -118,7 +120,8 @@ class PushConsumer(ClientLifecycle[PushSession]):
             pull_interval=pull_interval,
             rate=rate,
             max_reconsume=max_reconsume,
-            consume_timeout=timeout_seconds(consume_timeout),
+            consume_timeout=timeout_seconds("consume_timeout", consume_timeout),
+            close_timeout=timeout_seconds("close_timeout", close_timeout),
             flow_control=flow_control or FlowControl(),
             allocate=allocate,
             hooks=(*hooks, *self._own_hooks(), *consume_hooks(metrics, self._clock)),

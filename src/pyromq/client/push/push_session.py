@@ -65,7 +65,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMMIT_INTERVAL = 5.0
-CLOSE_PATIENCE = 30.0
 _BROKER_WAIT_MS = 15_000
 _LONGEST_TIMEOUT_CHECK = 60.0
 
@@ -230,8 +229,8 @@ class PushSession:
         await run_all(
             self.membership.stop,
             self.assignment.stop,
-            lambda: self.workers.close(CLOSE_PATIENCE),
-            lambda: self.direct.close(CLOSE_PATIENCE),
+            lambda: self.workers.close(self.settings.close_timeout),
+            lambda: self.direct.close(self.settings.close_timeout),
             *(task.stop for task in self._tasks),
             lambda: self.commits.try_commit_consumed(self.assignment),
             lambda: self._ownership.close(self.assignment),

@@ -43,6 +43,7 @@ class PushConsumerOptions(TypedDict, total=False):
     rate: float | None
     max_reconsume: int | None
     consume_timeout: timedelta | float
+    close_timeout: timedelta | float
     flow_control: FlowControl | None
     allocate: Allocate
     hooks: Sequence[ConsumeHook]
@@ -72,6 +73,7 @@ class PushSettings(Struct, frozen=True, kw_only=True):
     rate: float | None
     max_reconsume: int | None
     consume_timeout: float
+    close_timeout: float
     flow_control: FlowControl
     allocate: Allocate
     hooks: Sequence[ConsumeHook]
@@ -88,9 +90,11 @@ class PushSettings(Struct, frozen=True, kw_only=True):
             raise ClientError("batch_size needs a listener whose parameter is annotated list[MessageExt]")
 
 
-def timeout_seconds(timeout: timedelta | float) -> float:
-    """Return a consume_timeout in seconds; raises ClientError if it is not positive."""
+def timeout_seconds(name: str, timeout: timedelta | float) -> float:
+    """Return a time-out in seconds; raises ClientError if it is not positive."""
+    if isinstance(timeout, bool) or not isinstance(timeout, timedelta | int | float):
+        raise ClientError(f"{name} takes seconds or a timedelta, not {timeout!r}")
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if seconds <= 0:
-        raise ClientError(f"consume_timeout must be positive, not {timeout}")
+        raise ClientError(f"{name} must be positive, not {timeout}")
     return seconds

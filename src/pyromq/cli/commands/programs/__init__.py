@@ -1,0 +1,1 @@
+"""The verbs about programs that users write: pipelines, and Apps that are run and described."""
