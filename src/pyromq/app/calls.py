@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -36,8 +36,11 @@ class HandlerCall(Struct, frozen=True):
         return self.messages[0]
 
 
-Proceed = Callable[[], Awaitable[object]]
-"""Calls the next middleware, at last the handler, and returns its outcome."""
+class Proceed(Protocol):
+    """Calls the next middleware, at last the handler, and returns its outcome: `await proceed()`."""
+
+    def __call__(self) -> Awaitable[object]: ...
+
 
 Middleware = Callable[[HandlerCall, Proceed], Awaitable[object]]
 
