@@ -25,7 +25,7 @@ TOPICS = {"orders": 14, "payments": 9, "shipments": 5, "inventory-changes": 22, 
 GROUPS = {
     "billing": ("orders", 0.0),
     "warehouse": ("orders", 0.0),
-    "fraud-check": ("payments", 0.35),
+    "fraud-check": ("payments", 2.5),
     "courier": ("shipments", 0.0),
     "stock-levels": ("inventory-changes", 0.0),
     "mailer": ("emails", 0.0),

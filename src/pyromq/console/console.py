@@ -19,6 +19,7 @@ from pyromq.clock import Clock
 from pyromq.console.audit import AuditLog
 from pyromq.console.jobs import Jobs
 from pyromq.console.live.hub import LiveHub
+from pyromq.console.live.tails import Tails
 from pyromq.console.login.accounts import AccountClients
 from pyromq.console.login.sign_in import SignIn
 from pyromq.console.reading.history import History
@@ -48,6 +49,7 @@ class Console:
             reader=reader,
             history=history,
             hub=LiveHub(reader, clock),
+            tails=Tails(clock),
             sign_in=SignIn(settings.console_file, AccountClients(self._admin, lambda: self._namesrv), clock),
             audit=AuditLog(settings.file("audit.jsonl")),
             jobs=Jobs(clock),
@@ -89,6 +91,7 @@ class Console:
             stack.push_async_callback(self.parts.sign_in.accounts.close)
             stack.push_async_callback(self.parts.reader.close)
             stack.push_async_callback(self.parts.jobs.close)
+            stack.push_async_callback(self.parts.tails.close)
             stack.push_async_callback(self.parts.hub.close)
             if self._recording is not None:
                 self._recording.cancel()

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.console.screens import login, overview
+from pyromq.console.screens import group, groups, login, overview, search, tail, topic, topics
 from pyromq.console.web.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
     *login.ROUTES,
     *overview.ROUTES,
+    *topics.ROUTES,
+    *topic.ROUTES,
+    *tail.ROUTES,
+    *groups.ROUTES,
+    *group.ROUTES,
+    *search.ROUTES,
 )

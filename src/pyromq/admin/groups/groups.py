@@ -138,6 +138,16 @@ class Groups(OffsetResets):
         after = await take_snapshot(self._calls, masters, group)
         return advise(before, after, self._clock.monotonic() - started, peak)
 
+    async def stacks(self, group: str, client_id: str) -> str:
+        """Return the stacks of a member's threads, as it reports them; raises GroupNotFound if no broker knows it."""
+        masters = await Masters.find(self._api)
+        known = await masters.ask(lambda address: self._calls.group_connections(address, group))
+        for broker, connection in known.items():
+            if connection and any(member.client_id == client_id for member in connection.connection_set):
+                info = await self._calls.running_info(masters.addresses[broker], group, client_id, stack=True)
+                return info.jstack or ""
+        raise GroupNotFound(f"no broker knows a member {client_id!r} of the group {group!r}")
+
     async def _has_offsets(self, masters: Masters, group: str) -> bool:
         """Return True if a group has any offsets, including those of deleted topics."""
         tables = await masters.ask(self._calls.topics_by_group)

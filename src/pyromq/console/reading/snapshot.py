@@ -29,6 +29,8 @@ class TopicRow(Struct, frozen=True, kw_only=True):
     """Messages stored a second; None if the brokers do not say (Apache's)."""
     byte_rate: float | None
     puts: int | None
+    average_bytes: float | None
+    """The mean size of its messages since the brokers started."""
     groups: tuple[str, ...]
     """The groups that consume it."""
 
@@ -101,6 +103,7 @@ def make_snapshot(overview: Overview, topics: TopicListing, status: ClusterStatu
             rate=None if load is None else load.rate,
             byte_rate=None if load is None else load.byte_rate,
             puts=None if load is None else load.puts,
+            average_bytes=load.put_bytes / load.puts if load is not None and load.puts else None,
             groups=tuple(consumers.get(summary.topic, ())),
         )
     return Snapshot(

@@ -14,8 +14,9 @@
     for (const element of $$("time[datetime]", root)) {
       if (element.title) continue;
       const at = new Date(element.dateTime);
-      element.title = element.dateTime;
-      element.textContent = moment.format(at);
+      element.title = moment.format(at);
+      const today = new Date().toDateString() === at.toDateString();
+      element.textContent = today ? at.toLocaleTimeString("en-GB") : moment.format(at);
     }
   }
 
@@ -47,7 +48,7 @@
     const entry = { unit: data.unit, count: data.series.length, root: element };
     const axis = { stroke: css("--soft"), grid: { stroke: css("--rail"), width: 1 }, ticks: { show: false }, font: "11.5px system-ui" };
     const options = {
-      width: element.clientWidth, height: element.clientHeight, legend: { show: false }, padding: [10, 6, 0, 0],
+      width: element.clientWidth, height: element.clientHeight, legend: { show: false }, padding: [10, 20, 0, 0],
       cursor: { points: { size: 7 }, drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.12 : 1] } },
       axes: [
@@ -185,7 +186,7 @@
     const opener = event.target.closest("[data-open]");
     if (opener) {
       const dialog = document.getElementById(opener.dataset.open);
-      if (dialog?.showModal) { $(".form-error", dialog)?.replaceChildren(); dialog.showModal(); }
+      if (dialog?.showModal) { $(".form-error", dialog)?.replaceChildren(); dialog.showModal(); $$("[data-load]", dialog).forEach((one) => window.htmx?.trigger(one, "opened")); }
     }
     if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
     if (event.target.tagName === "DIALOG") event.target.close();
@@ -240,11 +241,11 @@
   function prepare(root) {
     showTimes(root);
     drawAll(root);
+    $$("[data-zone]", root).forEach((input) => { input.value = new Date().getTimezoneOffset(); });
     $$("input[name=csrf]", root).forEach((input) => { input.value = $("meta[name=csrf]").content; });
     if (root !== document && window.htmx && root.nodeType === 1) window.htmx.process(root);
   }
-  showTimes();
-  drawAll();
+  prepare(document);
   $$("[data-tail]").forEach(tail);
   setAge(parseFloat($("#state")?.dataset.age || "0"));
   follow();

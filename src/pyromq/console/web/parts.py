@@ -12,6 +12,7 @@ from pyromq.console.audit import AuditLog
 from pyromq.console.bodies.schemas import BodySchema
 from pyromq.console.jobs import Jobs
 from pyromq.console.live.hub import LiveHub
+from pyromq.console.live.tails import Tails
 from pyromq.console.login.sign_in import SignIn
 from pyromq.console.reading.history import History
 from pyromq.console.reading.reader import SnapshotReader
@@ -28,6 +29,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     reader: SnapshotReader
     history: History
     hub: LiveHub
+    tails: Tails
     sign_in: SignIn
     audit: AuditLog
     jobs: Jobs

@@ -106,9 +106,11 @@ class AdminCalls(BrokerCalls):
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header, timeout=STATS_TIMEOUT)
         return decode(ConsumeStats, answer.body)
 
-    async def running_info(self, address: str, group: str, client_id: str) -> ConsumerRunningInfo:
-        """Ask a member, through its broker, to report its state."""
-        header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
+    async def running_info(
+        self, address: str, group: str, client_id: str, *, stack: bool = False
+    ) -> ConsumerRunningInfo:
+        """Ask a member, through its broker, to report its state, with the stacks of its threads if wanted."""
+        header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id, jstack_enable=stack)
         answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, timeout=ANSWER_TIMEOUT)
         return decode(ConsumerRunningInfo, answer.body)
 
