@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.sealed_file import replace_sealed
-from pyromq.testing import LocalCluster, wait_until
+from pyromq.testing import LocalCluster, eventually, wait_until
 from pyromq.testing.cluster import LocalBroker
 from tests.broker.helpers import pull_header
 from tests.store.helpers import message
@@ -249,6 +250,46 @@ def test_a_slave_with_sync_flush_confirms_only_what_is_on_its_disk(tmp_path: Pat
         assert result.status is SendStatus.SEND_OK
         slave = server(cluster.slaves[0]).store
         assert slave.flushed_offset == server(cluster.brokers[0]).store.max_physical_offset
+
+
+def test_a_slave_with_sync_flush_that_connects_again_reports_only_what_is_on_its_disk(tmp_path: Path) -> None:
+    """The connection ended when the last bytes were written, and not flushed."""
+    settings = {"flushDiskType": "SYNC_FLUSH", "brokerRole": "SYNC_MASTER"}
+    with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
+        send(cluster, b"one")
+        wait_until(lambda: same_logs(cluster))
+        master, slave = server(cluster.brokers[0]), server(cluster.slaves[0]).store
+        flushing = threading.Event()
+        flush = slave.flush
+
+        def note() -> None:
+            flushing.set()
+            flush()
+
+        slave.flush = note  # type: ignore[method-assign]
+
+        async def send_and_let_go() -> None:
+            master.store.put(message(body=b"two"))
+            master.store.commit()
+            await eventually(lambda: slave.max_physical_offset == master.store.max_physical_offset)
+            master._ha.let_go()
+
+        with slave.flusher.held():
+            cluster._portal.call(send_and_let_go())
+            end = master.store.max_physical_offset
+            wait_until(lambda: flushing.is_set() or any(link.acknowledged >= end for link in master._ha.links))
+            assert not any(link.acknowledged >= end for link in master._ha.links)
+        wait_until(lambda: any(link.acknowledged >= end for link in master._ha.links))
+
+
+def test_a_slave_that_has_all_has_caught_up_as_soon_as_it_follows(pair: LocalCluster) -> None:
+    send(pair, b"one")
+    wait_until(lambda: same_logs(pair))
+    slave = pair.slaves[0]
+    pair.stop_broker(slave)
+    pair.start_broker(slave)
+    wait_until(lambda: server(slave)._follower.is_connected)
+    assert server(slave)._follower.has_caught_up
 
 
 def _expire(cluster: LocalCluster, start: int) -> None:

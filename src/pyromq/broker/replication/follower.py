@@ -257,12 +257,15 @@ class Follower:
         reader, writer = await self._connect(master.ha)
         try:
             self._store.cut(self._store.max_physical_offset)  # the first bytes of a record that broke off come again
+            if self.confirmed < report:  # the last ones of the connection before may not be on the disk yet
+                self._store.flush()
             transfers = _Transfers(reader, self._parts.clock, self._parts.config.ha_patience)
             if state is not None:
                 await self._introduce(state, transfers, writer)
             self._writer, self._reported, self._visible_end = writer, report, None
             self._goal = state.max_offset if state is not None else None
             writer.write(encode_report(report))
+            self._note_caught_up()
             self._ticker.start()
             self.is_connected, self.problem = True, ""
             self.same_log_at = "" if state is None else master.broker
@@ -332,9 +335,12 @@ class Follower:
         if self._writer is not None and (again or confirmed > self._reported):
             self._reported = max(confirmed, self._reported)
             self._writer.write(encode_report(self._reported))
-            if not self.has_caught_up and self._goal is not None and self._reported >= self._goal:
-                self.has_caught_up = True
-                self.caught_up()
+            self._note_caught_up()
+
+    def _note_caught_up(self) -> None:
+        if not self.has_caught_up and self._goal is not None and self._reported >= self._goal:
+            self.has_caught_up = True
+            self.caught_up()
 
     def _heartbeat(self) -> bool:
         self._report(again=True)
