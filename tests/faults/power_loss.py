@@ -28,6 +28,7 @@ from tests.faults.journal import (
 )
 
 _IN_MEMORY = 60.0  # seconds: a consumer may wait that long for the lock of its queue, with messages in its hands
+SENT_BACK = 0.5  # seconds: a message that failed is sent back a moment later
 STILL_ANSWERED = 1.0  # seconds: brokers answer until they are killed, and clients read that a moment later
 
 
@@ -50,7 +51,9 @@ class _Window:
         self._failed = {
             event.value
             for event in history
-            if isinstance(event, Finished) and event.result != "acknowledged" and self._covers(event.at)
+            if isinstance(event, Finished)
+            and event.result != "acknowledged"
+            and (self._covers(event.at) or self._covers(event.at + SENT_BACK))
         }
 
         self._before = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.delay.levels.schedule import Schedule
 from pyromq.broker.delay.levels.schedule_recovery import find_delivered, without_deliveries
 from pyromq.broker.server import Broker
 from pyromq.broker.tables.delay_offsets import DelayProgress
@@ -113,6 +114,33 @@ async def test_a_message_without_a_key_is_delivered_again_after_a_kill(
     assert Counter(bodies(after)) == {b"no key": 2, b"key": 1}
 
 
+async def test_what_is_behind_a_message_without_a_key_is_delivered_once_also_after_two_kills(
+    start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second comes when progress was saved, and before the message without a key is delivered again."""
+    broker = await start_broker(**SMALL)
+    peer = await connect(broker)
+    await send(peer, b"counted")
+    await clock.advance_async(seconds=1.1)
+    await expect(broker, b"counted")
+    await peer.send(body=b"no key", properties=delayed(1))
+    await send(peer, b"key")
+    await clock.advance_async(seconds=1.1)
+    await expect(broker, b"counted", b"no key", b"key")
+    first = image(broker, tmp_path / "first")
+    (first / "config" / "delayOffset.json").unlink(missing_ok=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Schedule, "start", lambda self: self._ticker.start())
+        killed = await start_broker(storePathRootDir=first, **SMALL)
+        await clock.advance_async(seconds=2)
+        await eventually(lambda: (first / "config" / "delayOffset.json").exists())
+        assert progress(first)["offsetTable"] == {"1": 1}
+        second = image(killed, tmp_path / "second")
+    after = await start_broker(storePathRootDir=second, **SMALL)
+    await settle(after, clock)
+    assert Counter(bodies(after)) == {b"counted": 1, b"no key": 2, b"key": 1}
+
+
 async def test_only_the_log_behind_the_saved_position_is_looked_at(
     start_broker: StartBroker, connect: Connect, clock: TestClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -183,6 +211,6 @@ async def test_a_delivery_that_is_about_to_be_cut_off_counts_no_more(
     assert kept.offsets == {1: 1, 18: 0}
     assert kept.log_offset is not None
     assert kept.log_offset < deliveries[0]
-    assert find_delivered(broker.store, kept)[1] == {1, 2}  # as long as they are there
+    assert find_delivered(broker.store, kept).by_level[1] == {1, 2}  # as long as they are there
     waiting = [message.physical_offset for message in stored(broker.store, "SCHEDULE_TOPIC_XXXX")]
     assert without_deliveries(broker.store, saved, waiting[1]).offsets == {1: 0, 18: 0}

@@ -78,15 +78,17 @@ class DelayLevel:
         self._clock = clock
         self._next = 0  # the next entry to put; all before `offset` are stored
         self._delivered: frozenset[int] = frozenset()  # entries after `offset` that were delivered before a restart
+        self._delivered_from, self._delivered_end = 0, 0  # from where on the log has them, and behind the last of them
         self._timer: TimerHandle | None = None
         self._batches: deque[_DeliveryBatch] = deque()
         self._most_pending = _MOST_PENDING if durability.waits else 1
         self._is_running = self._is_expecting = self._is_failing = self._awaits_disk = False
         self._set_back_offset, self._set_back_due_ms = 0, 0
 
-    def restore(self, offset: int, delivered: Collection[int]) -> None:
-        """Begin at an offset; `delivered` are later messages that have already been delivered."""
+    def restore(self, offset: int, delivered: Collection[int], log_offset: int) -> None:
+        """Begin at an offset; `delivered` are later messages that the log has already, from `log_offset` on."""
         self._delivered = frozenset(delivered)
+        self._delivered_from, self._delivered_end = log_offset, max(delivered, default=-1) + 1
         while offset in self._delivered:
             offset += 1
         self.offset = self._next = offset
@@ -120,7 +122,10 @@ class DelayLevel:
     @property
     def uncounted_from(self) -> int | None:
         """From where on the log may hold deliveries that `offset` does not count; None if there are none."""
-        return self._batches[0].start if self._batches else None
+        starts = [self._batches[0].start] if self._batches else []
+        if self.offset < self._delivered_end:  # one before them was not delivered, or has no key by which to know it
+            starts.append(self._delivered_from)
+        return min(starts, default=None)
 
     def _arrived(self, stored: bool) -> None:
         self._is_expecting = False

@@ -81,9 +81,9 @@ class Schedule:
         progress = self._offsets.saved
         for queue_id in self._store.queue_ids(SCHEDULE_TOPIC):
             self._levels.setdefault(queue_id + 1, self._level(queue_id + 1))
-        delivered = find_delivered(self._store, progress)
+        log_offset, delivered = find_delivered(self._store, progress)
         for number, level in self._levels.items():
-            level.restore(progress.offsets.get(number, 0), delivered.get(number, ()))
+            level.restore(progress.offsets.get(number, 0), delivered.get(number, ()), log_offset)
         self._noted = self._note()
 
     def start(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.broker.delay.levels.schedule_queue import ScheduleQueue
 from pyromq.broker.tables.delay_offsets import DelayProgress
@@ -32,11 +32,20 @@ _MOST_MISSED: Final = 10_000  # after so many delayed messages without a deliver
 _MARKS: Final = (f"{REAL_TOPIC}\x01".encode(), f"{DELAY}\x01".encode(), f"{UNIQ_KEY}\x01".encode())
 
 
-def find_delivered(store: MessageStore, progress: DelayProgress) -> dict[int, set[int]]:
-    """Return, by level, the queue offsets after the saved progress whose messages were delivered."""
+class EarlierDeliveries(NamedTuple):
+    """Deliveries that the saved progress does not count."""
+
+    log_offset: int
+    """From where on the log has them."""
+    by_level: dict[int, set[int]]
+    """The queue offsets of their messages."""
+
+
+def find_delivered(store: MessageStore, progress: DelayProgress) -> EarlierDeliveries:
+    """Return the messages after the saved progress that were delivered."""
     start = _scan_start(store, progress)
     if start is None:
-        return {}
+        return EarlierDeliveries(store.max_physical_offset, {})
     done = {
         level: _match(store, level, progress.offsets.get(level, 0), found)
         for level, found in _find_deliveries(store, start).items()
@@ -45,7 +54,7 @@ def find_delivered(store: MessageStore, progress: DelayProgress) -> dict[int, se
         "searched the log for deliveries since the last save from=%d to=%d found=%d",
         *(start, store.max_physical_offset, sum(map(len, done.values()))),
     )
-    return done
+    return EarlierDeliveries(start, done)
 
 
 def without_deliveries(store: MessageStore, progress: DelayProgress, end: int) -> DelayProgress:

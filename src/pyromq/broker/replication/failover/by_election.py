@@ -58,7 +58,10 @@ class ByElection:
                 raise BrokerError(f"{refusal}; what this broker lacks is lost if it becomes master by force")
             logger.warning("this broker becomes master by force: %s", refusal)
             coordinator.force()
-        await self._wait(began + _PATIENCE)
+        try:
+            await self._wait(began + _PATIENCE)
+        finally:
+            coordinator.force(wanted=False)
         current = self._epochs.current
         return Promotion(
             epoch=self._epochs.number,

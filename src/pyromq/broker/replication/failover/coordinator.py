@@ -200,9 +200,12 @@ class Coordinator:
                 return
         await self._etcd.commit(resign(self._keys, leader, successor))
 
-    def force(self) -> None:
-        """Have this broker elected, whoever leads and whatever it lacks: an operator takes the loss."""
-        self._is_forced = True
+    def force(self, wanted: bool = True) -> None:
+        """Have this broker elected, whoever leads and whatever it lacks: an operator takes the loss.
+
+        Not `wanted` any more: the operator was told that it failed, and may have chosen another.
+        """
+        self._is_forced = wanted
 
     async def _run(self) -> None:
         while not self._is_stopping:  # a request may end by itself just when it is cancelled
