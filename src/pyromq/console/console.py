@@ -6,8 +6,11 @@ The port is there before the cluster is: until `connect`, pages say that the ser
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +20,7 @@ from starlette.routing import BaseRoute
 from pyromq.admin.admin_client import AdminClient
 from pyromq.clock import Clock
 from pyromq.console.audit import AuditLog
+from pyromq.console.bodies.schema_store import SchemaStore
 from pyromq.console.jobs import Jobs
 from pyromq.console.live.hub import LiveHub
 from pyromq.console.live.tails import Tails
@@ -30,6 +34,7 @@ from pyromq.console.web.app import ConsoleApp, console_app
 from pyromq.console.web.parts import ConsoleParts
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.errors import ClientError
+from pyromq.pipelines.jobs.jobs import Jobs as PipelineJobs
 from pyromq.protocol.acl import Credentials
 
 
@@ -39,6 +44,8 @@ class Console:
     def __init__(self, settings: ConsoleSettings, clock: Clock) -> None:
         self._client: AdminClient | None = None
         self._namesrv: str | Sequence[str] = ""
+        self._pipelines: PipelineJobs | None = None
+        self._settings = settings
         self._recording: asyncio.Task[None] | None = None
         reader = SnapshotReader(self._admin, clock)
         history = History(settings.file("history.bin"))
@@ -53,7 +60,8 @@ class Console:
             sign_in=SignIn(settings.console_file, AccountClients(self._admin, lambda: self._namesrv), clock),
             audit=AuditLog(settings.file("audit.jsonl")),
             jobs=Jobs(clock),
-            schemas=[],
+            schemas=SchemaStore(settings.file("schemas.json")),
+            pipelines=self._pipeline_jobs,
         )
         self.recorder = Recorder(reader, history, clock)
 
@@ -61,6 +69,7 @@ class Console:
         """Read the files of the console; return the first password if one was just made. Raise ConfigError."""
         self.parts.history.load()
         self.parts.audit.load()
+        self.parts.schemas.load()
         return self.parts.sign_in.load(login=self.parts.settings.login)
 
     def app(self, more: Sequence[BaseRoute] = ()) -> Starlette:
@@ -80,6 +89,9 @@ class Console:
         client = AdminClient(namesrv, credentials=credentials, clock=self.parts.clock)
         await client.start()
         self._client, self._namesrv = client, namesrv
+        directory = self._settings.file("jobs") or Path(tempfile.gettempdir(), f"pyromq-jobs-{os.getuid()}")
+        addresses = namesrv if isinstance(namesrv, str) else ";".join(namesrv)
+        self._pipelines = PipelineJobs(directory, addresses, credentials)
         self._recording = asyncio.create_task(self.recorder.run())
 
     async def disconnect(self) -> None:
@@ -97,6 +109,11 @@ class Console:
                 self._recording.cancel()
                 await asyncio.gather(self._recording, return_exceptions=True)
                 self._recording = None
+
+    def _pipeline_jobs(self) -> PipelineJobs:
+        if self._pipelines is None:
+            raise ClientError("the servers are starting or stopping")
+        return self._pipelines
 
     def _admin(self) -> AdminClient:
         if self._client is None:

@@ -4,7 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.console.screens import group, groups, login, overview, search, tail, topic, topics
+from pyromq.console.screens import (
+    access,
+    audit,
+    clients,
+    configuration,
+    dead_letters,
+    delays,
+    group,
+    groups,
+    login,
+    message,
+    messages,
+    overview,
+    pipelines,
+    search,
+    tail,
+    topic,
+    topics,
+    transactions,
+)
 from pyromq.console.web.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -16,4 +35,14 @@ ROUTES: Final[tuple[Route, ...]] = (
     *groups.ROUTES,
     *group.ROUTES,
     *search.ROUTES,
+    *messages.ROUTES,
+    *message.ROUTES,
+    *dead_letters.ROUTES,
+    *delays.ROUTES,
+    *transactions.ROUTES,
+    *clients.ROUTES,
+    *pipelines.ROUTES,
+    *configuration.ROUTES,
+    *access.ROUTES,
+    *audit.ROUTES,
 )

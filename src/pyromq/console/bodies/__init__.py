@@ -3,7 +3,7 @@
     rendering     render(): the body of a message as tree, text and hex, or why it is not shown
     inflation     gzip, zlib, lz4 and zstd, never beyond a limit
     decoders      guess the format: JSON, JSON lines, MessagePack, Avro (avro), text
-    schemas       Protobuf descriptors and Avro schemas that operators uploaded, by topic
+    schemas       Protobuf descriptors and Avro schemas that operators uploaded, by topic (schema_store keeps them)
     tree, hexdump, visible_text     how values, bytes and odd characters look
     masking       fields that nobody sees, by topic
 

@@ -68,12 +68,12 @@ class BodyRules:
     def __init__(
         self,
         masks: Iterable[MaskingRule] = (),
-        schemas: Iterable[BodySchema] = (),
+        schemas: BodySchemas | Iterable[BodySchema] = (),
         *,
         shows_bodies: bool = True,
     ) -> None:
         self.masks = MaskingRules(masks)
-        self.schemas = BodySchemas(schemas)
+        self.schemas = schemas if isinstance(schemas, BodySchemas) else BodySchemas(schemas)
         self.shows_bodies = shows_bodies
 
     def without_bodies(self) -> BodyRules:

@@ -8,6 +8,7 @@ from pyromq.errors import (
     AccessDenied,
     BrokerError,
     ClientError,
+    ConfigError,
     GroupNotFound,
     NoRoute,
     ProtocolError,
@@ -43,7 +44,7 @@ class Refused(WebError):
 _STATUSES: Final = (
     (AccessDenied, 403),
     ((NoRoute, TopicNotFound, GroupNotFound), 404),
-    ((ClientError, BrokerError, ProtocolError), 422),
+    ((ClientError, ConfigError, BrokerError, ProtocolError), 422),
 )
 
 

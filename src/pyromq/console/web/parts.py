@@ -9,7 +9,7 @@ from msgspec import Struct
 from pyromq.admin.admin_client import AdminClient
 from pyromq.clock import Clock
 from pyromq.console.audit import AuditLog
-from pyromq.console.bodies.schemas import BodySchema
+from pyromq.console.bodies.schema_store import SchemaStore
 from pyromq.console.jobs import Jobs
 from pyromq.console.live.hub import LiveHub
 from pyromq.console.live.tails import Tails
@@ -17,6 +17,7 @@ from pyromq.console.login.sign_in import SignIn
 from pyromq.console.reading.history import History
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.web.settings import ConsoleSettings
+from pyromq.pipelines.jobs.jobs import Jobs as PipelineJobs
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
@@ -33,5 +34,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     sign_in: SignIn
     audit: AuditLog
     jobs: Jobs
-    schemas: list[BodySchema]
+    schemas: SchemaStore
     """Descriptors and schemas of bodies that operators uploaded."""
+    pipelines: Callable[[], PipelineJobs]
+    """Jobs that run pipelines in processes of their own."""

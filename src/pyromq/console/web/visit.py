@@ -138,7 +138,7 @@ class Visit:
     def bodies(self) -> BodyRules:
         """What this user may see of bodies: `render` shows one, `seen` is what conditions and exports may know."""
         rules = self.parts.sign_in.masking_rules
-        return BodyRules(rules, self.parts.schemas, shows_bodies=self.sees_bodies)
+        return BodyRules(rules, self.parts.schemas.ready, shows_bodies=self.sees_bodies)
 
     def unavailable(self, feature: str) -> str:
         """Return why the cluster cannot do something, empty if it can."""
