@@ -94,6 +94,14 @@ PARTS = [
         "frame_fuzz --minutes 60", "frame_fuzz --minutes 1",
     ),
     Part(
+        "hostile", "beside rude clients a good one is served as if they were not there",
+        "hostile --seconds 10", "hostile --seconds 3 --noisy half_sent_frames never_reads idle_flood speaks_tls",
+    ),
+    Part(
+        "soak", "half of the greatest rate with a trouble every half minute: nothing lost, memory flat",
+        "soak --minutes 60", "soak --minutes 2",
+    ),
+    Part(
         "archive", "an archived and replayed topic is the same although drivers are killed",
         "pipelines archive --messages 1000000 --kills 3", "pipelines archive --messages 5000 --size 100 --kills 1",
     ),

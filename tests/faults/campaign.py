@@ -71,6 +71,11 @@ class Server:
             raise RuntimeError(f"the broker did not start:\n{log.read_text()[-4000:]}")
         self.namesrv = words[words.index("namesrv") + 1]
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def kill(self) -> None:
         """Kill it."""
         self.end(signal.SIGKILL)

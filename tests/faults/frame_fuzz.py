@@ -30,6 +30,7 @@ from tests.faults.hostile_frames import KILLERS, ROWS, Frame, each_code, frame, 
 CONNECTIONS = 6
 MOST_MEMORY_MB = 2_500
 ANSWER_TIMEOUT = 60.0
+WORST_CASE = ("--set", "pyromqMaxQueuesPerTopic=65535", "--set", "pyromqMaxClientBodyBytes=8388608")
 
 
 class Verdict(Struct):
@@ -52,15 +53,16 @@ class Verdict(Struct):
 class Servers:
     """The measured servers, as a process."""
 
-    def __init__(self, directory: str, *, on_uvloop: bool) -> None:
+    def __init__(self, directory: str, *options: str, on_uvloop: bool) -> None:
         command = [sys.executable, "-m", "tests.faults.measured_server", directory, *["--uvloop"] * on_uvloop]
+        command += options
         with (Path(directory) / "errors.log").open("w") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self.process.stdout is not None
         words = self.process.stdout.readline().split()
         if words[:1] != ["ready"]:
             raise RuntimeError((Path(directory) / "errors.log").read_text()[-4000:])
-        self.addresses = {"namesrv": words[1], "broker": words[2]}
+        self.addresses = {"namesrv": words[1], "broker": words[2], "ha": words[3]}
         self.lines: list[dict[str, Any]] = []
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -183,7 +185,7 @@ def campaign(seconds: float, *, seed: int, on_uvloop: bool) -> Verdict:
     """Attack both servers, at least with everything that is known, and for so long with random frames."""
     verdict = Verdict()
     with tempfile.TemporaryDirectory(prefix="pyromq-fuzz-") as directory:
-        servers = Servers(directory, on_uvloop=on_uvloop)
+        servers = Servers(directory, *WORST_CASE, on_uvloop=on_uvloop)
         stop = threading.Event()
         honest = threading.Thread(target=ask_honestly, args=(servers.addresses["broker"], stop, verdict))
         honest.start()

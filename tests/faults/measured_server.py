@@ -1,10 +1,10 @@
 """A name server and a broker in a process of their own, on a loop that reports what holds it up.
 
-    python -m tests.faults.measured_server DIRECTORY [--uvloop]
+    python -m tests.faults.measured_server DIRECTORY [--uvloop] [--set key=value]… [--descriptors 2000]
 
-It prints `ready NAMESRV BROKER`, then a line of JSON for each callback (on asyncio) or pass (on uvloop) that took more
-than LIMIT of CPU time, and at SIGTERM its figures. CPU time says what the server itself did: on a busy machine anything
-may take long. On uvloop, which cannot be looked into, the lag is printed too.
+It prints `ready NAMESRV BROKER HA`, then a line of JSON for each callback (on asyncio) or pass (on uvloop) that took
+more than LIMIT of CPU time, and at SIGTERM its figures. CPU time says what the server itself did: on a busy machine
+anything may take long. On uvloop, which cannot be looked into, the lag is printed too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ import uvloop
 from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.server import Broker
 from pyromq.broker.sides.late_imports import import_readers
+from pyromq.cli.server_logs import start_logging
 from pyromq.clock import SystemClock
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.collector import settle_memory
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.limits import PROCESS_ROOM
 from pyromq.remoting.slices import SliceQueue
 
 LIMIT = 0.05
@@ -132,7 +134,7 @@ def watch_lag() -> None:
     loop.call_later(TICK, tick, loop.time() + TICK, time.thread_time())
 
 
-async def serve(directory: Path, on_uvloop: bool) -> None:
+async def serve(directory: Path, on_uvloop: bool, more: dict[str, str]) -> None:
     """Serve until SIGTERM."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -140,8 +142,8 @@ async def serve(directory: Path, on_uvloop: bool) -> None:
     async with NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=directory / "namesrv") as namesrv:
         settings = {"listenPort": "0", "storePathRootDir": str(directory / "store"), "brokerIP1": "127.0.0.1"}
         settings |= {"namesrvAddr": namesrv.address, "enablePropertyFilter": "true", "brokerName": "broker-a"}
-        settings |= {"pyromqMaxQueuesPerTopic": "65535", "pyromqMaxClientBodyBytes": str(8 << 20)}  # the worst case
-        async with Broker(broker_config(settings), clock) as broker:
+        async with Broker(broker_config(settings | more), clock) as broker:
+            broker.use_descriptors(PROCESS_ROOM)
             import_readers()
             settle_memory()
             watch_requests()
@@ -150,7 +152,7 @@ async def serve(directory: Path, on_uvloop: bool) -> None:
             else:
                 watch_callbacks()
             threading.Thread(target=watch.look, daemon=True).start()
-            print("ready", namesrv.address, broker.address, flush=True)
+            print("ready", namesrv.address, broker.address, broker.replication.state().ha_address, flush=True)
             await stopped.wait()
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
             say({"worst_ms": round(watch.worst * 1000, 1), "over": watch.over, "callbacks": watch.callbacks,
@@ -162,10 +164,16 @@ def run() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
     parser.add_argument("--uvloop", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--descriptors", type=int)
     options = parser.parse_args()
+    start_logging()
+    if options.descriptors:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (options.descriptors, options.descriptors))
+    settings = dict(setting.split("=", 1) for setting in options.set)
     factory = uvloop.new_event_loop if options.uvloop else asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(options.directory, options.uvloop))
+        runner.run(serve(options.directory, options.uvloop, settings))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,6 +19,7 @@ HERE = Path(__file__).parent
 
 def test_every_campaign_of_the_folder_is_a_part() -> None:
     programs = {path.stem for path in HERE.glob("*.py") if "\ndef main() -> int:" in path.read_text()}
+    programs |= {path.parent.name for path in HERE.glob("*/__main__.py")}
     modules = {shlex.split(part.long)[0] for part in torture.PARTS}
     assert programs - modules == {"__main__", "history"}
 
@@ -25,6 +27,12 @@ def test_every_campaign_of_the_folder_is_a_part() -> None:
 def test_names_of_parts_are_unique() -> None:
     names = [part.name for part in torture.PARTS]
     assert len(set(names)) == len(names)
+
+
+def main_module(name: str) -> ModuleType:
+    """Return what `python -m` runs of a module or a package."""
+    module = importlib.import_module(name)
+    return importlib.import_module(f"{name}.__main__") if hasattr(module, "__path__") else module
 
 
 @pytest.mark.parametrize("part", torture.PARTS, ids=lambda part: part.name)
@@ -36,7 +44,7 @@ def test_the_options_of_a_part_are_known_to_its_campaign(
     module, *options = part.command(short=short)[2:]
     monkeypatch.setattr(sys, "argv", ["campaign", *options, "--help"])
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(module).main()
+        main_module(module).main()
     assert ended.value.code == 0, capsys.readouterr().err
 
 

@@ -22,7 +22,7 @@ from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.outstanding import Deadlines, Outstanding
-from pyromq.remoting.round import Round
+from pyromq.remoting.round import ANSWER_BYTES, Round
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +218,10 @@ class Connection(asyncio.Protocol):
         if not self._parts:
             self._round.add(self)
         self._parts.append(frame)
-        self._queued += len(frame)
+        size = len(frame)
+        self._queued += size
+        if size > LARGE:
+            self._round.answer_bytes += size
 
     def send_answer(self, answer: RemotingCommand) -> None:
         """Queue an answer, without copying a large body; raise LocalProtocolError if it does not fit into a frame."""
@@ -415,13 +418,16 @@ class Connection(asyncio.Protocol):
         if throttles:
             self._round.schedule()
             until = self._round.serves_until
+            if self._unsent is not None and self._unsent.is_crowded:
+                write_high = LARGE
         for index, frame in enumerate(frames):
             if throttles:
                 if self._queued > write_high:
                     # A few bytes of request can ask for megabytes: the rest is served once these are written.
                     self._hold(frames[index:])
                     return
-                if (perf_counter() >= until and index >= at_least) or index >= SHARE:
+                is_over = perf_counter() >= until or self._round.answer_bytes > ANSWER_BYTES
+                if (is_over and index >= at_least) or index >= SHARE:
                     self._hold(frames[index:])
                     self._round.wait_turn(self)
                     return
@@ -447,6 +453,8 @@ class Connection(asyncio.Protocol):
             return
         frames, self._backlog = self._backlog, []
         self._take(frames, at_least=1)  # however slow the machine, a turn gets on
+        if self._held_size:
+            self.note_held()  # others may wait for the memory of what was served
         if not (self._backlog or self._paused or self._transport.is_closing()):
             self._transport.resume_reading()
 

@@ -25,6 +25,10 @@ READ_BYTES = 4 << 20
 """Bytes of large reads in a round, of all connections together. uvloop would read 8 MB from each in one pass."""
 
 
+ANSWER_BYTES = 8 << 20
+"""Bytes of large answers in a round, of all connections together: only at its end is it known who reads them."""
+
+
 class Flushable(Protocol):
     """Something that holds bytes until its round ends."""
 
@@ -48,6 +52,8 @@ class Round:
         """When the round that is ending began, by perf_counter(); for hooks."""
         self.serves_until = 0.0
         """When no more requests are served in this round, by perf_counter()."""
+        self.answer_bytes = 0
+        """Bytes of large answers that wait for the end of this round."""
         self._scheduled_at = 0.0
         self._read_bytes = 0
         self._loop = loop
@@ -70,6 +76,7 @@ class Round:
             self._scheduled_at = perf_counter()
             self.serves_until = self._scheduled_at + self._serving_time
             self._read_bytes = 0
+            self.answer_bytes = 0
             self._loop.call_soon(self.finish)
 
     def add(self, member: Flushable) -> None:
