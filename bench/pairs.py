@@ -27,7 +27,7 @@ SHAPES = [(64, 1), (8, 32)]
 _FIGURES = ("rate", "p99_ms", "pair_cpu_per_million")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30), "mappedFileSizeConsumeQueue": str(300_000 * 20)}
-_HEAP = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=4")
+_HEAP = ("-Xms1g", "-Xmx1g", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=4")
 """As much as a broker gets that is measured; the tests' settings are for a quick start."""
 
 
