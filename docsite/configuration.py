@@ -26,6 +26,10 @@ SECTIONS: Final[dict[str, str]] = {
         compressedRegister regionId""",
     "Access control ([security.md](security.md))": """aclEnable rocketmqHome pyromqAclTrustWhiteList
         pyromqAclCompatible pyromqAuditLog""",
+    "TLS ([security.md](security.md#tls))": """tls.server.mode tls.server.certPath tls.server.keyPath
+        tls.server.keyPassword tls.server.trustCertPath tls.server.need.client.auth tls.test.mode.enable
+        tls.config.file tls.enable tls.client.trustCertPath tls.client.certPath tls.client.keyPath
+        tls.client.keyPassword tls.client.authServer""",
     "Master and slaves ([ha.md](ha.md))": """brokerRole brokerId haListenPort haMasterAddress haSecret pyromqHaAllow
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout
         pyromqHaKeepBytes pyromqWaitForSlave failover failoverLease failoverMayLose failoverUser failoverPassword

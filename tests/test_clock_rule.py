@@ -78,6 +78,7 @@ READS_THE_DATE = {
     "client/trace/trace_hooks.py": "the times of trace records",
     "remoting/audit/audit_trail.py": "when a change was made, for people",
     "remoting/connection.py": "compared with startAcceptSendRequestTimeStamp, which an operator sets",
+    "remoting/tls/server_tls.py": "from when on a certificate for tests is valid",
     "spark/write/batch_sender.py": "a message's time of birth",
 }
 

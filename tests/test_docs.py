@@ -33,10 +33,10 @@ def test_a_line_fits_a_screen(page: Path) -> None:
 
 def test_the_page_of_settings_has_every_key_with_its_default() -> None:
     _, broker, namesrv = (ROOT / "docs" / "configuration.md").read_text().split("## Keys of a ")
-    written = dict(re.findall(r"^\| `(\w+)`(?: \*)? \| `?([^`|]*?)`? \|", broker, re.MULTILINE))
+    written = dict(re.findall(r"^\| `([\w.]+)`(?: \*)? \| `?([^`|]*?)`? \|", broker, re.MULTILINE))
     known = {key: value for key, value in settings_of(broker_config({})).items() if key in BROKER_TABLE.keys}
     assert written | {"messageDelayLevel": known["messageDelayLevel"]} == {k: v or "–" for k, v in known.items()}
-    assert re.findall(r"^\| `(\w+)` ", namesrv, re.MULTILINE) == list(NAMESRV_TABLE.keys)
+    assert re.findall(r"^\| `([\w.]+)` ", namesrv, re.MULTILINE) == list(NAMESRV_TABLE.keys)
 
 
 def test_the_tables_of_settings_are_those_of_the_code() -> None:

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from pyromq.protocol.messages.message import Message as Message
     from pyromq.protocol.messages.message import MessageExt as MessageExt
     from pyromq.protocol.messages.message import MessageQueue as MessageQueue
+    from pyromq.remoting.tls.client_tls import Tls as Tls
 
 _HOMES = {
     "Ack": "client.listener.outcomes",
@@ -101,6 +102,7 @@ _HOMES = {
     "Sql": "client.consume.subscriptions",
     "State": "app.providers",
     "Suspend": "client.listener.outcomes",
+    "Tls": "remoting.tls.client_tls",
     "Trace": "client.trace.config",
     "TraceCounts": "client.trace.dispatcher",
     "TransactionProducer": "client.send.transaction_producer",

@@ -28,8 +28,11 @@ def contexts(servers: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
     found = Contexts()
     found.add("here", ClusterContext(namesrv=servers.namesrv))
-    account = {"access_key": SHOP.access_key, "secret_key": SHOP.secret_key}
-    found.add("guarded", ClusterContext(namesrv=servers.namesrv, colour="red", confirm=True, **account))
+    keys = SHOP.access_key, SHOP.secret_key
+    guarded = ClusterContext(
+        namesrv=servers.namesrv, colour="red", confirm=True, access_key=keys[0], secret_key=keys[1]
+    )
+    found.add("guarded", guarded)
     found.add("gone", ClusterContext(namesrv="127.0.0.1:2"))
     return found
 

@@ -37,6 +37,7 @@ from pyromq.clock import Clock, SystemClock
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.bodies.replication import Promotion
 from pyromq.protocol.messages.message import MessageExt
+from pyromq.remoting.tls.client_tls import Tls
 
 ADMIN_GROUP = "pyromq-admin"
 
@@ -44,16 +45,19 @@ ADMIN_GROUP = "pyromq-admin"
 class AdminSession:
     """The connections and the themes of an AdminClient while it is open."""
 
-    def __init__(self, namesrv: str | Sequence[str], credentials: Credentials | None, clock: Clock) -> None:
+    def __init__(
+        self, namesrv: str | Sequence[str], credentials: Credentials | None, tls: bool | Tls | None, clock: Clock
+    ) -> None:
         self._namesrv = namesrv
         self._credentials = credentials
+        self._tls = tls
         self._clock = clock
         self._producer: Producer | None = None
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
         """Make the themes. The first call connects."""
-        opening = BrokerApi.connect(self._namesrv, credentials=self._credentials, clock=self._clock)
+        opening = BrokerApi.connect(self._namesrv, credentials=self._credentials, tls=self._tls, clock=self._clock)
         self.api = await self._exit.enter_async_context(await opening)
         self.dead_letters = DeadLetters(self.api, self.producer, self._clock)
         self.timed_messages = TimedMessages(self.api, self._find_masters, ADMIN_GROUP, self._clock)
@@ -80,7 +84,9 @@ class AdminSession:
     async def producer(self) -> Producer:
         """Return the producer for messages that operators send; it is opened on first use."""
         if self._producer is None:
-            producer = Producer(ADMIN_GROUP, self._namesrv, credentials=self._credentials, clock=self._clock)
+            producer = Producer(
+                ADMIN_GROUP, self._namesrv, credentials=self._credentials, tls=self._tls, clock=self._clock
+            )
             self._producer = await self._exit.enter_async_context(producer)
         return self._producer
 
@@ -105,10 +111,11 @@ class AdminClient(ClientLifecycle[AdminSession]):
         namesrv: str | Sequence[str] | None = None,
         *,
         credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
         clock: Clock | None = None,
     ) -> None:
         addresses = chosen_namesrv(namesrv)
-        super().__init__("client", lambda: AdminSession(addresses, credentials, clock or SystemClock()))
+        super().__init__("client", lambda: AdminSession(addresses, credentials, tls, clock or SystemClock()))
 
     @classmethod
     def from_context(cls, name: str | None = None, *, clock: Clock | None = None) -> Self:
@@ -117,7 +124,7 @@ class AdminClient(ClientLifecycle[AdminSession]):
         Raises ClientError if there is none.
         """
         context = required_context(name)
-        return cls(context.namesrv, credentials=context.credentials, clock=clock)
+        return cls(context.namesrv, credentials=context.credentials, tls=context.tls, clock=clock)
 
     # --- themes ------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from pyromq.admin.topics import topics
 from pyromq.client.portal import BlockingClient, Bridge, iterates, waits
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls
 
 P = ParamSpec("P")
 
@@ -204,15 +205,16 @@ class AdminClient(BlockingClient):
         namesrv: str | Sequence[str] | None = None,
         *,
         credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(admin_client.AdminClient(namesrv, credentials=credentials, clock=clock))
+        super().__init__(admin_client.AdminClient(namesrv, credentials=credentials, tls=tls, clock=clock))
 
     @classmethod
     def from_context(cls, name: str | None = None, *, clock: Clock | None = None) -> Self:
         """Return a client for a context; see `pyromq.admin.AdminClient.from_context`."""
         context = required_context(name)
-        return cls(context.namesrv, credentials=context.credentials, clock=clock)
+        return cls(context.namesrv, credentials=context.credentials, tls=context.tls, clock=clock)
 
     def start(self) -> None:
         """Open the client; `with` does it for you."""

@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from pyromq.client.net.address import discovery_url, parse_addresses
 from pyromq.errors import ClientError, ConfigError
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls
 
 FORMAT_VERSION: Final = 1
 COLOURS: Final = ("red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -38,6 +39,8 @@ class ClusterContext(Struct, frozen=True, kw_only=True, omit_defaults=True):
     access_key: str = ""
     """The account; empty if requests are not signed."""
     secret_key: str = ""
+    tls: Tls | None = None
+    """How connections are encrypted; None if they are not."""
     colour: str = ""
     """The colour of its name in questions; empty for none."""
     confirm: bool = False

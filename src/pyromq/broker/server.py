@@ -26,7 +26,7 @@ from pyromq.broker.replication.failover.fence import Fence
 from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.broker.replication.failover.known_leader import KnownLeader
 from pyromq.broker.replication.failover.member import new_coordinator
-from pyromq.broker.replication.follower import Follower, heartbeat
+from pyromq.broker.replication.follower import Follower, link_rules
 from pyromq.broker.replication.foreign_slaves import ForeignSlaves
 from pyromq.broker.replication.ha_server import HaServer
 from pyromq.broker.replication.handover.by_hand import ByHand
@@ -36,7 +36,7 @@ from pyromq.broker.replication.history import History
 from pyromq.broker.replication.replicas import AnySlave
 from pyromq.broker.replication.replication_requests import ReplicationHandlers, ReplicationView
 from pyromq.broker.replication.rescue.healing import Healing
-from pyromq.broker.replication.slave_link import LinkRules, SlaveLink
+from pyromq.broker.replication.slave_link import SlaveLink
 from pyromq.broker.replication.tables.table_feed import TableFeed
 from pyromq.broker.replication.tables.takeover import take_over_tables
 from pyromq.broker.sides.ports import Ports
@@ -197,22 +197,14 @@ class Broker:
 
     async def _open_ha(self, stack: AsyncExitStack) -> HaServer:
         config = self.config
-        rules = LinkRules(
-            name=config.name,
-            batch_size=config.ha_batch_size,
-            heartbeat=heartbeat(config),
-            patience=config.ha_patience,
-            secret=config.ha_secret,
-            needs_proof=config.acl_enabled,
-            allowed=config.ha_allowed,
-        )
         server = HaServer(
             self.store.copied_log,
-            rules,
+            link_rules(config),
             self._clock,
             host=config.host,
             port=config.ha_port,
             may_continue=self._may_continue,
+            tls=self._ports.tls,
         )
         server.followed.subscribe(self._remember_slave)
         await server.open()

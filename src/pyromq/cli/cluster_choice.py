@@ -21,6 +21,7 @@ import typer
 from pyromq.admin.contexts import ClusterContext, chosen_context
 from pyromq.cli.arguments import confirm, question_label
 from pyromq.client.environment import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE
+from pyromq.remoting.tls.client_tls import tls_variables
 
 _CONTEXT: Final = "pyromq.context"
 _YES: Final = "pyromq.yes"
@@ -115,7 +116,8 @@ def _is_harmless(ctx: Any) -> bool:
 
 def _variables(context: ClusterContext) -> dict[str, str]:
     account = {ACCESS_KEY_VARIABLE: context.access_key, SECRET_KEY_VARIABLE: context.secret_key}
-    return {"NAMESRV_ADDR": context.namesrv, **(account if context.access_key else {})}
+    tls = {} if context.tls is None else tls_variables(context.tls)
+    return {"NAMESRV_ADDR": context.namesrv, **(account if context.access_key else {}), **tls}
 
 
 @contextmanager

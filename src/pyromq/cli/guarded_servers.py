@@ -1,4 +1,4 @@
-"""Access control in `pyromq up`: one directory of accounts, and servers that know each other."""
+"""Access control and TLS in `pyromq up`: one directory of accounts, and servers that know each other."""
 
 from __future__ import annotations
 
@@ -24,4 +24,11 @@ def guarded_name_server(config: BrokerConfig) -> NameServerConfig:
         acl_trusts_white_list=config.acl_trusts_white_list,
         acl_compatible=config.acl_compatible,
         inner_account=config.inner_account,
+        tls_mode=config.tls_mode,
+        tls_cert=config.tls_cert,
+        tls_key=config.tls_key,
+        tls_key_password=config.tls_key_password,
+        tls_trust=config.tls_trust,
+        tls_client_auth=config.tls_client_auth,
+        tls_test_mode=config.tls_test_mode,
     )

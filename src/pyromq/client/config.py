@@ -14,6 +14,7 @@ from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.codecs.topic_codecs import CodecChoice
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
@@ -27,6 +28,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     """The namespace of all topics and groups."""
     credentials: Credentials | None = None
     """The account that signs all requests."""
+    tls: bool | Tls | None = None
+    """Whether and how connections are encrypted; None: as PYROMQ_TLS and PYROMQ_TLS_* say."""
     route_interval: float = 30.0
     """How often routes are refreshed, in seconds."""
     heartbeat_interval: float = 30.0
@@ -63,5 +66,6 @@ class ProducerOptions(TypedDict, total=False):
     metrics: ClientMetrics | None
     namespace: str | None
     credentials: Credentials | None
+    tls: bool | Tls | None
     instance_name: str | None
     clock: Clock | None

@@ -14,8 +14,9 @@ from pyromq.errors import BrokerError, ConfigError, NoPermission
 from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.command import MAX_FRAME
-from pyromq.remoting.limits import PortLimits
+from pyromq.remoting.tls.tls_settings import ServerTlsSettings
 from pyromq.settings.key_table import raise_errors
+from pyromq.settings.netty_keys import with_tls_file
 from pyromq.settings.values import boolean, show_boolean
 from pyromq.store.small_files.json_file import JsonFile
 
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 ORDER_MESSAGE_ENABLE: Final = "orderMessageEnable"
 
 
-class NameServerConfig(PortLimits, frozen=True, kw_only=True):
+class NameServerConfig(ServerTlsSettings, frozen=True, kw_only=True):
     """What an operator can set."""
 
     port: int = 9876
@@ -74,7 +75,7 @@ def namesrv_config(
 
     `lenient` accepts unknown keys, but not those of `always_strict`: what a user typed on the command line.
     """
-    read, findings = NAMESRV_TABLE.read(values, lenient=lenient, always_strict=always_strict)
+    read, findings = NAMESRV_TABLE.read(with_tls_file(values), lenient=lenient, always_strict=always_strict)
     ignored = raise_errors(findings)
     return NameServerConfig(
         without_effect=ignored, **{NAMESRV_TABLE.keys[key].field: value for key, value in read.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyromq.settings.key_table import FixedKey, Key, KeyTable
-from pyromq.settings.netty_keys import SERVER_KEYS_WITHOUT_EFFECT, TLS_KEYS
+from pyromq.settings.netty_keys import CLIENT_TLS_KEYS, SERVER_KEYS_WITHOUT_EFFECT, SERVER_TLS_KEYS, TLS_WITHOUT_EFFECT
 from pyromq.settings.port_keys import PORT_KEYS
 from pyromq.settings.values import boolean, integer, path, show_boolean
 
@@ -55,8 +55,19 @@ NAMESRV_TABLE = KeyTable(
         ),
         "pyromqMaxRegisteredTopics": Key("max_registered_topics", integer(1, 300_000), help="topics of a registration"),
         **PORT_KEYS,
+        **SERVER_TLS_KEYS,
     },
-    fixed={"clusterTest": FixedKey("false", "test clusters are not part of PyroMQ"), **TLS_KEYS},
-    without_effect=SERVER_KEYS_WITHOUT_EFFECT | {"configStorePath", "productEnvName", "configBlackList"},
+    fixed={"clusterTest": FixedKey("false", "test clusters are not part of PyroMQ")},
+    without_effect=frozenset(
+        {
+            *SERVER_KEYS_WITHOUT_EFFECT,
+            *CLIENT_TLS_KEYS,
+            *TLS_WITHOUT_EFFECT,
+            "configStorePath",
+            "productEnvName",
+            "configBlackList",
+            "useTLS",
+        }
+    ),
     old_spellings={},
 )

@@ -64,6 +64,7 @@ class NameServer:
         owners = handlers, AuditHandlers(trail)
         log = AccessLog(REQUESTS, trail=trail, states=REQUESTS.states(*owners))
         self._control = self._access_control(clock, log)
+        self._tls = config.server_tls(clock)
         self._server = RemotingServer(
             log.all_logged(REQUESTS.handlers(*owners, max_bodies=_max_bodies(config))),
             host=host,
@@ -73,6 +74,7 @@ class NameServer:
             idle_timeout=config.idle_timeout,
             on_disconnect=self.routes.connection_lost,
             guard=None if self._control is None else self._control.guard,
+            tls=self._tls,
         )
 
     def _access_control(self, clock: Clock, log: AccessLog) -> AccessControl | None:
@@ -131,6 +133,8 @@ class NameServer:
                 self._lock_directory(self._data_dir, stack)
             if self._control is not None:
                 await stack.enter_async_context(self._control)
+            if self._tls is not None:
+                await stack.enter_async_context(self._tls)
             self._kv.load()
             self._settings.load()
             await stack.enter_async_context(self._server)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import sys
 from collections.abc import Mapping
 from functools import cached_property
@@ -21,6 +22,7 @@ from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import CLIENT_LIMITS, Limits
 from pyromq.remoting.round import Round
+from pyromq.remoting.tls.client_tls import Tls, tls_problem
 
 NO_HANDLERS: Mapping[int, Handler] = MappingProxyType({})
 IDLE_TIMEOUT = 110.0  # below a server's 120 s, so that no request meets a connection that is being closed
@@ -33,7 +35,8 @@ class RemotingClient:
 
     A request that times out closes its connection if nothing was read since it was sent, as Java's clients do: a peer
     that vanished without a word would otherwise fail every request for the minutes until the system gives up.
-    `handlers` serve the requests that servers send over these connections. With `credentials` all requests are signed.
+    `handlers` serve the requests that servers send over these connections. With `credentials` all requests are signed,
+    with `tls` all connections encrypted.
     """
 
     def __init__(
@@ -47,9 +50,11 @@ class RemotingClient:
         idle_timeout: float = IDLE_TIMEOUT,
         on_disconnect: ConnectionCallback | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.handlers = handlers
         self.credentials = credentials
+        self.tls = tls
         self.closed = False
         """True as soon as it begins to close."""
         self.on_disconnect = on_disconnect
@@ -109,7 +114,11 @@ class RemotingClient:
     def on_new_connections(self) -> RemotingClient:
         """Return a client with the same settings and connections of its own, for looks that must not trust these."""
         return RemotingClient(
-            self.clock, connect_timeout=self._connect_timeout, limits=self._limits, credentials=self.credentials
+            self.clock,
+            connect_timeout=self._connect_timeout,
+            limits=self._limits,
+            credentials=self.credentials,
+            tls=self.tls,
         )
 
     async def close(self) -> None:
@@ -155,13 +164,14 @@ class RemotingClient:
     async def _connect(self, address: str) -> Connection:
         host, port = _split(address)
         loop = asyncio.get_running_loop()
-        making = loop.create_connection(lambda: self._endpoint.new_connection(address), host, port)
+        context = None if self.tls is None else self.tls.context()
+        making = loop.create_connection(lambda: self._endpoint.new_connection(address), host, port, ssl=context)
         try:
             _, connection = await wait_for(self.clock, making, self._connect_timeout)
         except TimeoutError:
             raise ConnectFailed(f"cannot connect to {address}: not within {self._connect_timeout:g} s") from None
         except OSError as error:
-            raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
+            raise ConnectFailed(f"cannot connect to {address}: {_reason(error, self.tls)}") from error
         self._connections[address] = connection
         return connection
 
@@ -184,7 +194,11 @@ def _split(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError, tls: Tls | None) -> str:
     if isinstance(error, socket.gaierror):
         return "the host name is not known"
+    if isinstance(error, ssl.SSLError):
+        return tls_problem(error)
+    if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
+        return "it closed the connection during the TLS handshake; perhaps it does not speak TLS"
     return os.strerror(error.errno).lower() if error.errno else str(error)

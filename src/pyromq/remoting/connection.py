@@ -79,6 +79,7 @@ class Connection(asyncio.Protocol):
         self.unproven_ticks = 0
         self.peer = ""
         self.local = ""
+        self.is_encrypted = False
         self.closed = False
         self.attributes: dict[str, object] = {}
         self.on_close: list[Callable[[Connection], None]] = []
@@ -129,6 +130,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has the methods but not the base class
         self.peer = _address_text(transport.get_extra_info("peername"))
         self.local = _address_text(transport.get_extra_info("sockname"))
+        self.is_encrypted = transport.get_extra_info("ssl_object") is not None
         self.address = self._outstanding.address = self.address or self.peer
         self._transport.set_write_buffer_limits(high=self._write_high)
         self._on_open(self)

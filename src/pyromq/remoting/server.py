@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +17,8 @@ from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBy
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import DEFAULT_PORT_LIMITS, PROCESS_ROOM, ConnectionRoom, Limits, PortLimits, Tally
 from pyromq.remoting.round import Round
+from pyromq.remoting.tls.server_tls import ServerTls
+from pyromq.remoting.tls.tls_port import TlsPort
 
 BACKLOG = 1024
 
@@ -50,11 +52,13 @@ class RemotingServer:
         refusals: Counter[int] | None = None,
         tally: Tally | None = None,
         guard: Handler | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         """`refusals` counts refused requests by response code, and `tally` what met a limit, where servers share them.
         `limits` are those of `port_limits` unless given.
 
-        `guard` is asked about each request first: it returns None to let it in, else the answer.
+        `guard` is asked about each request first: it returns None to let it in, else the answer. With `tls`, which the
+        caller opens and closes, connections may be encrypted.
         """
         if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
             raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")
@@ -76,6 +80,8 @@ class RemotingServer:
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
         self.tally = tally or Tally()
         self._guard = guard
+        self._tls = tls
+        self._tls_port: TlsPort | None = None
 
     @property
     def connections(self) -> Collection[Connection]:
@@ -92,9 +98,12 @@ class RemotingServer:
         """Take the port without accepting connections yet; raise CannotListen if it cannot be had."""
         self._endpoint = self._new_endpoint()
         self._set_budgets()
+        new_protocol: Callable[[], asyncio.BaseProtocol] = self._endpoint.new_connection
+        if self._tls is not None:
+            new_protocol = self._tls_port = TlsPort(self._tls, self._endpoint.new_connection, self._clock)
         try:
             self._listener = await asyncio.get_running_loop().create_server(
-                self._endpoint.new_connection, self.host, self.port, backlog=BACKLOG, start_serving=False
+                new_protocol, self.host, self.port, backlog=BACKLOG, start_serving=False
             )
         except OSError as error:
             raise CannotListen(self.host, self.port, error) from error
@@ -115,6 +124,8 @@ class RemotingServer:
     async def close(self) -> None:
         """Release the port and close all connections, as described above."""
         self._listener.close()
+        if self._tls_port is not None:
+            self._tls_port.close()
         await self._endpoint.close(self._close_timeout)
         await self._listener.wait_closed()
 

@@ -34,7 +34,7 @@ Settings = dict[str, bool | float | int | str | None]
 _OF_EVERY_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     # A Connect server's web pages show the plans of its sessions, including their options.
-    "spark.sql.redaction.string.regex": r'(?i)"(?:accessKey|secretKey)"\s+value: "(?:[^"\\]|\\.)*"',
+    "spark.sql.redaction.string.regex": r'(?i)"(?:accessKey|secretKey|tlsKeyPassword)"\s+value: "(?:[^"\\]|\\.)*"',
 }
 _SETTINGS = {
     **_OF_EVERY_SESSION,

@@ -15,13 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from pyromq.access.one_process import InnerAccount
 from pyromq.blocking import Portal
 from pyromq.broker.config.broker_config import BrokerConfig, broker_config
 from pyromq.broker.server import Broker
 from pyromq.client.portal import on_the_loop
 from pyromq.errors import RemotingError
-from pyromq.namesrv.config import NameServerConfig
+from pyromq.namesrv.config import namesrv_config
+from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
 from pyromq.testing.broker_life import BrokerClock, FreezableFiles
 from pyromq.testing.clock import TestClock
@@ -95,6 +98,8 @@ class LocalBroker:
 Server: TypeAlias = int | str | LocalBroker
 """A master by its number, any broker, or `"namesrv"`."""
 _NAMESRV: Final = "namesrv"
+_SHARED: Final = frozenset(key for key in NAMESRV_TABLE.keys if "Acl" in key or "acl" in key or key.startswith("tls."))
+"""Settings that the name server has from the brokers'."""
 
 
 class LocalCluster:
@@ -106,7 +111,7 @@ class LocalCluster:
     `settings` has keys of broker.conf for all brokers; with `aclEnable` the name server is guarded too, by the accounts
     of `conf/plain_acl.yml` in `data`. Everything runs by `clock`: in real time until the test advances it. A client
     that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`). `kill`, `pause` and `partition` do
-    to brokers what machines and networks do to them.
+    to brokers what machines and networks do to them; a partition does not hold up connections with TLS.
     """
 
     def __init__(
@@ -224,11 +229,9 @@ class LocalCluster:
                 port=0,
                 clock=self.clock,
                 data_dir=self.data / "namesrv",
-                config=NameServerConfig(
+                config=replace(
+                    namesrv_config({key: text for key, text in self._settings.items() if key in _SHARED}),
                     home=self.data,
-                    acl_enabled=self._settings.get("aclEnable") == "true",
-                    acl_compatible=self._settings.get("pyromqAclCompatible") == "true",
-                    acl_trusts_white_list=self._settings.get("pyromqAclTrustWhiteList") == "true",
                     inner_account=self._inner.credentials,
                 ),
             )

@@ -127,7 +127,7 @@ class Gate(asyncio.Protocol):
         self._network.gates.add(self)
         self._network.note_port(_port(transport, "sockname"), self.owner)
         self._peer_port = _port(transport, "peername")
-        self.transport = GatedTransport(self._transport, lambda: self._is_mute, self._end)
+        self.transport = GatedTransport(self._transport, lambda: self._is_mute, self._end, self._set_inner)
         self._context.run(self._inner.connection_made, cast(asyncio.Transport, self.transport))
 
     def data_received(self, data: bytes) -> None:
@@ -145,6 +145,9 @@ class Gate(asyncio.Protocol):
             return
         self._pass(lambda: self._end(error))
         self.transport.is_gone = bool(self._waiting)  # its owner takes it for open until it can hear again
+
+    def _set_inner(self, protocol: asyncio.Protocol) -> None:
+        self._inner = protocol
 
     def _end(self, error: Exception | None = None) -> None:
         self._network.gates.discard(self)
@@ -198,7 +201,13 @@ class Gate(asyncio.Protocol):
 class GatedTransport:
     """A transport whose owner may be mute, or not know yet that the other end has closed it."""
 
-    def __init__(self, transport: asyncio.Transport, is_mute: Callable[[], bool], end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        is_mute: Callable[[], bool],
+        end: Callable[[], None],
+        set_protocol: Callable[[asyncio.Protocol], None],
+    ) -> None:
         self.is_closed_here = False
         """Whether its owner has closed it."""
         self.is_gone = False
@@ -206,6 +215,7 @@ class GatedTransport:
         self._transport = transport
         self._is_mute = is_mute
         self._end = end
+        self.set_protocol = set_protocol
         self._waiting: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -294,6 +304,9 @@ def network_loop(network: Network) -> asyncio.AbstractEventLoop:
 
             await super().create_connection(new_gate, host, port, **options)
             return gates[0].transport, gates[0]._inner
+
+        async def start_tls(self, transport: Any, *args: Any, **options: Any) -> Any:
+            return await super().start_tls(getattr(transport, "_transport", transport), *args, **options)
 
     loop: asyncio.AbstractEventLoop = NetworkLoop()
     return loop

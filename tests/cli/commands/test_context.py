@@ -39,6 +39,7 @@ def test_contexts_are_added_listed_shown_chosen_and_removed(monkeypatch: pytest.
         "namesrv": "10.0.0.1:9876",
         "access_key": "ops",
         "has_secret": True,
+        "tls": None,
         "colour": "red",
         "confirm": True,
     }

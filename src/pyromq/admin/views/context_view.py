@@ -15,6 +15,7 @@ def context_fields(name: str, context: ClusterContext, *, is_current: bool) -> d
         "namesrv": context.namesrv,
         "access_key": context.access_key or None,
         "has_secret": bool(context.secret_key),
+        "tls": None if context.tls is None else {"ca_file": context.tls.ca_file, "cert_file": context.tls.cert_file},
         "colour": context.colour or None,
         "confirm": context.confirm,
     }

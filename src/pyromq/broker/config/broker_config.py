@@ -20,6 +20,7 @@ from pyromq.protocol.codes import PERM_WRITE
 from pyromq.protocol.names import DEFAULT_REGION, TRACE_TOPIC, check_broker
 from pyromq.remoting.audit.audit_trail import FILE_NAME
 from pyromq.settings.key_table import Key, raise_errors, show_settings
+from pyromq.settings.netty_keys import with_tls_file
 from pyromq.store.config import StoreConfig
 
 DEFAULT_ROOT = "pyromq-data/store"
@@ -236,11 +237,12 @@ class BrokerConfig(BrokerLimits, frozen=True, kw_only=True):
         )
 
     def with_inner_account(self, inner: InnerAccount, home: Path) -> BrokerConfig:
-        """Return these settings for a broker that is not alone in its process; the same where there is no ACL."""
+        """Return these settings for a broker that is not alone in its process; they trust each other."""
+        config = replace(self, inner_tls=self.tls_rules.inside)
         if not self.acl_enabled:
-            return self
+            return config
         return replace(
-            self,
+            config,
             home=self.home or home,
             inner_account=inner.credentials,
             ha_secret=self.ha_secret or inner.ha_secret,
@@ -310,7 +312,7 @@ def broker_config(
 
     `lenient` accepts unknown keys, but not those of `always_strict`: what a user typed on the command line.
     """
-    read, findings = BROKER_TABLE.read(values, lenient=lenient, always_strict=always_strict)
+    read, findings = BROKER_TABLE.read(with_tls_file(values), lenient=lenient, always_strict=always_strict)
     ignored = raise_errors(findings)
     store = StoreConfig(**{"root": Path(DEFAULT_ROOT), **_fields(STORE_KEYS, read)})
     return BrokerConfig(store=store, host=host, without_effect=ignored, **_fields(BROKER_KEYS, read))

@@ -12,7 +12,14 @@ from pyromq.access.address_patterns import any_matcher
 from pyromq.broker.config.limits import LIMIT_KEYS
 from pyromq.protocol.delay_levels import parse_delay_levels, show_delay_levels
 from pyromq.settings.key_table import FixedKey, Key, KeyTable
-from pyromq.settings.netty_keys import CLIENT_KEYS_WITHOUT_EFFECT, SERVER_KEYS_WITHOUT_EFFECT, TLS_KEYS
+from pyromq.settings.netty_keys import (
+    CLIENT_KEYS_WITHOUT_EFFECT,
+    CLIENT_TLS_KEYS,
+    SERVER_KEYS_WITHOUT_EFFECT,
+    SERVER_TLS_KEYS,
+    TLS_OLD_SPELLINGS,
+    TLS_WITHOUT_EFFECT,
+)
 from pyromq.settings.values import (
     addresses,
     at_most,
@@ -82,6 +89,8 @@ BROKER_KEYS: dict[str, Key] = {
     "pyromqAuditLog": Key(
         "audit_log", path, help="the file of the audit log; by default `audit/audit.jsonl` in `storePathRootDir`"
     ),
+    **SERVER_TLS_KEYS,
+    **CLIENT_TLS_KEYS,
     "namesrvAddr": Key("namesrv", addresses, ";".join, help="name servers to register at: `host:port;host:port`"),
     "brokerClusterName": Key("cluster", word, help="the cluster"),
     "brokerName": Key("name", word, help="the name; master and slaves of one log share it"),
@@ -296,7 +305,6 @@ FIXED_KEYS: dict[str, FixedKey] = {
     "enableLmq": FixedKey("false", "light message queues are not supported"),
     "filterServerNums": FixedKey("0", "filter servers are not part of PyroMQ; SQL92 expressions filter"),
     "readOnlyCommitLogStorePaths": FixedKey("", "several commit log directories are not supported"),
-    **TLS_KEYS,
 }
 
 # Every other key of RocketMQ 4.0 to 4.9. The last paragraph is of 3.x: 4.x no longer reads them, but many files have
@@ -335,7 +343,9 @@ endTransactionPoolQueueCapacity waitTimeMillsInPullQueue waitTimeMillsInHeartbea
 storePathConsumeQueue storePathIndex storeCheckpoint storePathCheckpoint abortFile storePathAbort
 checkTransactionMessageEnable
 """
-WITHOUT_EFFECT = SERVER_KEYS_WITHOUT_EFFECT | CLIENT_KEYS_WITHOUT_EFFECT | frozenset(_WITHOUT_EFFECT.split())
+WITHOUT_EFFECT = (
+    SERVER_KEYS_WITHOUT_EFFECT | CLIENT_KEYS_WITHOUT_EFFECT | TLS_WITHOUT_EFFECT | frozenset(_WITHOUT_EFFECT.split())
+)
 
 # `maped` was RocketMQ's own spelling until 4.5.1, and is still that of some keys; others write these correctly.
 OLD_SPELLINGS: dict[str, str] = {
@@ -345,6 +355,7 @@ OLD_SPELLINGS: dict[str, str] = {
     "warmMappedFileEnable": "warmMapedFileEnable",
     "flushLeastPagesWhenWarmMappedFile": "flushLeastPagesWhenWarmMapedFile",
     "destroyMappedFileIntervalForcibly": "destroyMapedFileIntervalForcibly",
+    **TLS_OLD_SPELLINGS,
 }
 
 BROKER_TABLE = KeyTable(

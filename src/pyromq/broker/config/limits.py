@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyromq.remoting.limits import PortLimits
+from pyromq.remoting.tls.tls_settings import BrokerTlsSettings
 from pyromq.settings.key_table import Key
 from pyromq.settings.port_keys import PORT_KEYS
 from pyromq.settings.values import integer
@@ -12,7 +12,7 @@ from pyromq.settings.values import integer
 _ANY: Final = 2**31 - 1
 
 
-class BrokerLimits(PortLimits, frozen=True, kw_only=True):
+class BrokerLimits(BrokerTlsSettings, frozen=True, kw_only=True):
     """Limits of a broker, besides those of its ports; base of its settings."""
 
     max_topics: int = 100_000

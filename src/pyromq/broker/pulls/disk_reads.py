@@ -18,12 +18,12 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from types import coroutine
 from typing import Any, Final, NamedTuple, TypeVar
 
+from pyromq.broker.pulls.thread_workers import ThreadWorkers
 from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
 from pyromq.remoting.dispatch import error_answer, send_answer
-from pyromq.remoting.thread_workers import ThreadWorkers
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.segments import FileRange, NotInMemory
 

@@ -11,11 +11,11 @@ from collections import Counter
 from typing import Final
 
 from pyromq.broker.parts import Parts
+from pyromq.broker.pulls.thread_workers import ThreadWorkers
 from pyromq.errors import BrokerError, QueryNotFound, StoreError, SystemBusy
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, QueryMessageResponseHeader
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.thread_workers import ThreadWorkers
 from pyromq.store.index.key_query import MAX_OFFSET, QueryBudget
 from pyromq.store.results import QueryResult
 

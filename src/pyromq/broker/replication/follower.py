@@ -16,6 +16,7 @@ from pyromq.broker.replication.agreement import Agreement
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.introductions import Hello, decode_confirmed, decode_welcome, encode, proof
 from pyromq.broker.replication.master_calls import MasterCalls
+from pyromq.broker.replication.slave_link import LinkRules
 from pyromq.broker.replication.tables.table_copy import TableCopy
 from pyromq.broker.signals import Signal
 from pyromq.clock import Clock, wait_for
@@ -288,10 +289,11 @@ class Follower:
 
     async def _connect(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = split_address(address)
+        tls = self._parts.config.own_tls
+        context = None if tls is None else tls.context()
+        connecting = asyncio.open_connection(host, port, limit=4 * _READ_SIZE, ssl=context)
         try:
-            return await wait_for(
-                self._parts.clock, asyncio.open_connection(host, port, limit=4 * _READ_SIZE), _CONNECT_TIMEOUT
-            )
+            return await wait_for(self._parts.clock, connecting, _CONNECT_TIMEOUT)
         except (OSError, TimeoutError) as error:
             raise ConnectFailed(f"cannot connect to the master at {address}: {error or 'no answer'}") from error
 
@@ -350,6 +352,19 @@ class Follower:
 def heartbeat(config: BrokerConfig) -> float:
     """Return the seconds between two signs of life of master and slave."""
     return min(config.ha_heartbeat, _LIVELY) if config.failover else config.ha_heartbeat
+
+
+def link_rules(config: BrokerConfig) -> LinkRules:
+    """Return what a master asks of its slaves, and gives them."""
+    return LinkRules(
+        name=config.name,
+        batch_size=config.ha_batch_size,
+        heartbeat=heartbeat(config),
+        patience=config.ha_patience,
+        secret=config.ha_secret,
+        needs_proof=config.acl_enabled,
+        allowed=config.ha_allowed,
+    )
 
 
 class _Transfers:

@@ -14,6 +14,8 @@ from pyromq.clock import Clock
 from pyromq.errors import CannotListen
 from pyromq.remoting.round import Round
 from pyromq.remoting.ticker import Ticker
+from pyromq.remoting.tls.server_tls import ServerTls
+from pyromq.remoting.tls.tls_port import TlsPort
 from pyromq.store.message_store import MessageStore
 from pyromq.store.read.copied_log import CopiedLog
 from pyromq.store.results import Arrival
@@ -40,6 +42,7 @@ class HaServer:
         host: str,
         port: int,
         may_continue: MayContinue,
+        tls: ServerTls | None = None,
     ) -> None:
         self.links: set[SlaveLink] = set()
         self.epoch_id = ""
@@ -60,6 +63,7 @@ class HaServer:
         self._host = host
         self._log = log
         self._rules = rules
+        self._tls_port = None if tls is None else TlsPort(tls, self._new_link, clock, rules.patience)
         self._clock = clock
         self._ticker = Ticker(clock, min(TICK, rules.heartbeat), self._tick)
         self._executor = ThreadPoolExecutor(1, "pyromq-replication")
@@ -70,7 +74,7 @@ class HaServer:
         """Take the port and accept connections; raise CannotListen if it cannot be had."""
         loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(self._new_link, self._host, self.port)
+            self._listener = await loop.create_server(self._tls_port or self._new_link, self._host, self.port)
         except OSError as error:
             raise CannotListen(self._host, self.port, error, "slaves") from error
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -78,6 +82,8 @@ class HaServer:
     async def close(self) -> None:
         """Release the port and let all slaves go."""
         self._ticker.stop()
+        if self._tls_port is not None:
+            self._tls_port.close()
         self.let_go()
         if self._listener is not None:
             self._listener.close()

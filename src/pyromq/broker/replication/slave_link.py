@@ -41,7 +41,9 @@ _IN_FLIGHT: Final = 1 << 20
 """Bytes that wait in the socket; then the slave's reading sets the pace."""
 
 
-_NO_PROOF: Final = "with aclEnable=true a slave needs haSecret on both sides, or its address in pyromqHaAllow"
+_NO_PROOF: Final = (
+    "with aclEnable=true a slave needs haSecret on both sides, a TLS certificate, or its address in pyromqHaAllow"
+)
 
 
 class LinkRules(Struct, frozen=True, kw_only=True):
@@ -110,6 +112,7 @@ class SlaveLink(asyncio.Protocol):
         self._decoder = ReportDecoder()
         self._told_end = -1
         self._challenge = ""
+        self._has_certificate = False
         self._claimed: Hello | None = None
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
@@ -127,6 +130,7 @@ class SlaveLink(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_IN_FLIGHT)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "unknown"
+        self._has_certificate = bool(transport.get_extra_info("peercert"))  # only one that was checked is there
         self._owner.joined(self)
         if not self._owner.epoch_id:
             self.close()
@@ -173,7 +177,7 @@ class SlaveLink(asyncio.Protocol):
 
     @property
     def _is_open(self) -> bool:
-        return self._rules.is_open_to(self.peer.rpartition(":")[0].strip("[]"))
+        return self._has_certificate or self._rules.is_open_to(self.peer.rpartition(":")[0].strip("[]"))
 
     def _check_proof(self, given: Proof) -> None:
         claimed, self._claimed = self._claimed, None

@@ -92,6 +92,8 @@ class Ports:
         self._control = None if rules is None else AccessControl(rules, REQUESTS, clock, self.access_log)
         self.access: CallerRights = self._control or OPEN
         """What handlers ask about rights."""
+        self.tls = config.server_tls(clock)
+        """The certificate of all ports, that for slaves too; None if TLS is off."""
         self._config = config
         self._max_bodies = dict.fromkeys(CLIENT_BODIES, ("pyromqMaxClientBodyBytes", config.max_client_body))
         self._held_back: dict[int, Handler] = {}
@@ -116,6 +118,7 @@ class Ports:
             refusals=self.refusals,
             tally=self.tally,
             guard=None if self._control is None else self._control.guard,
+            tls=self.tls,
         )
 
     async def __aenter__(self) -> Self:
@@ -126,6 +129,8 @@ class Ports:
         async with AsyncExitStack() as stack:
             if self._control is not None:
                 await stack.enter_async_context(self._control)
+            if self.tls is not None:
+                await stack.enter_async_context(self.tls)
             for server in (self._main, self._fast):
                 await server.bind()
                 stack.push_async_callback(server.close)

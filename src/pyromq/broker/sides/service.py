@@ -55,7 +55,7 @@ class Service:
         """Whether it accepts connections and is registered."""
         self._ports = ports
         self._more_figures = more_figures
-        self.remoting = RemotingClient(clock, credentials=settings.current.own_account)
+        self.remoting = RemotingClient(clock, credentials=settings.current.own_account, tls=settings.current.own_tls)
         self.registration = Registration(
             settings.current,
             clock,

@@ -18,6 +18,7 @@ from typing import Protocol, cast
 import msgspec
 
 from pyromq.protocol.names import TBW102
+from pyromq.remoting.tls.client_tls import environment_tls
 
 _LENGTH = struct.Struct(">i")
 _LENGTHS = struct.Struct(">iI")
@@ -232,12 +233,14 @@ async def drive(
 ) -> None:
     """Open a connection for each group of slots, to the addresses in turn, and run until the budget is spent."""
     loop = asyncio.get_running_loop()
+    tls = environment_tls()
+    context = None if tls is None else tls.context()
     opened: list[LoadConnection] = []
     try:
         for number, own in enumerate(slots):
             host, port = addresses[number % len(addresses)]
             make = partial(LoadConnection, own, counts, budget)
-            _, connection = await loop.create_connection(make, host, port)
+            _, connection = await loop.create_connection(make, host, port, ssl=context)
             opened.append(connection)
         await asyncio.gather(*(connection.finished for connection in opened))
     finally:

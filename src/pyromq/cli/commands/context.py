@@ -18,6 +18,7 @@ from pyromq.cli.family import Family
 from pyromq.cli.show.console import output
 from pyromq.cli.show.lines import json_line
 from pyromq.errors import ClientError, PyroMQError
+from pyromq.remoting.tls.client_tls import Tls
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.")]
 
@@ -37,6 +38,12 @@ def add(
     secret_env: Annotated[
         str | None, typer.Option(metavar="VARIABLE", help="Take the secret key from this environment variable.")
     ] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="Speak TLS; the options below imply it.")] = False,
+    tls_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may sign its certificates, PEM.", show_default="the system")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate to show, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key, PEM.")] = None,
     colour: Annotated[
         str, typer.Option(help=f"Colour of its name in questions: {', '.join(COLOURS)}.", show_default="none")
     ] = "",
@@ -50,11 +57,22 @@ def add(
     """
     contexts = Contexts()
     secret = _secret(access_key, secret_file, secret_env)
-    made = ClusterContext(namesrv=address, access_key=access_key, secret_key=secret, colour=colour, confirm=ask)
+    encrypted = _tls(tls_ca, tls_cert, tls_key) if tls or tls_ca or tls_cert else None
+    made = ClusterContext(
+        namesrv=address, access_key=access_key, secret_key=secret, tls=encrypted, colour=colour, confirm=ask
+    )
     contexts.add(name, made, replace=replace)
     if use:
         contexts.use(name)
     print(f"context {name} added" + (", and chosen" if use else f"; `pyromq context use {name}` chooses it"))
+
+
+def _tls(*files: Path | None) -> Tls:
+    """Return how to speak TLS; paths are kept as absolute ones, because a context is used in any directory."""
+    ca_file, cert_file, key_file = ("" if file is None else str(file.absolute()) for file in files)
+    made = Tls(ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+    made.context()
+    return made
 
 
 def _secret(access_key: str, file: Path | None, variable: str | None) -> str:

@@ -22,6 +22,7 @@ from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.bodies import HeartbeatData, ProducerData
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.tls.client_tls import chosen_tls
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class ClientInstance:
             handlers=requests.handlers(),
             on_disconnect=self._disconnected,
             credentials=config.credentials,
+            tls=chosen_tls(config.tls),
         )
         self.name_servers = NameServers.of(self._remoting, config.namesrv)
         self.api = BrokerApi(self._remoting, self.name_servers)

@@ -16,8 +16,9 @@ from pyromq.client.net.broker_requests import GroupMember, TransactionCheck
 from pyromq.client.net.instance import ClientInstance
 from pyromq.clock import Clock, SystemClock
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls, chosen_tls
 
-_Key = tuple[str, tuple[str, ...], Credentials | None, int]
+_Key = tuple[str, tuple[str, ...], Credentials | None, Tls | None, int]
 _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, ClientInstance]] = WeakKeyDictionary()
 
 
@@ -84,7 +85,8 @@ def _named_instance(config: ClientConfig, name: str, clock: Clock) -> ClientInst
     instances = _shared.setdefault(asyncio.get_running_loop(), {})
     time = 0 if isinstance(clock, SystemClock) else id(clock)
     url = discovery_url(config.namesrv)
-    key = (name, (url,) if url else tuple(sorted(parse_addresses(config.namesrv))), config.credentials, time)
+    addresses = (url,) if url else tuple(sorted(parse_addresses(config.namesrv)))
+    key = (name, addresses, config.credentials, chosen_tls(config.tls), time)
     instance = instances.get(key)
     if instance is None or instance.guard.forked:
         instance = instances[key] = ClientInstance(config, clock)

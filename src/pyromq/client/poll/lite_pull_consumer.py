@@ -25,6 +25,7 @@ from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
 from pyromq.protocol.tag_filter import EVERYTHING
+from pyromq.remoting.tls.client_tls import Tls
 
 
 class LitePullConsumer(ClientLifecycle[PollSession]):
@@ -61,6 +62,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
                 instance_name=instance_name,
                 namespace=namespace,
                 credentials=credentials,
+                tls=tls,
             ),
             group=with_namespace(group, namespace),
             subscriptions=subscribe_all(subscriptions, namespace),

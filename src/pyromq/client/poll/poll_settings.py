@@ -14,6 +14,7 @@ from pyromq.client.group.allocation import Allocate
 from pyromq.client.trace.client_metrics import ClientMetrics
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls
 
 
 class LitePullConsumerOptions(TypedDict, total=False):
@@ -30,6 +31,7 @@ class LitePullConsumerOptions(TypedDict, total=False):
     offset_store: OffsetStore | None
     namespace: str | None
     credentials: Credentials | None
+    tls: bool | Tls | None
     instance_name: str | None
     clock: Clock | None
 

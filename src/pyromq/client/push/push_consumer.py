@@ -33,6 +33,7 @@ from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_CONSUMER_GROUP, check_group, with_namespace, without_namespace
+from pyromq.remoting.tls.client_tls import Tls
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -100,7 +102,11 @@ class PushConsumer(ClientLifecycle[PushSession]):
         self._clock = clock or SystemClock()
         name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
         client = ClientConfig(
-            namesrv=chosen_namesrv(namesrv), instance_name=name, namespace=namespace, credentials=credentials
+            namesrv=chosen_namesrv(namesrv),
+            instance_name=name,
+            namespace=namespace,
+            credentials=credentials,
+            tls=tls,
         )
         self.group = with_namespace(group, namespace)
         chosen = chosen_trace(trace)

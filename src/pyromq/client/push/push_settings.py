@@ -20,6 +20,7 @@ from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls
 
 _RANGES = {
     "concurrency": (1, 1000),
@@ -52,6 +53,7 @@ class PushConsumerOptions(TypedDict, total=False):
     offset_store: OffsetStore | None
     namespace: str | None
     credentials: Credentials | None
+    tls: bool | Tls | None
     instance_name: str | None
     clock: Clock | None
 

@@ -29,6 +29,7 @@ from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
+from pyromq.remoting.tls.client_tls import Tls
 
 _MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
@@ -69,6 +70,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         metrics: ClientMetrics | None = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class Producer(ClientLifecycle[ProducerSession]):
             instance_name=instance_name,
             namespace=namespace,
             credentials=credentials,
+            tls=tls,
             topic_queues=topic_queues,
         )
         self._codecs = TopicCodecs(codec)

@@ -162,7 +162,9 @@ class TraceSender(ClientLifecycle[Delivery]):
         addresses = config.namesrv if isinstance(config.namesrv, str) else ";".join(config.namesrv)
         # With the process id, unlike Apache's: two processes on one machine are two clients.
         name = f"PID_CLIENT_INNER_TRACE_PRODUCER_{addresses}#{os.getpid()}"
-        own_config = ClientConfig(namesrv=config.namesrv, instance_name=name, credentials=config.credentials)
+        own_config = ClientConfig(
+            namesrv=config.namesrv, instance_name=name, credentials=config.credentials, tls=config.tls
+        )
         rules = DeliveryRules(
             group=f"_INNER_TRACE_PRODUCER-{group[:_LONGEST_GROUP]}-{kind}-{next(_numbers)}",
             namespace=None,

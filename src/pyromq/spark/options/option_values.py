@@ -14,11 +14,19 @@ from pyromq.client.net.address import parse_addresses
 from pyromq.errors import ConfigError, PyroMQError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.names import check_group
+from pyromq.remoting.tls.client_tls import Tls
 
 Parsers = Mapping[str, tuple[str, Callable[[str], object]]]
 """Option name -> field name and parser."""
 
+_TLS_FIELDS = {
+    "tlsCaFile": "ca_file",
+    "tlsCertFile": "cert_file",
+    "tlsKeyFile": "key_file",
+    "tlsKeyPassword": "key_password",
+}
 ACCOUNT = ("accessKey", "secretKey")
+TLS = ("tls", "tlsVerify", *_TLS_FIELDS)
 
 _OF_TABLES = "Spark gives no Python source the options of a table: make a temporary view, or add WITH (…) to each query"
 _OF_KAFKA = {"kafka.bootstrap.servers": "namesrv", "kafka.group.id": "group"}
@@ -70,6 +78,23 @@ def credentials(texts: Mapping[str, str]) -> Credentials | None:
     if access_key is None and secret_key is None:
         return None
     raise ConfigError(f"options {ACCOUNT[0]} and {ACCOUNT[1]} belong together: set both or neither")
+
+
+def tls(texts: Mapping[str, str]) -> bool | Tls | None:
+    """Return how the options want connections encrypted; None if they say nothing: then the environment decides."""
+    files: dict[str, Any] = {field: texts[name] for name, field in _TLS_FIELDS.items() if texts.get(name)}
+    verify = _parse("tlsVerify", texts.get("tlsVerify", "true"), truth)
+    if "tls" in texts and not _parse("tls", texts["tls"], truth):
+        return False
+    return Tls(**files, verify=bool(verify)) if any(name in texts for name in TLS) else None
+
+
+def tls_options(chosen: Tls | None) -> dict[str, str]:
+    """Return the options that say the same."""
+    if chosen is None:
+        return {}
+    files = {name: getattr(chosen, field) for name, field in _TLS_FIELDS.items() if getattr(chosen, field)}
+    return {"tls": "true", **files, **({} if chosen.verify else {"tlsVerify": "false"})}
 
 
 def without_name_server(texts: Mapping[str, str]) -> str:

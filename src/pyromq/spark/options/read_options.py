@@ -19,9 +19,10 @@ from pyromq.protocol.headers.pull import MAX_PULL_BYTES
 from pyromq.protocol.names import check_topic
 from pyromq.protocol.sql92.sql_filter import compile_sql
 from pyromq.protocol.tag_filter import EVERYTHING, parse_tags
+from pyromq.remoting.tls.client_tls import Tls
 from pyromq.spark.offsets import Offsets, from_json
 from pyromq.spark.options import option_values
-from pyromq.spark.options.option_values import ACCOUNT, Parsers, known, parse_all
+from pyromq.spark.options.option_values import ACCOUNT, TLS, Parsers, known, parse_all
 from pyromq.spark.options.store_options import STORE_PARSERS, check_way, in_store
 from pyromq.spark.schema import DEFAULT_COLUMNS, check_columns
 
@@ -45,6 +46,8 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     """Addresses of name servers, `host:port;host:port`; empty when files are read."""
     credentials: Credentials | None = None
     """The account that signs all requests."""
+    tls: bool | Tls | None = None
+    """How connections are encrypted; None: as the environment says, that of each process."""
     store: str = ""
     """A store's directory, read instead of pulling from brokers."""
     broker_name: str | None = None
@@ -90,7 +93,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a read; raise ConfigError or NotSupported with one line that says what to do."""
     texts = _known(given)
     check_way(texts)
-    values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
+    values = parse_all(texts, _PARSERS)
+    values |= {"credentials": option_values.credentials(texts), "tls": option_values.tls(texts)}
     values |= {"fail_on_damage": "failOnDataLoss" in texts and values["fail_on_data_loss"]}
     values |= {"start": _position(texts, "starting", "latest" if streaming else "earliest")}
     if not streaming and (name := next((name for name in _OF_STREAMS if name in texts), None)):
@@ -261,7 +265,9 @@ _PARSERS: Parsers = {
 
 _ENDINGS = ("endingOffsets", "endingTimestamp")
 _OF_STREAMS = ("minOffsetsPerTrigger", "maxTriggerDelay")
-_NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT, *_ENDINGS, "startingOffsets", "startingTimestamp")} | {
+_NAMES = {
+    name.lower(): name for name in (*_PARSERS, *ACCOUNT, *TLS, *_ENDINGS, "startingOffsets", "startingTimestamp")
+} | {
     "topic": "subscribe",
     "path": "",  # load(path) and tables add it
 }

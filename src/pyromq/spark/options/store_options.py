@@ -15,7 +15,7 @@ from pyromq.spark.options.option_values import Parsers
 STORE = "store"
 """Stands for the broker name in offsets of a store whose broker is not named."""
 
-_OF_BROKERS = (*option_values.ACCOUNT, "readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
+_OF_BROKERS = (*option_values.ACCOUNT, *option_values.TLS, "readFrom", "pullBatchSize", "pullTimeout", "retryTimeout")
 
 
 def check_way(texts: Mapping[str, str]) -> None:

@@ -11,8 +11,9 @@ from pyspark.sql.types import StructType
 from pyromq.errors import ConfigError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.names import check_topic
+from pyromq.remoting.tls.client_tls import Tls
 from pyromq.spark.options import option_values
-from pyromq.spark.options.option_values import ACCOUNT, Parsers, known, parse_all
+from pyromq.spark.options.option_values import ACCOUNT, TLS, Parsers, known, parse_all
 from pyromq.spark.schema import COLUMN_TYPES
 
 _TEXT = ("string",)
@@ -44,6 +45,8 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     namesrv: str
     credentials: Credentials | None = None
     """The account that signs all requests."""
+    tls: bool | Tls | None = None
+    """How connections are encrypted; None: as the environment says, that of each process."""
     topic: str | None = None
     """The topic of all rows; without it, the column topic decides."""
     producer_group: str = "pyromq-spark"
@@ -67,7 +70,8 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
 def write_options(given: Mapping[str, str], schema: StructType) -> WriteOptions:
     """Check the options and columns of a write; raise ConfigError or NotSupported with one line on what to do."""
     texts = dict(known(given, _NAMES))
-    values = parse_all(texts, _PARSERS) | {"credentials": option_values.credentials(texts)}
+    values = parse_all(texts, _PARSERS)
+    values |= {"credentials": option_values.credentials(texts), "tls": option_values.tls(texts)}
     if "namesrv" not in values:
         raise ConfigError(option_values.without_name_server(texts))
     options = WriteOptions(**values)
@@ -130,7 +134,7 @@ _PARSERS: Parsers = {
     "ratePerSecond": ("rate_per_second", option_values.count),
     "sendAgain": ("send_again", option_values.truth),
 }
-_NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT)} | {
+_NAMES = {name.lower(): name for name in (*_PARSERS, *ACCOUNT, *TLS)} | {
     "path": "",  # save(path) and tables add it
     "checkpointlocation": "",  # this and the next are for Spark, which passes on all options
     "queryname": "",

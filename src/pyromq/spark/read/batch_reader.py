@@ -38,7 +38,7 @@ class BatchReader(DataSourceReader):
         from pyromq.spark.read.brokers.broker_queues import connect  # late: reads of files do not need it
 
         options = self._options
-        ranges = bounds(connect(options.namesrv, options.credentials), options, self._narrowing)
+        ranges = bounds(connect(options.namesrv, options.credentials, options.tls), options, self._narrowing)
         return list(plan(ranges, options.min_partitions, options.max_records_per_partition))
 
     @brief_rows

@@ -63,7 +63,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _source(self) -> QueueSource:
         from pyromq.spark.read.brokers.broker_queues import connect  # late: streams of files do not need it
 
-        return connect(self._options.namesrv, self._options.credentials)  # not stored: this object is pickled
+        options = self._options
+        return connect(options.namesrv, options.credentials, options.tls)  # not stored: this object is pickled
 
     def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
         return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)

@@ -46,7 +46,9 @@ class BatchSender:
         self._warned = False
 
     async def __aenter__(self) -> Self:
-        config = ClientConfig(namesrv=self._options.namesrv, credentials=self._options.credentials)
+        config = ClientConfig(
+            namesrv=self._options.namesrv, credentials=self._options.credentials, tls=self._options.tls
+        )
         rules = DeliveryRules(
             group=self._options.producer_group,
             namespace=None,

@@ -66,7 +66,8 @@ class LostTail:
         Raises StoreError.
         """
         seconds = self._config.wait_for_slave if doubt is Doubt.LOST else 0.0
-        async with RemotingClient(self._clock, credentials=self._config.own_account) as remoting:
+        config = self._config
+        async with RemotingClient(self._clock, credentials=config.own_account, tls=config.own_tls) as remoting:
             deadline = self._clock.monotonic() + seconds
             say_at = self._clock.monotonic()
             while missing := await self._ask(remoting, own_address, doubt):

@@ -53,6 +53,7 @@ from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import DEFAULT_REGION, TBW102
 from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.tls.client_tls import Tls, chosen_tls
 
 QUERY_TIMEOUT = 18.0
 _FOR_EVER_MS = 2**63 - 1
@@ -71,10 +72,15 @@ class BrokerApi(GroupCalls, TimerCalls):
 
     @classmethod
     async def connect(
-        cls, namesrv: str | Sequence[str], *, credentials: Credentials | None = None, clock: Clock | None = None
+        cls,
+        namesrv: str | Sequence[str],
+        *,
+        credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
+        clock: Clock | None = None,
     ) -> Self:
         """Return an API with its own connections, opened on first use; close it, or use it in `async with`."""
-        remoting = RemotingClient(clock or SystemClock(), credentials=credentials)
+        remoting = RemotingClient(clock or SystemClock(), credentials=credentials, tls=chosen_tls(tls))
         return cls(remoting, NameServers.of(remoting, namesrv))
 
     def on_new_connections(self) -> Self:

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import struct
 
 from pyromq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, signed
 from pyromq.protocol.command import HEADER_LENGTH_MASK, MAX_FRAME, RemotingCommand, decode
+from pyromq.remoting.tls.client_tls import Tls, chosen_tls, tls_problem
 
 _PREFIX = struct.Struct(">II")
 _WORD = struct.Struct(">I")
 _RECEIVE_BUFFER = 4 << 20
 
-_idle: dict[tuple[int, str, Credentials | None], BrokerConnection] = {}
+_idle: dict[tuple[int, str, Credentials | None, Tls | None], BrokerConnection] = {}
 
 
-def take_connection(address: str, timeout: float, credentials: Credentials | None = None) -> BrokerConnection:
+def take_connection(
+    address: str, timeout: float, credentials: Credentials | None = None, tls: bool | Tls | None = None
+) -> BrokerConnection:
     """Return an idle connection to a broker, or a new one; the caller returns it with `give_back`."""
-    connection = _idle.pop((os.getpid(), address, credentials), None)  # never a parent process's
+    chosen = chosen_tls(tls)
+    connection = _idle.pop((os.getpid(), address, credentials, chosen), None)  # never a parent process's
     if connection is None or not connection.is_usable():
-        connection = BrokerConnection(address, timeout, credentials)
+        connection = BrokerConnection(address, timeout, credentials, chosen)
     connection.set_timeout(timeout)
     return connection
 
@@ -33,7 +38,7 @@ def take_connection(address: str, timeout: float, credentials: Credentials | Non
 def give_back(connection: BrokerConnection) -> None:
     """Keep a connection for this process's next task, or close it if an answer is still due."""
     if connection.is_idle:
-        _idle[os.getpid(), connection.address, connection.credentials] = connection
+        _idle[os.getpid(), connection.address, connection.credentials, connection.tls] = connection
     else:
         connection.close()
 
@@ -41,9 +46,12 @@ def give_back(connection: BrokerConnection) -> None:
 class BrokerConnection:
     """One socket; answers arrive in the order of the requests."""
 
-    def __init__(self, address: str, timeout: float, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, address: str, timeout: float, credentials: Credentials | None = None, tls: Tls | None = None
+    ) -> None:
         self.address = address
         self.credentials = credentials
+        self.tls = tls
         self._timeout = timeout
         self._due = 0
         self._opaque = 0
@@ -51,6 +59,10 @@ class BrokerConnection:
         host, _, port = address.rpartition(":")
         try:
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
+            if tls is not None:
+                self._socket = tls.context().wrap_socket(self._socket, server_hostname=host.strip("[]"))
+        except ssl.SSLError as error:
+            raise ConnectFailed(f"cannot connect to the broker at {address}: {tls_problem(error)}") from error
         except OSError as error:
             raise ConnectFailed(f"cannot connect to the broker at {address}: {error.strerror or error}") from error
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -64,8 +76,11 @@ class BrokerConnection:
         """Return True if the broker has not closed the connection."""
         try:
             self._socket.settimeout(0)
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._socket.read(1)  # TLS knows no peeking; nothing is due, so that nothing can be lost
+            else:
+                self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, ssl.SSLWantReadError):
             return True
         except OSError:
             return False

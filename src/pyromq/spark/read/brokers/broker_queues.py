@@ -23,6 +23,7 @@ from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.names import REPLY_SUFFIX, TOOLS_CONSUMER_GROUP
 from pyromq.protocol.tag_filter import EVERYTHING, TAG
+from pyromq.remoting.tls.client_tls import Tls
 from pyromq.spark.offsets import Offsets, queue_name
 from pyromq.spark.read.plan.queue_source import is_for_patterns
 
@@ -69,23 +70,23 @@ class Pull(NamedTuple):
         )
 
 
-_connected: dict[tuple[int, str, Credentials | None], BrokerQueues] = {}
+_connected: dict[tuple[int, str, Credentials | None, bool | Tls | None], BrokerQueues] = {}
 
 
-def connect(namesrv: str, credentials: Credentials | None = None) -> BrokerQueues:
+def connect(namesrv: str, credentials: Credentials | None = None, tls: bool | Tls | None = None) -> BrokerQueues:
     """Return this process's connections to a cluster; they are kept because a worker serves many tasks."""
-    key = os.getpid(), namesrv, credentials  # a forked process must not use its parent's connection
+    key = os.getpid(), namesrv, credentials, tls  # a forked process must not use its parent's connection
     if key not in _connected:
-        _connected[key] = BrokerQueues(namesrv, credentials)
+        _connected[key] = BrokerQueues(namesrv, credentials, tls)
     return _connected[key]
 
 
 class BrokerQueues:
     """The queues of a cluster, as its brokers report them; every call raises PyroMQError if it gets no answer."""
 
-    def __init__(self, namesrv: str, credentials: Credentials | None = None) -> None:
+    def __init__(self, namesrv: str, credentials: Credentials | None = None, tls: bool | Tls | None = None) -> None:
         self._portal = Portal.shared()
-        self._api = self._portal.call(BrokerApi.connect(namesrv, credentials=credentials))
+        self._api = self._portal.call(BrokerApi.connect(namesrv, credentials=credentials, tls=tls))
         self._routes = Routes(self._api, self._explain)
         self._out_of_reach: set[MessageQueue] = set()
 

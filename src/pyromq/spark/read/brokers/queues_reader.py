@@ -56,7 +56,9 @@ class QueuesReader:
             return
         try:
             address = self._brokers.address(self.rest[0].queue, self._broker_id)
-            connection = take_connection(address, self._options.pull_timeout, self._options.credentials)
+            connection = take_connection(
+                address, self._options.pull_timeout, self._options.credentials, self._options.tls
+            )
         except PyroMQError as error:
             logger.debug("cannot read queues together: %s", error)
             return

@@ -26,7 +26,7 @@ from pyromq.spark.read.plan.positions import report_lost
 def read_slices(slices: Sequence[QueueSlice], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read ranges one after another; raise OffsetOutOfRange if messages are gone, unless the options allow it."""
     freeze()
-    brokers = connect(options.namesrv, options.credentials)
+    brokers = connect(options.namesrv, options.credentials, options.tls)
     for parts in _of_one_broker(slices):
         together = QueuesReader(brokers, parts, options)
         for records in together.records():

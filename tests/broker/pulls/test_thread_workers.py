@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pyromq.broker.pulls.thread_workers import ThreadWorkers
 from pyromq.errors import SystemBusy
-from pyromq.remoting.thread_workers import ThreadWorkers
 from pyromq.testing import eventually
 
 
