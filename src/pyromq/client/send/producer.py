@@ -170,6 +170,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         delay: timedelta | float | None = None,
         at: datetime | None = None,
         level: int | None = None,
+        message_id: str | None = None,
     ) -> SendResult:
         """Send a message, or a value to a topic, and return where it was stored.
 
@@ -182,6 +183,9 @@ class Producer(ClientLifecycle[ProducerSession]):
         then it can be cancelled. Both need PyroMQ's brokers and raise NotSupported with others. `level` is one of the
         delays that every broker has: by default 18, from 1 s (level 1) over 10 s (level 3) to 2 h (level 18).
 
+        `message_id` is an id that was made before, as an outbox does: `find` then tells whether an earlier attempt,
+        perhaps of another process, was stored.
+
         Raises InvalidMessage, NoRoute, or BrokerError with the broker's code if nothing was stored; RemotingError if it
         is unknown whether the message was stored. The text of a RemotingError says what is wrong on the way to the
         broker; finding that out may take 2 s more. A cancelled send may have been stored.
@@ -189,12 +193,12 @@ class Producer(ClientLifecycle[ProducerSession]):
         if type(message) is not Message or value is not MISSING or tags is not None or keys or properties:
             message = message_of(self._codecs, message, value, tags, keys, properties)
         anywhere = order_key is None and queue is None and select is None
-        simply = timeout is None and delay is None and at is None and level is None
+        simply = timeout is None and delay is None and at is None and level is None and message_id is None
         session = self._opened
         if session is not None and session.fast_send is not None and anywhere and simply:
             return await session.fast_send.send(message)
         system = delay_properties(delay, at, level)
-        sending = self._send(message, order_key, queue, select, timeout, system)
+        sending = self._send(message, order_key, queue, select, timeout, system, message_id)
         if self._spans is None:
             return await sending
         kind = "fifo" if order_key is not None else "delay" if system else "normal"
@@ -208,6 +212,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         select: Select | None,
         timeout: float | None,
         system: Mapping[str, str] | None,
+        message_id: str | None,
     ) -> SendResult:
         session = self._session
         delivery, linger = session.delivery, session.linger
@@ -215,13 +220,15 @@ class Producer(ClientLifecycle[ProducerSession]):
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
-            if linger is not None and timeout is None and size < self._compress_over and system is None:
+            made = None if message_id is None else (message_id, self._clock.now_ms())
+            alone = timeout is not None or system is not None or made is not None
+            if linger is not None and not alone and size < self._compress_over:
                 return await self._send_with_others(linger, message, order_key, queue, select)
             timeout = self._send_timeout if timeout is None else timeout
             if system is None:
-                prepared = self._preparer.prepare(message, order_key)
+                prepared = self._preparer.prepare(message, order_key, made=made)
             else:
-                prepared = self._preparer.prepare(without_times(message), order_key, system)
+                prepared = self._preparer.prepare(without_times(message), order_key, system, made)
                 prepared.delayed, prepared.timed = bool(system), is_timed(system)
             await self._preparer.compress(prepared)
             if order_key is None and queue is None and select is None:
