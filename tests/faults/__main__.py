@@ -62,6 +62,18 @@ PARTS = [
         "transfer --transfers 10000", "transfer --transfers 100",
     ),
     Part(
+        "once", "outbox, broker and idempotent handler write each row once although all are killed",
+        "once --orders 10000 --kills 60", "once --orders 1000 --kills 5",
+    ),
+    Part(
+        "once_postgresql", "the same on PostgreSQL, from Debian's package",
+        "once --orders 10000 --kills 60 --database postgresql", "once --orders 1000 --kills 5 --database postgresql",
+    ),
+    Part(
+        "once_mariadb", "the same on MariaDB, from Debian's package",
+        "once --orders 10000 --kills 60 --database mariadb", "once --orders 1000 --kills 5 --database mariadb",
+    ),
+    Part(
         "group_chaos", "members that stop lose and repeat nothing; killed ones repeat what they had in hand",
         "group_chaos", "group_chaos --messages 12000 --changes 4 --rate 4000",
     ),
