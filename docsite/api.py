@@ -26,6 +26,8 @@ _MODULES: Final = {
     "admin": ("Administration", "pyromq.admin"),
     "blocking": ("Without `await`", "pyromq.blocking"),
     "codecs": ("Codecs", "pyromq.codecs"),
+    "idempotent": ("Idempotent consumers", "pyromq.idempotent"),
+    "outbox": ("Outbox", "pyromq.outbox"),
     "testing": ("Tests", "pyromq.testing"),
     "spark": ("Spark", "pyromq.spark"),
 }

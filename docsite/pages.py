@@ -20,6 +20,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "delay_levels",
         "timer",
         "transactions",
+        "idempotence",
         "filter_functions",
         "traces",
         "acl",
