@@ -92,7 +92,7 @@ def test_an_empty_slave_begins_where_a_log_begins_whose_first_files_have_expired
     with LocalCluster(slaves=1, data=tmp_path, settings=settings) as cluster:
         cluster.stop_broker(cluster.slaves[0])
         send(cluster, *(Random(number).randbytes(20_000) for number in range(12)))
-        _expire(cluster, 2 << 16)
+        expire(cluster, 2 << 16)
         shutil.rmtree(cluster.slaves[0].store_path)
         cluster.start_broker(cluster.slaves[0])
         wait_until(lambda: same_logs(cluster))
@@ -108,7 +108,7 @@ def test_a_slave_that_fell_behind_the_masters_first_file_begins_anew(
         wait_until(lambda: same_logs(cluster))
         cluster.stop_broker(cluster.slaves[0])
         send(cluster, *(Random(number).randbytes(20_000) for number in range(12)))
-        _expire(cluster, 2 << 16)
+        expire(cluster, 2 << 16)
         cluster.start_broker(cluster.slaves[0])
         wait_until(lambda: same_logs(cluster))
         assert "this slave begins anew" in caplog.text
@@ -292,7 +292,7 @@ def test_a_slave_that_has_all_has_caught_up_as_soon_as_it_follows(pair: LocalClu
     assert server(slave)._follower.has_caught_up
 
 
-def _expire(cluster: LocalCluster, start: int) -> None:
+def expire(cluster: LocalCluster, start: int) -> None:
     """Have the master delete the first files of its log."""
     master = server(cluster.brokers[0])
 
