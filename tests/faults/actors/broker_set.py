@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -389,7 +390,7 @@ class BrokerSet:
         return found
 
     def unlike_logs(self) -> list[str]:
-        """Return where the logs of two brokers differ, byte by byte."""
+        """Return where the logs of two brokers differ, byte by byte, and keep these files beside the journals."""
         problems = []
         first, *others = self.nodes
         for other in others:
@@ -399,6 +400,8 @@ class BrokerSet:
                     problems.append(f"broker {other.number} has no {path.name}")
                 elif (at := _first_difference(path, twin)) is not None:
                     problems.append(f"the logs of brokers {first.number} and {other.number} differ at {path.name}+{at}")
+                    for node, file in ((first, path), (other, twin)):
+                        shutil.copy(file, self.directory / f"unlike-{node.number}-{file.name}")
         return problems
 
 
