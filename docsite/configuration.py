@@ -25,7 +25,7 @@ SECTIONS: Final[dict[str, str]] = {
         pyromqWritesPaused serverChannelMaxIdleTimeSeconds registerNameServerPeriod registerBrokerTimeoutMills
         compressedRegister regionId""",
     "Access control ([security.md](security.md))": """aclEnable rocketmqHome pyromqAclTrustWhiteList
-        pyromqAclCompatible pyromqAuditLog""",
+        pyromqAclRequireTls pyromqAclCompatible pyromqAuditLog""",
     "TLS ([security.md](security.md#tls))": """tls.server.mode tls.server.certPath tls.server.keyPath
         tls.server.keyPassword tls.server.trustCertPath tls.server.need.client.auth tls.test.mode.enable
         tls.config.file tls.enable tls.client.trustCertPath tls.client.certPath tls.client.keyPath

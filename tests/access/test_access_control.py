@@ -35,6 +35,7 @@ class FakeConnection:
         self.peer = f"{host}:40000"
         self.attributes: dict[str, object] = {}
         self.closed = False
+        self.is_encrypted = False
         self.on_close: list[object] = []
 
 

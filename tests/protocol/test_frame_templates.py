@@ -115,4 +115,4 @@ def test_the_bytes_are_those_of_the_general_encoder(
     assert SendFrames(group, topic, "TBW102", topic_queues).frame(*own) == general.encode()
     account = Credentials(access_key, secret_key, security_token)
     frames = SignedSendFrames(group, topic, "TBW102", topic_queues, account)
-    assert frames.frame(*own) == signed(general, account).encode()
+    assert frames.frame(*own, b"f00.7") == signed(general, account, "f00.7", born_timestamp_ms).encode()

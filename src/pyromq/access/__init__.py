@@ -6,6 +6,7 @@
     accounts           Accounts: all files of a server, read again when they change
     access_control     AccessControl: lets a request in, or refuses it before its handler runs
     signatures         Verifier: compares signatures, quickly
+    replays            Replays: refuses what was sent before, where the client lets it be known
     account_changes    AccountChanges: what requests 50 to 53 do to the files
     decisions          from the right in a row of the table of requests to the check of a request
     open_access        what handlers ask about rights; a server without access control allows everything

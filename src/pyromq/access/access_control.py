@@ -24,11 +24,12 @@ from pyromq.access.address_patterns import matcher
 from pyromq.access.decisions import Fields, decide, decide_as_apache, need_admin, need_group, need_topic
 from pyromq.access.message_topic import stored_topic
 from pyromq.access.refusals import Refusals
+from pyromq.access.replays import Replays
 from pyromq.access.signatures import Verifier
 from pyromq.clock import Clock
 from pyromq.errors import AccessRefused, UnknownCaller
 from pyromq.figures import BoundFigures
-from pyromq.protocol.acl import ACCESS_KEY, Credentials
+from pyromq.protocol.acl import ACCESS_KEY, NONCE, Credentials
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.audit.access_log import AccessLog
@@ -52,6 +53,8 @@ class AccessRules(Struct, frozen=True, kw_only=True):
     """Whether an address in a white list replaces a signature (`pyromqAclTrustWhiteList`)."""
     is_compatible: bool = False
     """Whether to decide exactly as RocketMQ 4.9 (`pyromqAclCompatible`)."""
+    requires_tls: bool = False
+    """Whether signed requests are refused on plain connections (`pyromqAclRequireTls`)."""
     own: Credentials | None = None
     """An administrator that exists only within this process."""
 
@@ -63,6 +66,8 @@ class AccessControl:
         self.accounts = Accounts(rules.home / "conf", clock, rules.own)
         self.refusals = Refusals(clock)
         self._log = log or AccessLog(table)
+        self._replays = Replays(clock)
+        self._requires_tls = rules.requires_tls
         self._compatible = rules.is_compatible
         self._trusts = rules.trusts_white_list or rules.is_compatible
         self._checks = decide_as_apache(table) if rules.is_compatible else decide(table)
@@ -116,6 +121,8 @@ class AccessControl:
         access_key = fields.get(ACCESS_KEY)
         if not access_key:
             raise UnknownCaller("No accessKey is configured")
+        if self._requires_tls and not connection.is_encrypted:
+            raise UnknownCaller("signed requests need TLS here (pyromqAclRequireTls): others could send them again")
         account = self.accounts.get(access_key)
         if account is None:
             raise UnknownCaller(f"No acl config for {access_key[:100]}")
@@ -126,6 +133,8 @@ class AccessControl:
             verifier = self._verifiers[access_key] = Verifier(account.secret_key)
         if not verifier.is_signed(fields, request.code, request.body):
             raise UnknownCaller(f"Check signature failed for accessKey={access_key}")
+        if NONCE in fields and not self._compatible:
+            self._replays.check(fields, request.code)
         return account
 
     def _note(self, connection: Connection, access_key: str) -> None:

@@ -23,6 +23,7 @@ def guarded_name_server(config: BrokerConfig) -> NameServerConfig:
         acl_enabled=config.acl_enabled,
         acl_trusts_white_list=config.acl_trusts_white_list,
         acl_compatible=config.acl_compatible,
+        acl_requires_tls=config.acl_requires_tls,
         inner_account=config.inner_account,
         tls_mode=config.tls_mode,
         tls_cert=config.tls_cert,

@@ -40,6 +40,8 @@ class NameServerConfig(ServerTlsSettings, frozen=True, kw_only=True):
     """Whether every request needs an account and the right (`aclEnable`)."""
     acl_trusts_white_list: bool = False
     """Whether an address in a white list needs no signature (`pyromqAclTrustWhiteList`)."""
+    acl_requires_tls: bool = False
+    """Whether signed requests are refused on plain connections (`pyromqAclRequireTls`)."""
     acl_compatible: bool = False
     """Whether to decide as RocketMQ 4.9 (`pyromqAclCompatible`), whose name server lets everybody in."""
     audit_log: Path | None = None

@@ -36,6 +36,9 @@ NAMESRV_TABLE = KeyTable(
         "pyromqAclTrustWhiteList": Key(
             "acl_trusts_white_list", boolean, show_boolean, help="an address in a white list needs no signature"
         ),
+        "pyromqAclRequireTls": Key(
+            "acl_requires_tls", boolean, show_boolean, help="signed requests need TLS: nobody can send them again"
+        ),
         "pyromqAclCompatible": Key(
             "acl_compatible", boolean, show_boolean, help="decide as RocketMQ 4.9, whose name server lets everybody in"
         ),

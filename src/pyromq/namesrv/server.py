@@ -84,7 +84,12 @@ class NameServer:
         home = config.home or self._data_dir
         if home is None:
             raise ConfigError("aclEnable=true needs a directory with conf/plain_acl.yml: give --data or rocketmqHome")
-        rules = AccessRules(home=home, trusts_white_list=config.acl_trusts_white_list, own=config.inner_account)
+        rules = AccessRules(
+            home=home,
+            trusts_white_list=config.acl_trusts_white_list,
+            requires_tls=config.needs_tls(config.acl_requires_tls),
+            own=config.inner_account,
+        )
         return AccessControl(rules, REQUESTS, clock, log)
 
     @property

@@ -2,7 +2,9 @@
 
     Signature = base64(HMAC-SHA1(secret key, values of the ext fields in the order of their names, then the body))
 
-A signature contains neither a time nor a counter, so whoever can listen can send a request again. Only TLS prevents it.
+A signature contains neither a time nor a counter, so whoever can listen can send a request again. Our clients add both
+as signed ext fields, which our servers check. The values have no separators in the signature, so this is no full
+protection: TLS is.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ from pyromq.protocol.command import RemotingCommand
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 (a field's name)
 SIGNATURE: Final = "Signature"
+
+CODE: Final = "pyromqCode"
+TIME: Final = "pyromqTime"
+NONCE: Final = "pyromqNonce"
+"""Ours: they let a PyroMQ server refuse a request that is sent again (access/replays.py). Others ignore them."""
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
@@ -77,9 +84,15 @@ def signature(signed: bytes, secret: bytes) -> bytes:
     return b2a_base64(hmac.digest(secret, signed, "sha1"), newline=False)
 
 
-def signed(command: RemotingCommand, credentials: Credentials) -> RemotingCommand:
-    """Return the request with its account and signature; raise LocalProtocolError if a text cannot be encoded."""
-    fields = command.ext_fields | credentials.fields()
+def signed(command: RemotingCommand, credentials: Credentials, nonce: str = "", now_ms: int = 0) -> RemotingCommand:
+    """Return the request with its account and signature; raise LocalProtocolError if a text cannot be encoded.
+
+    With a `nonce` it can be known if it is sent again.
+    """
+    fields = command.ext_fields
+    if nonce:
+        fields |= {CODE: str(int(command.code)), NONCE: nonce, TIME: str(now_ms)}
+    fields |= credentials.fields()
     try:
         fields[SIGNATURE] = sign(fields, command.body, credentials.secret_key)
     except UnicodeEncodeError as error:

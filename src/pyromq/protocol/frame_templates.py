@@ -90,6 +90,8 @@ _END = b'},"flag":0,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"
 # The values of the same fields, concatenated as the signature wants them.
 _SIGNED_NUMBERS = b"%d0%d0"
 _SIGNED_END = b"0falsefalse"
+_SIGNED_STAMP = b"%d%b%d"
+_REPLAY = b',"pyromqCode":"%d","pyromqNonce":"%%b","pyromqTime":"%%d",'
 _text_of = msgspec.json.Decoder(str).decode
 
 
@@ -103,7 +105,9 @@ class SendFrames:
         same = _SAME % (self.code, *names, topic_queues)
         self._template = _escaped(same) + _OWN + _END
 
-    def frame(self, opaque: int, queue_id: int, born_timestamp_ms: int, properties: bytes, body: bytes) -> bytes:
+    def frame(
+        self, opaque: int, queue_id: int, born_timestamp_ms: int, properties: bytes, body: bytes, nonce: bytes = b""
+    ) -> bytes:
         """Return the whole frame of one request; `properties` is JSON already."""
         header = self._template % (queue_id, born_timestamp_ms, properties, opaque)
         header_length = len(header)
@@ -117,17 +121,21 @@ class SignedSendFrames(SendFrames):
         super().__init__(group, topic, default_topic, topic_queues)
         account = credentials.fields()
         fields = encode_json({**account, SIGNATURE: ""})[1:].removesuffix(b'"}')
-        self._template = self._template.removesuffix(_END) + b"," + _escaped(fields) + b'%b"' + _END
+        self._template = self._template.removesuffix(_END) + _REPLAY % self.code + _escaped(fields) + b'%b"' + _END
         # In the order of the field names: those of the account start with capitals, so they come first.
         same = "".join([*account.values(), group, topic, default_topic, str(topic_queues)])
         self._signed = _escaped(same.encode()) + _SIGNED_NUMBERS
         self._secret = credentials.secret_key.encode()
 
-    def frame(self, opaque: int, queue_id: int, born_timestamp_ms: int, properties: bytes, body: bytes) -> bytes:
-        """Return the whole frame of one request; `properties` is JSON already."""
-        numbered = self._signed % (queue_id, born_timestamp_ms)
-        text = b"".join((numbered, _text_of(properties).encode(), _SIGNED_END, body))
-        header = self._template % (queue_id, born_timestamp_ms, properties, signature(text, self._secret), opaque)
+    def frame(
+        self, opaque: int, queue_id: int, born_timestamp_ms: int, properties: bytes, body: bytes, nonce: bytes = b""
+    ) -> bytes:
+        """Return the whole frame of one request; `properties` is JSON already. It is signed when it is born."""
+        born = born_timestamp_ms
+        stamp = _SIGNED_STAMP % (self.code, nonce, born)
+        text = b"".join((self._signed % (queue_id, born), _text_of(properties).encode(), _SIGNED_END, stamp, body))
+        own = queue_id, born, properties, nonce, born, signature(text, self._secret), opaque
+        header = self._template % own
         header_length = len(header)
         return _PREFIX.pack(4 + header_length + len(body), header_length) + header + body
 

@@ -8,9 +8,11 @@ write. A request needs no task, no timer and no stream of its own.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from time import perf_counter
 from typing import Any, TypeAlias, cast
 
@@ -96,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._on_open = on_open
         self._throttles = throttles
         self._credentials = credentials
+        self._nonces = None if credentials is None else _nonces()
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
         self._write_high = limits.write_high
@@ -294,7 +297,13 @@ class Connection(asyncio.Protocol):
         self.send(self._encode(command))
 
     def _encode(self, request: RemotingCommand) -> bytes:
-        return (request if self._credentials is None else signed(request, self._credentials)).encode()
+        if self._credentials is None:
+            return request.encode()
+        return signed(request, self._credentials, self.next_nonce(), self._clock.now_ms()).encode()
+
+    def next_nonce(self) -> str:
+        """Return what no other signed request has; empty if requests are not signed. Send them in this order."""
+        return "" if self._nonces is None else next(self._nonces)
 
     @property
     def writable(self) -> bool:
@@ -469,6 +478,11 @@ HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None
 
 Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
 """Answers one request or raises. One-way requests get no answer."""
+
+
+def _nonces() -> Iterator[str]:
+    connection = secrets.token_hex(8)
+    return (f"{connection}.{number}" for number in itertools.count(1))
 
 
 def _address_text(address: tuple[Any, ...] | None) -> str:

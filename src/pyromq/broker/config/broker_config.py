@@ -40,6 +40,8 @@ class BrokerConfig(BrokerLimits, frozen=True, kw_only=True):
     """Whether every request needs an account and the right (`aclEnable`)."""
     acl_trusts_white_list: bool = False
     """Whether an address in a white list needs no signature (`pyromqAclTrustWhiteList`)."""
+    acl_requires_tls: bool = False
+    """Whether signed requests are refused on plain connections (`pyromqAclRequireTls`)."""
     acl_compatible: bool = False
     """Whether access control decides exactly as RocketMQ 4.9 (`pyromqAclCompatible`)."""
     audit_log: Path | None = None
@@ -233,6 +235,7 @@ class BrokerConfig(BrokerLimits, frozen=True, kw_only=True):
             home=self.home or self.store.root.parent,
             trusts_white_list=self.acl_trusts_white_list,
             is_compatible=self.acl_compatible,
+            requires_tls=self.needs_tls(self.acl_requires_tls),
             own=self.inner_account,
         )
 

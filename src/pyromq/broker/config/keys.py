@@ -85,6 +85,7 @@ BROKER_KEYS: dict[str, Key] = {
     ),
     "aclEnable": _flag("acl_enabled", "every request needs an account and the right ([security.md](security.md))"),
     "pyromqAclTrustWhiteList": _flag("acl_trusts_white_list", "an address in a white list needs no signature"),
+    "pyromqAclRequireTls": _flag("acl_requires_tls", "signed requests need TLS: nobody can send them again"),
     "pyromqAclCompatible": _flag("acl_compatible", "decide about rights exactly as RocketMQ 4.9"),
     "pyromqAuditLog": Key(
         "audit_log", path, help="the file of the audit log; by default `audit/audit.jsonl` in `storePathRootDir`"

@@ -115,7 +115,8 @@ class FastSend:
         message_id = self._preparer.new_id(now_ms)
         opaque, future = connection.open_request(SendFrames.code, self._timeout)
         text = properties + message_id.encode() + b'"'
-        connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body))
+        nonce = connection.next_nonce().encode()
+        connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body, nonce))
         return future, queue, message_id, now_ms, self._clock.monotonic()
 
     async def _send_generally(self, message: Message) -> SendResult:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pyromq.errors import BrokerError, ProtocolError
-from pyromq.protocol.acl import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+from pyromq.protocol.acl import ACCESS_KEY, CODE, NONCE, SECURITY_TOKEN, SIGNATURE, TIME
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.audit.audit_trail import AuditTrail
@@ -40,7 +40,7 @@ LARGEST_BODY: Final = 16 * 1024
 UNFINISHED: Final = "UNFINISHED"
 """The result of a request that was given up when the server stopped."""
 
-_NOT_SHOWN: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
+_NOT_SHOWN: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN, CODE, NONCE, TIME})
 _SECRET: Final = re.compile(r"secret|password|passwd|token", re.IGNORECASE)
 _FREE_TEXT: Final = "value"  # of a KV setting: it may be anything, so only its length is logged
 _PLAIN: Final = re.compile(r"[\w.%:;/@+\-\[\]*|#,]+")

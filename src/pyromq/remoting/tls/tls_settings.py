@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyromq.clock import Clock
+from pyromq.errors import ConfigError
 from pyromq.remoting.limits import PortLimits
 from pyromq.remoting.tls.client_tls import Tls
 from pyromq.remoting.tls.server_tls import ServerTls, TlsRules
@@ -34,6 +35,12 @@ class ServerTlsSettings(PortLimits, frozen=True, kw_only=True):
             client_auth=self.tls_client_auth,
             test_mode=self.tls_test_mode,
         )
+
+    def needs_tls(self, is_needed: bool) -> bool:
+        """Return what access control wants; raise ConfigError if it wants TLS and there is none."""
+        if is_needed and not self.tls_rules.is_on:
+            raise ConfigError("pyromqAclRequireTls=true needs TLS: set tls.server.certPath and .keyPath")
+        return is_needed
 
     def server_tls(self, clock: Clock) -> ServerTls | None:
         """Return the certificate of this server, None if TLS is off; raise ConfigError."""

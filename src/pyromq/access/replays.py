@@ -1,0 +1,55 @@
+"""Replays: refuses a signed request that was sent before, where its client says when and for what it signed it.
+
+RocketMQ's signature covers neither the code of a request nor a time. Our clients add three signed ext fields:
+
+    pyromqCode    the request code
+    pyromqTime    when it was signed, ms since the epoch
+    pyromqNonce   <id of the connection>.<number>, where numbers only grow
+
+Requests of one connection arrive in their order, so one number for each connection is all that has to be remembered,
+and only for as long as a time is accepted. Requests without the fields, such as Java's, are not checked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+from pyromq.clock import Clock
+from pyromq.errors import UnknownCaller
+from pyromq.protocol.acl import CODE, NONCE, TIME
+
+MOST_SKEW_MS: Final = 300_000
+"""How far the clocks of client and server may differ, and how old a request may be."""
+MOST_CONNECTIONS: Final = 100_000
+"""Connections whose last number is remembered; the one that was silent for longest is forgotten first."""
+_LONGEST: Final = 64
+
+
+class Replays:
+    """Remembers the last number of each connection."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: OrderedDict[str, int] = OrderedDict()
+
+    def check(self, fields: Mapping[str, str], code: int) -> None:
+        """Raise UnknownCaller if a request with a right signature is not what its client sent just now."""
+        if fields.get(CODE) != str(code):
+            raise UnknownCaller("the request was signed for another code")
+        try:
+            signed_at = int(fields.get(TIME, ""))
+            connection, _, text = fields[NONCE].partition(".")
+            number = int(text)
+        except ValueError:
+            raise UnknownCaller("pyromqTime or pyromqNonce is not readable") from None
+        behind = self._clock.now_ms() - signed_at
+        if abs(behind) > MOST_SKEW_MS:
+            raise UnknownCaller(f"signed {behind / 1000:.0f} s ago, by the clocks of both sides; 300 s are allowed")
+        if len(connection) > _LONGEST or number <= self._last.get(connection, 0):
+            raise UnknownCaller("the request was sent before")
+        self._last[connection] = number
+        self._last.move_to_end(connection)
+        if len(self._last) > MOST_CONNECTIONS:
+            self._last.popitem(last=False)
