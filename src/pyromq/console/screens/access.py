@@ -103,7 +103,7 @@ async def add_rule(visit: Visit) -> Response:
     visit.parts.sign_in.change(replace(file, masking=(*file.masking, entry)))
     visit.describe("add masking rule", topic, after=list(fields))
     return visit.redirect(
-        "/access#masking", visit.t("{fields} of {topic} are masked now.", fields=", ".join(fields), topic=topic)
+        "/access", visit.t("{fields} of {topic} are masked now.", fields=", ".join(fields), topic=topic)
     )
 
 
@@ -117,7 +117,7 @@ async def remove_rule(visit: Visit) -> Response:
         raise FormError(visit.t("The rules have changed: load the page again."))
     visit.parts.sign_in.change(replace(file, masking=(*file.masking[:number], *file.masking[number + 1 :])))
     visit.describe("remove masking rule", rule.topic, before=list(rule.fields))
-    return visit.redirect("/access#masking", visit.t("The rule for {topic} is gone.", topic=rule.topic))
+    return visit.redirect("/access", visit.t("The rule for {topic} is gone.", topic=rule.topic))
 
 
 # --- accounts of the cluster
@@ -137,7 +137,7 @@ async def put_account(visit: Visit) -> Response:
             key, admin=is_admin, default_topic=default_topic, default_group=default_group, topics=topics, groups=groups
         )
         notice = visit.t("The secret of {name}, shown this once: {secret}", name=key, secret=secret)
-        return visit.redirect("/access#accounts", notice)
+        return visit.redirect("/access", notice)
     known = (await accounts.get(key))[0]
     await accounts.set(
         key,
@@ -147,7 +147,7 @@ async def put_account(visit: Visit) -> Response:
         topics={**dict.fromkeys(known.topics, ""), **topics},
         groups={**dict.fromkeys(known.groups, ""), **groups},
     )
-    return visit.redirect("/access#accounts", visit.t("The rights of {name} are changed.", name=key))
+    return visit.redirect("/access", visit.t("The rights of {name} are changed.", name=key))
 
 
 def _rights(visit: Visit, text: str) -> dict[str, str]:
@@ -168,9 +168,7 @@ async def remove_account(visit: Visit) -> Response:
         raise ClientError(visit.t("You are signed in with this account."))
     await visit.admin.accounts.remove(key)
     visit.describe("remove account", key)
-    return visit.redirect(
-        "/access#accounts", visit.t("The account {name} is gone; its connections are closed.", name=key)
-    )
+    return visit.redirect("/access", visit.t("The account {name} is gone; its connections are closed.", name=key))
 
 
 ROUTES: Final = (

@@ -126,7 +126,7 @@ async def add_schema(visit: Visit) -> Response:
     visit.parts.schemas.put(schema)
     visit.describe("add schema", topic, after={"format": format, "message": schema.message})
     return visit.redirect(
-        "/configuration#schemas", visit.t("Bodies of {topic} are read as {format} now.", topic=topic, format=format)
+        "/configuration", visit.t("Bodies of {topic} are read as {format} now.", topic=topic, format=format)
     )
 
 
@@ -135,7 +135,7 @@ async def remove_schema(visit: Visit) -> Response:
     topic = visit.form.required("topic", visit.t("Topic"))
     visit.parts.schemas.remove(topic)
     visit.describe("remove schema", topic)
-    return visit.redirect("/configuration#schemas", visit.t("The schema of {topic} is gone.", topic=topic))
+    return visit.redirect("/configuration", visit.t("The schema of {topic} is gone.", topic=topic))
 
 
 ROUTES: Final = (

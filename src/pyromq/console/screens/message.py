@@ -127,10 +127,13 @@ async def consume(visit: Visit) -> Response:
     visit.describe(
         "consume at one client", message_id, after={"group": group, "client": client_id, "result": result.result}
     )
-    text = "{client} took it: {result} after {time}." if result.succeeded else "{client} failed: {result}. {why}"
-    notice = visit.t(
-        text, client=client_id, result=result.result, time=f"{result.seconds * 1000:.0f} ms", why=result.remark or ""
-    )
+    if result.succeeded:
+        took = f"{result.seconds * 1000:.0f} ms"
+        notice = visit.t("{client} took it: {result} after {time}.", client=client_id, result=result.result, time=took)
+    else:
+        notice = visit.t(
+            "{client} failed: {result}. {why}", client=client_id, result=result.result, why=result.remark or ""
+        )
     return visit.redirect(message_url(topic, message_id), notice, "good" if result.succeeded else "bad")
 
 

@@ -9,13 +9,16 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from pyromq.admin.messages.search import MessageSearch, SearchBudget, SearchStop, TimeRange
+from pyromq.admin.messages.search import MessageSearch, SearchBudget, TimeRange
 from pyromq.console.bodies.rendering import RenderedBody
 from pyromq.console.web.failures import FormError
 from pyromq.console.web.visit import Visit
 from pyromq.protocol.messages.message import MessageExt
 
-BUDGET: Final = SearchBudget(messages=20_000, seconds=4.0, found=50)
+BUDGET: Final = SearchBudget(messages=20_000, seconds=4.0)
+ENOUGH: Final = 50
+"""Found messages after which a search stops, at the end of a millisecond, so that the next one repeats nothing."""
+_MOST: Final = 500
 _FIELDS: Final = ("topic", "key", "tags", "where", "contains", "since", "until", "order")
 _LONGEST: Final = 2000
 
@@ -33,16 +36,16 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     rows: tuple[FoundMessage, ...]
     looked_at: int
     seconds: float
-    stopped: SearchStop | None
     rest: TimeRange | None
+    """What it has not looked at; None if that is nothing."""
+    reason: str
+    """Why it stopped, if not because it had found enough."""
     silent_brokers: Mapping[str, str]
 
     @property
     def reached(self) -> datetime | None:
         """The time up to which messages were looked at."""
-        if self.stopped is None or self.rest is None:
-            return None
-        return self.rest.until or self.rest.since
+        return None if self.rest is None else self.rest.until or self.rest.since
 
 
 class SearchWish(Struct, frozen=True, kw_only=True):
@@ -100,13 +103,20 @@ async def run_search(visit: Visit, wish: SearchWish) -> SearchResult:
     clock = visit.parts.clock
     began = clock.monotonic()
     search = wish.open(visit)
-    rows = [FoundMessage(message, visit.bodies.render(message)) async for message in search]
+    rows: list[FoundMessage] = []
+    is_enough = False
+    async for message in search:
+        is_enough = len(rows) >= ENOUGH and message.store_timestamp_ms != rows[-1].message.store_timestamp_ms
+        if is_enough or len(rows) >= _MOST:
+            break
+        rows.append(FoundMessage(message, visit.bodies.render(message)))
+    is_stopped = is_enough or search.stopped is not None or len(rows) >= _MOST
     return SearchResult(
         rows=tuple(rows),
         looked_at=search.looked_at,
         seconds=clock.monotonic() - began,
-        stopped=search.stopped,
-        rest=search.stopped.rest if search.stopped else None,
+        reason=search.stopped.reason if search.stopped else "",
+        rest=search.rest if is_stopped else None,
         silent_brokers=dict(search.silent_brokers),
     )
 

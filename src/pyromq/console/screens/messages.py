@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pyromq.console.login.roles import Role
-from pyromq.console.screens.message_search import BUDGET, SearchResult, SearchWish, moment, run_search
+from pyromq.console.screens.message_search import BUDGET, ENOUGH, SearchResult, SearchWish, moment, run_search
 from pyromq.console.web.failures import FormError, Refused
 from pyromq.console.web.route import Route
 from pyromq.console.web.urls import message_url
@@ -38,6 +38,7 @@ async def messages(visit: Visit) -> Response:
         result=result,
         problem=problem,
         budget=BUDGET,
+        enough=ENOUGH,
         names=sorted(name for name, row in visit.snapshot.topics.items() if row.kind == "topic")[:_MOST_NAMES],
         no_spark=_why_no_spark(visit, wish),
     )
