@@ -29,6 +29,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Operate": (
         "deploy",
         "configuration",
+        "console",
         "terminal",
         "operations",
         "metrics",
