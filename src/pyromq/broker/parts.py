@@ -19,6 +19,7 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.durability import Durability
+from pyromq.broker.messages.new_queue_sends import NewQueueSends
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.pulls.disk_reads import DiskReads
 from pyromq.broker.pulls.topic_lives import EACH_HAS_ONE, TopicLives
@@ -123,3 +124,4 @@ class Writing:
     durability: Durability
     acknowledgements: Acknowledgements
     new_topics: NewTopicSends
+    new_queues: NewQueueSends

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pyromq.errors import StoreError
-from pyromq.store.segments import SegmentedFile, is_zero
+from pyromq.store.segments import MadeFile, SegmentedFile, is_zero
 
 ENTRY: Final = struct.Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
@@ -112,6 +112,20 @@ class ConsumeQueue:
         step = min(max(used, _FIRST_RESERVE), _MAX_RESERVE, segments.file_size - used)
         segments.reserve(self._reserved, step)
         self._reserved += step
+
+    @property
+    def has_file(self) -> bool:
+        """Whether a first file is there; make_room() has to make it otherwise, which waits for the disk."""
+        return self.segments.start != self.segments.stop
+
+    def make_first_file(self) -> MadeFile:
+        """Make the first file, for take_over(); any thread may call this. Raises DiskFull or another StoreError."""
+        return self.segments.make_file(_FIRST_RESERVE, 0)
+
+    def take_over(self, made: MadeFile) -> None:
+        """Begin with a first file that was made before."""
+        self.segments.take_over(made)
+        self._reserved = min(_FIRST_RESERVE, self.segments.file_size)
 
     def append(self, entries: list[bytes]) -> None:
         """Write entries behind the last one, for consumers to see; room was made before."""

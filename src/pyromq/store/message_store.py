@@ -45,6 +45,7 @@ from pyromq.store.results import (
     QueryResult,
     QueueRange,
 )
+from pyromq.store.write.new_queues import NewQueues
 from pyromq.store.write.visibility import Visibility
 from pyromq.store.write.write_times import WriteTimes
 
@@ -96,10 +97,10 @@ class MessageStore:
         """Topics that recovery met behind the checkpoint, each with the number of queues it needs at least."""
         self.write_times = WriteTimes()
         self.failure: StoreError | None = None  # why it writes nothing until it is opened again
-        self._directory = StoreDirectory(config, self._files, now_ms)
-        self._log = self._directory.log
-        self._queues = self._directory.queues
-        self._index = self._directory.index
+        directory = self._directory = StoreDirectory(config, self._files, now_ms)
+        self._log, self._queues, self._index = directory.log, directory.queues, directory.index
+        self.new_queues = NewQueues(self._queues)
+        """Queues whose files are made ahead of their first message."""
         self._appender = self._directory.appender(now_ms)
         unseen = self._directory.unseen_by(self._appender)
         self._visibility = Visibility(self._show, unseen, confirmed_only=config.shows_confirmed_only)

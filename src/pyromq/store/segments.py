@@ -38,6 +38,14 @@ class FileRange(NamedTuple):
     length: int
 
 
+class MadeFile(NamedTuple):
+    """A file that was made ahead: where it begins, its descriptor, and the directories in which names changed."""
+
+    start: int
+    descriptor: int
+    directories: Sequence[str]
+
+
 class NotInMemory(Exception):
     """A reader who must not wait asked for bytes that are only on the disk; see `store/read/disk_access.py`."""
 
@@ -237,10 +245,13 @@ class SegmentedFile:
 
         `start` places the very first file. Raises DiskFull or StoreError and leaves nothing behind if that fails.
         """
-        start = self.stop if start is None else start
+        self.take_over(self.make_file(reserve, self.stop if start is None else start))
+
+    def make_file(self, reserve: int, start: int) -> MadeFile:
+        """Make a file for take_over(); any thread may call this. Raises DiskFull or StoreError, as add() does."""
         path = self.path(start)
         try:
-            self._dirty.add_directories(self.directory, *make_directories(self._files, self.directory))
+            directories = make_directories(self._files, self.directory)
             descriptor = self._files.open(path, create=True)
         except OSError as error:
             raise store_error("create", path, error) from error
@@ -252,10 +263,23 @@ class SegmentedFile:
             with suppress(OSError):
                 self._files.unlink(path)
             raise store_error("create", path, error) from error
-        self._pool.add(path, descriptor)
+        return MadeFile(start, descriptor, directories)
+
+    def take_over(self, made: MadeFile) -> None:
+        """Use the next file, which was made before."""
+        self._dirty.add_directories(self.directory, *made.directories)
+        self._pool.add(self.path(made.start), made.descriptor)
         if self.start == self.stop:
-            self.start = start
-        self.stop = start + self.file_size
+            self.start = made.start
+        self.stop = made.start + self.file_size
+
+    def give_up(self, made: MadeFile, *, unlink: bool) -> None:
+        """Close a file that was made and is not needed; with `unlink`, leave nothing of it."""
+        self._files.close(made.descriptor)
+        if unlink:
+            with suppress(OSError):
+                self._files.unlink(self.path(made.start))
+                self._files.rmdir(self.directory)
 
     def reserve(self, position: int, length: int) -> None:
         """Reserve disk space inside one file; raises DiskFull if there is none."""

@@ -69,6 +69,8 @@ class SendHandler:
         self._id_prefix = parts.store_host.hex().upper()
         self._topics = parts.topics
         self._new_topics = writing.new_topics
+        self._new_queues = writing.new_queues
+        self._must_wait = writing.new_queues.must_wait
         self._find_topic = parts.topics.by_name.get
         self._groups = parts.groups
         self._acknowledge = writing.acknowledgements.add
@@ -90,7 +92,10 @@ class SendHandler:
     def send(
         self, request: RemotingCommand, connection: Connection
     ) -> RemotingCommand | Generator[None, None, RemotingCommand | None] | None:
-        """Store one message or a batch of them; if its topic is new, as soon as the table of topics is saved."""
+        """Store one message or a batch of them.
+
+        If its topic is new, as soon as the table of topics is saved; if its queue is new, as soon as that has a file.
+        """
         try:
             if self._flow.refuses:
                 self._flow.check()
@@ -108,6 +113,9 @@ class SendHandler:
                     self._new_topics.hold(request, connection)
                     return None
             if header.batch:
+                if self._must_wait(topic.name, queue_id):
+                    self._new_queues.hold(request, connection, topic.name, queue_id)
+                    return None
                 if has_few(request.body, FEW_IN_BATCH):
                     return finish(self._send_batch(header, request, connection, topic, queue_id, inf))
                 return self._send_batch(header, request, connection, topic, queue_id, BYTES_IN_PART)
@@ -116,6 +124,9 @@ class SendHandler:
             if special is not None:
                 self._place(record, special)
                 topic = self._find_topic(record.topic) or topic  # its own topic counts it when it is delivered
+            elif self._must_wait(topic.name, queue_id):
+                self._new_queues.hold(request, connection, topic.name, queue_id)
+                return None
             if record.sys_flag & TRANSACTION_PREPARED:  # a rollback has this bit too: it would never be delivered
                 raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
             result = self._put(record)

@@ -14,6 +14,7 @@ from pyromq.broker.messages.dead_letter_watch import DeadLetterWatch
 from pyromq.broker.messages.deferred_messages import DeferredMessages, DelayedMessages
 from pyromq.broker.messages.durability import Durability, Replicas
 from pyromq.broker.messages.flow_control import SendFlowControl
+from pyromq.broker.messages.new_queue_sends import NewQueueSends
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.messages.reply import ReplyHandler
 from pyromq.broker.messages.send import SendHandler
@@ -46,11 +47,13 @@ class WriteSide:
             slave_timeout=config.slave_timeout,
         )
         self._new_topics = NewTopicSends(parts.topics)
+        self._new_queues = NewQueueSends(store.new_queues, parts.clock)
         writing = Writing(
             store=store,
             durability=durability,
             acknowledgements=self._acknowledgements,
             new_topics=self._new_topics,
+            new_queues=self._new_queues,
         )
         self._flow = SendFlowControl(
             parts.round,
@@ -97,6 +100,7 @@ class WriteSide:
             self._schedule.load()
             stack.push_async_callback(self._schedule.close)
             stack.push_async_callback(self._acknowledgements.drained)
+            stack.push_async_callback(self._new_queues.drained)
             stack.push_async_callback(self._new_topics.drained)
             self._follow_settings(stack)
             stack.callback(self._parts.offset_moved.subscribe(self._offset_events.moved))

@@ -14,6 +14,7 @@ from pyromq.broker.delay.timer.timer_service import TimerService
 from pyromq.broker.messages.acknowledgements import Acknowledgements
 from pyromq.broker.messages.deferred_messages import is_timed
 from pyromq.broker.messages.durability import Durability
+from pyromq.broker.messages.new_queue_sends import NewQueueSends
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
 from pyromq.broker.parts import Writing
 from pyromq.broker.signals import StoreSignals
@@ -135,6 +136,7 @@ class TimerRig:
             durability=durability,
             acknowledgements=self.acknowledgements,
             new_topics=NewTopicSends(parts.topics),
+            new_queues=NewQueueSends(self.store.new_queues, parts.clock),
         )
         self.service = TimerService(parts, writing)
         self.timer = self.service.timer
