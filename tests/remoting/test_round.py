@@ -54,6 +54,16 @@ async def test_no_round_ends_that_nobody_asked_for(round: Round) -> None:
     assert notes == ["hook"]
 
 
+async def test_rounds_on_one_loop_share_the_time_and_the_bytes_of_a_pass(round: Round) -> None:
+    other = Round(asyncio.get_running_loop())
+    assert not round.has_read(READ_BYTES - 1)
+    assert other.has_read(1)
+    assert other.serves_until == round.serves_until
+    await let_loop_run()
+    assert not other.has_read(1)
+    assert other.serves_until > round.serves_until
+
+
 async def test_what_a_hook_adds_leaves_in_the_same_round(round: Round) -> None:
     notes: list[str] = []
     round.at_end(lambda: round.add(Member("woken", notes)))

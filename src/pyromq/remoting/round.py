@@ -4,7 +4,8 @@ Answers made within a pass leave together at the end of the round. The broker's 
 so requests of 64 connections cost one file write and 64 socket writes, not 64 of each. See docs/architecture.md.
 
 A round takes a bounded time and a bounded number of bytes. Connections whose requests do not fit wait for their turn in
-one of the next rounds, so a few peers that send without a pause cannot starve the others.
+one of the next rounds, so a few peers that send without a pause cannot starve the others. Servers that share a loop, as
+in `pyromq up`, share this bound: their rounds are parts of one pass.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,32 @@ class TurnTaker(Protocol):
         """Serve the next share; ask for another turn if requests are left."""
 
 
+class Pass:
+    """What has begun in this pass of a loop, of all rounds on it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.began = 0.0
+        """When the first of its requests was served, by perf_counter()."""
+        self.read_bytes = 0
+        """Bytes of large reads."""
+        self._loop = loop
+        self._is_on = False
+
+    def begin(self) -> None:
+        """Begin a pass, unless another round has."""
+        if not self._is_on:
+            self._is_on = True
+            self.began = perf_counter()
+            self.read_bytes = 0
+            self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        self._is_on = False
+
+
+_passes: WeakKeyDictionary[asyncio.AbstractEventLoop, Pass] = WeakKeyDictionary()
+
+
 class Round:
     """Run the hooks once at the end of each pass of the loop, then flush all members."""
 
@@ -55,7 +83,7 @@ class Round:
         self.answer_bytes = 0
         """Bytes of large answers that wait for the end of this round."""
         self._scheduled_at = 0.0
-        self._read_bytes = 0
+        self._pass = _passes.get(loop) or _passes.setdefault(loop, Pass(loop))
         self._loop = loop
         self._serving_time = serving_time
         self._members: list[Flushable] = []
@@ -74,8 +102,8 @@ class Round:
         if not self._scheduled:
             self._scheduled = True
             self._scheduled_at = perf_counter()
-            self.serves_until = self._scheduled_at + self._serving_time
-            self._read_bytes = 0
+            self._pass.begin()
+            self.serves_until = self._pass.began + self._serving_time
             self.answer_bytes = 0
             self._loop.call_soon(self.finish)
 
@@ -88,8 +116,8 @@ class Round:
     def has_read(self, size: int) -> bool:
         """Count bytes of a large read; return True if the rest of what its peer sends must wait for its turn."""
         self.schedule()
-        self._read_bytes += size
-        return self._read_bytes >= READ_BYTES
+        self._pass.read_bytes += size
+        return self._pass.read_bytes >= READ_BYTES
 
     def wait_turn(self, taker: TurnTaker) -> None:
         """Have `taker` take its turn in a later round, after those that wait already."""
