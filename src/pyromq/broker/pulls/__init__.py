@@ -5,6 +5,7 @@
                          (SQL92 expressions, and the operator's own functions in filter_functions.py)
     nothing is there     long_polling.py holds the pull until a message arrives or its time is up
     a wrong offset       the consumer gets the right one; offset_moved_events.py records it
+    of a deleted topic   topic_lives.py tells topics of one name apart: the consumer begins anew
 
 pull_queues.py reads several queues at once, for Spark. offset_requests.py answers what groups have committed and where
 queues begin and end. message_query.py finds messages by key.

@@ -3,6 +3,6 @@
     put → appender → (commit_log, flush) → visibility → dispatch → consume_queue, index/
 
 `appender` gives a message its place and collects it in the open group. Once that is written, `visibility` keeps it
-until it is durable and, where only confirmed messages are shown, confirmed. `no_space` remembers a full disk, and
-`write_times` how long writes took.
+until it is durable and, where only confirmed messages are shown, confirmed. `new_queues` makes the files of queues
+ahead of their first message. `no_space` remembers a full disk, and `write_times` how long writes took.
 """
