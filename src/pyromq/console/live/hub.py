@@ -39,6 +39,7 @@ class LiveHub:
         self._views: dict[Hashable, View] = {}
         self._task: asyncio.Task[None] | None = None
         self._others: set[Stream] = set()
+        self._closed = False
         self.renders = 0
         """How many pages were rendered for open browsers."""
 
@@ -50,7 +51,7 @@ class LiveHub:
     @property
     def is_full(self) -> bool:
         """Whether no more streams are taken."""
-        return self.count >= MOST_STREAMS
+        return self._closed or self.count >= MOST_STREAMS
 
     async def follow(self, key: Hashable, render: Callable[[], Awaitable[str]]) -> AsyncIterator[bytes]:
         """Yield events of a page while a browser shows it; pages with the same key are rendered once for all."""
@@ -79,7 +80,8 @@ class LiveHub:
             self._others.discard(stream)
 
     async def close(self) -> None:
-        """End all streams."""
+        """End all streams, and take no more."""
+        self._closed = True
         for stream in [*self._others, *(stream for view in self._views.values() for stream in view.streams)]:
             stream.close()
         if self._task is not None:

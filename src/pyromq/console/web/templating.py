@@ -99,7 +99,7 @@ def shown_values(values: Mapping[str, Any]) -> dict[str, str]:
 
 def regex_quote(text: str) -> str:
     """Return a text as a pattern of HTML that only it matches."""
-    return re.sub(r"([\\^$.*+?()\[\]{}|/-])", r"\\\1", text)
+    return re.sub(r"([\\^$.*+?()\[\]{}|/])", r"\\\1", text)
 
 
 @cache
