@@ -90,6 +90,7 @@ class History:
     def add(self, at: float, values: Mapping[str, float]) -> None:
         """Add a point of each series; those that are not named are unknown at this time."""
         fine, coarse = self._fine.advance(at), self._coarse.advance(at)
+        self._busy.update((name, at) for name, value in values.items() if value and name in self._rows)
         new = [name for name, value in values.items() if value and name not in self._rows]
         self._make_room(new, at)
         known = [(self._rows[name], value) for name, value in values.items() if name in self._rows]
@@ -98,7 +99,6 @@ class History:
             self._fine.data[rows, fine] = points
             before = self._coarse.data[rows, coarse]
             self._coarse.data[rows, coarse] = np.where(np.isnan(before), points, np.fmax(before, points))
-        self._busy.update((name, at) for name, value in values.items() if value and name in self._rows)
 
     def _make_room(self, new: list[str], at: float) -> None:
         excess = len(self._rows) + len(new) - MOST_SERIES
@@ -110,7 +110,7 @@ class History:
             new = new[: max(MOST_SERIES - len(self._rows), 0)]
         for name in new:
             row = self._free.pop() if self._free else len(self._rows)
-            self._rows[name] = row
+            self._rows[name], self._busy[name] = row, at
             for ring in (self._fine, self._coarse):
                 ring.grow(row + 1)
 

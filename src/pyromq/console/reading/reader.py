@@ -38,6 +38,8 @@ class SnapshotReader:
         self._base: Overview | None = None
         self._reading: asyncio.Task[Snapshot] | None = None
         self._expired = False
+        self._is_fresh = True
+        """Whether the reading under way began after the last change."""
         self.count = 0
         """How many were taken."""
 
@@ -58,17 +60,17 @@ class SnapshotReader:
 
     def expire(self) -> None:
         """Have the next page wait for a new snapshot: something was changed."""
-        self._expired = True
+        self._expired, self._is_fresh = True, False
 
     async def get(self, youngest: float | None = None) -> Snapshot:
         """Return a snapshot that is at most so old; by default, `period`."""
         limit = self.period if youngest is None else youngest
         if self._current is not None and not self._expired and self.age(self._current) <= limit:
             return self._current
-        if self._expired and self._reading is not None:  # that one may have begun before the change
+        while self._reading is not None and not self._is_fresh:
             await asyncio.wait([self._reading])
         if self._reading is None:
-            self._expired = False
+            self._is_fresh = True
             self._reading = asyncio.create_task(self._read())
             self._reading.add_done_callback(self._done)
         return await asyncio.shield(self._reading)
@@ -94,6 +96,8 @@ class SnapshotReader:
         now = self._clock.monotonic()
         self._current = replace(snapshot, taken=now, cost=now - began)
         self.count += 1
+        if self._is_fresh:
+            self._expired = False
         return self._current
 
     async def _take(self) -> Snapshot:
