@@ -11,11 +11,13 @@ the child: the old ones raise ClientError there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import nullcontext
 from importlib import import_module
+from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
-from pyromq.client.config import ProducerOptions
+from pyromq.client.config import ProducerOptions, SendOptions
 from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.subscriptions import Expression
 from pyromq.client.listener.listener import Listener
@@ -28,6 +30,9 @@ from pyromq.client.push.termination import on_sigterm
 from pyromq.client.send import producer as producer_module
 from pyromq.client.send import transaction_producer as transaction_module
 from pyromq.client.send.local_transactions import TransactionFunction
+from pyromq.client.send.send_soon import SendSoon
+from pyromq.client.send.values import MISSING, message_of
+from pyromq.client.send_result import SendResult
 from pyromq.client.trace.dispatcher import TraceCounts
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 
@@ -65,6 +70,7 @@ class Producer(_MessagingClient):
     ) -> None:
         super().__init__(producer_module.Producer(group, namesrv, **options))
         self.group = self._client.group
+        self._soon = SendSoon(self._client, self._portal.soon)
 
     @classmethod
     def around(cls, producer: producer_module.Producer, portal: LoopPortal) -> Producer:
@@ -72,6 +78,7 @@ class Producer(_MessagingClient):
         made = cls.__new__(cls)
         BlockingClient.__init__(made, producer, portal)
         made.group = producer.group
+        made._soon = SendSoon(producer, portal.soon)
         return made
 
     def message(
@@ -87,6 +94,47 @@ class Producer(_MessagingClient):
         return self._client.message(topic, value, tags=tags, keys=keys, properties=properties)
 
     send = waits(producer_module.Producer.send)
+
+    def send_soon(
+        self,
+        message: Message | str,
+        value: object = MISSING,
+        *,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Future[SendResult]:
+        """Send without waiting: return a future of the result, whose `result()` raises the errors of `send`.
+
+        As fast as the async producer, because many sends travel at a time. The call waits only while 1,024 of them are
+        on their way. Sends begin in the order of the calls. `flush` waits for all of them, and so does `with` at its
+        end.
+        """
+        if value is not MISSING or type(message) is not Message or tags is not None or keys or properties:
+            message = message_of(self._client.codecs, message, value, tags, keys, properties)
+        return self._soon.add(message, options)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until every `send_soon` before this call has ended; the futures have the results.
+
+        Raises TimeoutError if that takes longer than `timeout`.
+        """
+        self._soon.flush(timeout)
+
+    def close(self) -> None:
+        """Wait for the sends that are on their way, and close the producer; `with` does it for you."""
+        if not self._portal.foreign:
+            self.flush()
+        super().close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._portal.foreign:
+            self.flush()
+        super().__exit__(kind, error, trace)
+
     cancel = waits(producer_module.Producer.cancel)
     send_oneway = waits(producer_module.Producer.send_oneway)
     send_batch = waits(producer_module.Producer.send_batch)
@@ -123,6 +171,7 @@ class TransactionProducer(Producer):
         client = transaction_module.TransactionProducer(group, namesrv, check=check, **options)
         BlockingClient.__init__(self, client)
         self.group = self._client.group
+        self._soon = SendSoon(self._client, self._portal.soon)
 
     send_in_transaction = waits(transaction_module.TransactionProducer.send_in_transaction)
 
@@ -213,6 +262,8 @@ class LitePullConsumer(_MessagingClient):
 
     poll = waits(pull_consumer_module.LitePullConsumer.poll)
     commit = waits(pull_consumer_module.LitePullConsumer.commit)
+    subscribe = waits(pull_consumer_module.LitePullConsumer.subscribe)
+    unsubscribe = waits(pull_consumer_module.LitePullConsumer.unsubscribe)
     committed = waits(pull_consumer_module.LitePullConsumer.committed)
     queues = waits(pull_consumer_module.LitePullConsumer.queues)
     assign = waits(pull_consumer_module.LitePullConsumer.assign)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TypedDict
 
 from msgspec import Struct
 
 from pyromq.client.hooks import SendHook
 from pyromq.client.net.address import DEFAULT_NAMESRV
+from pyromq.client.net.publish_info import Select
 from pyromq.client.trace.client_metrics import ClientMetrics
 from pyromq.client.trace.config import Trace
 from pyromq.clock import Clock
 from pyromq.codecs.topic_codecs import CodecChoice
 from pyromq.protocol.acl import Credentials
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.remoting.tls.client_tls import Tls
 
 
@@ -69,3 +72,15 @@ class ProducerOptions(TypedDict, total=False):
     tls: bool | Tls | None
     instance_name: str | None
     clock: Clock | None
+
+
+class SendOptions(TypedDict, total=False):
+    """Where and when one message is sent, for functions that pass it on."""
+
+    order_key: str | None
+    queue: MessageQueue | None
+    select: Select | None
+    timeout: float | None
+    delay: timedelta | float | None
+    at: datetime | None
+    level: int | None

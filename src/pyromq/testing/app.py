@@ -265,7 +265,7 @@ class _RecordingProducer(Producer):
 
     async def send(self, message: Any, value: object = MISSING, **options: Any) -> SendResult:
         given = {name: options.pop(name, default) for name, default in _MESSAGE_OPTIONS.items()}
-        return self._record(message_of(self._codecs, message, value, **given))
+        return self._record(message_of(self.codecs, message, value, **given))
 
     async def send_oneway(self, message: Any, value: object = MISSING, **options: Any) -> None:
         await self.send(message, value, **options)

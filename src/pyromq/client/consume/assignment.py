@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from pyromq.client.consume.assigned_queue import AssignedQueue
 from pyromq.client.consume.pull_loop import PullLoop
+from pyromq.client.consume.queue_changes import QueueChanges
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import MessageQueue
 
@@ -21,10 +22,14 @@ class Assignment(Generic[Q]):
     """
 
     def __init__(
-        self, new_loop: Callable[[MessageQueue], PullLoop[Q]], release: Callable[[Q], Awaitable[None]]
+        self,
+        new_loop: Callable[[MessageQueue], PullLoop[Q]],
+        release: Callable[[Q], Awaitable[None]],
+        changes: QueueChanges | None = None,
     ) -> None:
         self._new_loop = new_loop
         self._release = release
+        self._changes = changes or QueueChanges()
         self._loops: dict[MessageQueue, PullLoop[Q]] = {}
         self._releases: dict[asyncio.Task[None], Q] = {}
         self._stopped = False
@@ -62,13 +67,19 @@ class Assignment(Generic[Q]):
         if self._stopped:
             return
         wanted = set(queues)
-        for queue in sorted(wanted - self._loops.keys()):
+        new = sorted(wanted - self._loops.keys())
+        for queue in new:
             loop = self._loops[queue] = self._new_loop(queue)
             loop.start()
         unwanted = [queue for queue in self._loops if topic in (None, queue.topic) and queue not in wanted]
+        if unwanted:
+            await self._changes.revoked(unwanted)
         for queue in unwanted:
-            self._drop(self._loops.pop(queue))
+            if queue in self._loops:
+                self._drop(self._loops.pop(queue))
         await self._released()
+        if new:
+            await self._changes.assigned(new)
 
     def follow_routes(self) -> None:
         """Let pulls that wait at a deposed master go elsewhere."""

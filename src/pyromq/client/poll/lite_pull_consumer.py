@@ -10,13 +10,14 @@ from typing import Self
 
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.queue_changes import OnQueues, QueueChanges
 from pyromq.client.consume.start_from import StartFrom, check_start_from, first_offset_since, to_ms
-from pyromq.client.consume.subscriptions import Expression, subscribe_all
+from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe_all
 from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.routes import read_queues
-from pyromq.client.poll.poll_session import PollSession
+from pyromq.client.poll.poll_session import PollSession, next_offsets
 from pyromq.client.poll.poll_settings import PollSettings
 from pyromq.client.trace.client_metrics import ClientMetrics, recorder_for, report_received
 from pyromq.clock import Clock, SystemClock, wait_for
@@ -36,8 +37,10 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
     ...         print(message.body)
 
     With `auto_commit` messages are committed after the caller has asked for more, so that a message whose handling
-    raised is delivered again. Without it, `commit()` covers what was returned before the call. `start_from` applies
-    only to queues without a committed offset. Only one task or thread may poll or iterate, because each poll
+    raised is delivered again. Without it, `commit()` covers what was returned before the call, or a part of it.
+    `on_assigned` and `on_revoked` are called with the queues that the consumer has got, such as to `seek`, and with
+    those that it is about to give up to another member, such as to `commit`; not when it is closed. `start_from`
+    applies only to queues without a committed offset. Only one task or thread may poll or iterate, because each poll
     acknowledges what the last one returned; for more, use several consumers of the group.
 
     After `start` a consumer with subscriptions has its queues; ConnectFailed is raised if no name server answers. A
@@ -58,6 +61,8 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         poll_timeout: float = 5.0,
         flow_control: FlowControl | None = None,
         allocate: Allocate = allocate_averagely,
+        on_assigned: OnQueues | None = None,
+        on_revoked: OnQueues | None = None,
         metrics: ClientMetrics | None = None,
         offset_store: OffsetStore | None = None,
         namespace: str | None = None,
@@ -86,6 +91,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
             pull_batch=pull_batch,
             flow_control=flow_control or FlowControl(),
             allocate=allocate,
+            changes=QueueChanges(on_assigned, on_revoked, self._bare_queue),
             offset_store=offset_store,
         )
         self.group = self._settings.group
@@ -142,9 +148,29 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
             report_received(self._recorder, self._clock, self.group, messages)
         return messages
 
-    async def commit(self) -> None:
-        """Commit everything that was returned before this call; on return the brokers have the offsets."""
-        await self._session.commit_handed_out()
+    async def commit(self, upto: Mapping[MessageQueue, int] | MessageExt | Iterable[MessageExt] | None = None) -> None:
+        """Commit everything that was returned before this call; on return the brokers have the offsets.
+
+        `upto` commits a part of it: a message, or messages, up to and including the last of each queue; or for each
+        queue the offset to continue at. A committed offset moves back only after a `seek`. Raises ClientError for a
+        queue that is not assigned, or an offset behind what was returned.
+        """
+        if upto is None:
+            await self._session.commit_handed_out()
+        else:
+            offsets = {self._full_queue(queue): offset for queue, offset in next_offsets(upto).items()}
+            await self._session.commit_offsets(offsets)
+
+    async def subscribe(self, topic: str, expression: Expression = "*") -> None:
+        """Read another topic, or a topic with another filter; all members of the group should do the same.
+
+        It cannot be combined with `assign`.
+        """
+        await self._session.subscribe(subscribe(self._full(topic), expression, self._clock.now_ms()))
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Give up the queues of a topic; with `auto_commit`, what was handled is committed."""
+        await self._session.unsubscribe(self._full(topic))
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset of a queue, or None if it has none."""

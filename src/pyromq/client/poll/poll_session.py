@@ -19,14 +19,14 @@ from pyromq.client.consume.pull_loop import PullLoop
 from pyromq.client.consume.running_info import consumer_properties, running_info
 from pyromq.client.consume.stall_report import idle_caller_property
 from pyromq.client.consume.start_from import consume_from_where
-from pyromq.client.consume.subscriptions import Expression, subscribe
+from pyromq.client.consume.subscriptions import Expression, Subscription, subscribe
 from pyromq.client.group.membership import Membership
 from pyromq.client.net.sharing import borrow_instance
 from pyromq.client.poll.poll_queue import PollQueue
 from pyromq.client.poll.poll_settings import PollSettings
 from pyromq.client.poll.ready_messages import ReadyMessages
 from pyromq.clock import Clock
-from pyromq.errors import AccessDenied, BrokerError
+from pyromq.errors import AccessDenied, BrokerError, ClientError
 from pyromq.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, ConsumeType
 from pyromq.protocol.codes import PULL_LITE_FLAG, PULL_SUSPEND_FLAG
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
@@ -47,6 +47,8 @@ class PollSession:
         self.subscriptions = {
             topic: replace(subscription, version_ms=now_ms) for topic, subscription in settings.subscriptions.items()
         }
+        self.topics = dict(self.subscriptions)
+        """The subscriptions of the group; `subscriptions` also has those of assigned queues."""
         api, routes = self.instance.api, self.instance.routes
         self.offsets = settings.offset_store or BrokerOffsets(api, routes, settings.group)
         self.commits = Commits(self.offsets)
@@ -65,11 +67,12 @@ class PollSession:
             support=self._support,
         )
         self.ready = ReadyMessages(clock.now())
-        self.assignment = Assignment(self._new_loop, self._release)
+        self.assignment = Assignment(self._new_loop, self._release, settings.changes)
+        self._is_member = False
         self.membership = Membership(
             self._handle,
             settings.group,
-            topics=lambda: settings.subscriptions,
+            topics=lambda: self.topics,
             assign=self._assign_topic,
             allocate=settings.allocate,
         )
@@ -78,7 +81,7 @@ class PollSession:
     @property
     def subscribed(self) -> bool:
         """Whether the group shares out the queues; otherwise the caller assigns them."""
-        return bool(self.settings.subscriptions)
+        return self._is_member or bool(self.topics)
 
     async def start(self) -> None:
         """Start; with subscriptions, join the group and take a first share of the queues."""
@@ -89,6 +92,10 @@ class PollSession:
         if not self.subscribed:
             return
         await self._support.ensure_everywhere(self.subscriptions.values())
+        await self._join()
+
+    async def _join(self) -> None:
+        self._is_member = True
         await self.membership.join(self)
 
     async def close(self, *, failed: bool) -> None:
@@ -118,7 +125,7 @@ class PollSession:
             group_name=self.settings.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
             consume_from_where=consume_from_where(self.settings.start),
-            subscription_data_set=[self.subscriptions[topic].data() for topic in self.settings.subscriptions],
+            subscription_data_set=[subscription.data() for subscription in self.topics.values()],
         )
 
     def members_changed(self) -> None:
@@ -163,7 +170,33 @@ class PollSession:
         self.subscriptions.update(wanted)
         await self.assignment.replace(queues)
 
+    async def subscribe(self, subscription: Subscription) -> None:
+        """Read another topic, or a topic with another filter, as a member of the group."""
+        if not self.subscribed and any(True for _ in self.assignment):
+            raise ClientError("subscribe() is not possible after assign(): the group would share out other queues")
+        await self._support.ensure_everywhere([subscription])
+        before = self.topics.get(subscription.topic)
+        if before is not None and subscription.version_ms <= before.version_ms:  # brokers keep the later one
+            subscription = replace(subscription, version_ms=before.version_ms + 1)
+        self.topics[subscription.topic] = self.subscriptions[subscription.topic] = subscription
+        if not self._is_member:
+            await self._join()
+            return
+        await self.membership.look_up(subscription.topic)
+        await self.instance.heartbeats.beat()
+        await self.membership.rebalance()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Give up the queues of a topic."""
+        if self.topics.pop(topic, None) is None:
+            return
+        await self.assignment.replace([], topic)
+        self.subscriptions.pop(topic, None)
+        await self.instance.heartbeats.beat()
+
     async def _assign_topic(self, topic: str, queues: list[MessageQueue]) -> bool:
+        if topic not in self.topics:  # unsubscribed meanwhile
+            queues = []
         await self.assignment.replace(queues, topic)
         return True
 
@@ -194,9 +227,37 @@ class PollSession:
             if position is not None and await self.commits.commit_up_to(held, position):
                 held.mark_consumed_up_to(position)
 
+    async def commit_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit these offsets, all of which lie within what was handed out; raises ClientError for others."""
+        for queue, offset in offsets.items():
+            position = self.assignment.loop(queue).held.position
+            if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+                raise ClientError(f"the offset to commit for {queue} must be a whole number, not {offset!r}")
+            if position is None or offset > position:
+                raise ClientError(f"{queue} was returned up to offset {position}; {offset} lies behind that")
+        for queue, offset in offsets.items():
+            held = self.assignment.find(queue)
+            if held is not None and await self.commits.commit_up_to(held, offset):
+                held.mark_consumed_up_to(offset)
+
     async def _commit_last(self) -> None:
         if self.settings.auto_commit:
             await self._commit_consumed()
 
     async def _commit_consumed(self) -> bool:
         return await self.commits.try_commit_consumed(self.assignment)
+
+
+def next_offsets(upto: Mapping[MessageQueue, int] | MessageExt | Iterable[MessageExt]) -> dict[MessageQueue, int]:
+    """Return the offset to continue at for each queue, as `commit(upto)` means it; raises ClientError for others."""
+    if isinstance(upto, Mapping):
+        if all(isinstance(queue, MessageQueue) for queue in upto):
+            return dict(upto)
+        raise ClientError("commit() takes {queue: offset}, with queues such as message.queue")
+    messages = [upto] if isinstance(upto, MessageExt) else upto
+    found: dict[MessageQueue, int] = {}
+    for message in messages:
+        if not isinstance(message, MessageExt):
+            raise ClientError(f"commit() takes messages, or {{queue: offset}}, not {type(message).__name__}")
+        found[message.queue] = max(found.get(message.queue, 0), message.queue_offset + 1)
+    return found

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.queue_changes import OnQueues, QueueChanges
 from pyromq.client.consume.start_from import StartFrom, StartPoint
 from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.group.allocation import Allocate
@@ -27,6 +28,8 @@ class LitePullConsumerOptions(TypedDict, total=False):
     poll_timeout: float
     flow_control: FlowControl | None
     allocate: Allocate
+    on_assigned: OnQueues | None
+    on_revoked: OnQueues | None
     metrics: ClientMetrics | None
     offset_store: OffsetStore | None
     namespace: str | None
@@ -48,4 +51,5 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     pull_batch: int
     flow_control: FlowControl
     allocate: Allocate
+    changes: QueueChanges
     offset_store: OffsetStore | None

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.queue_changes import OnQueues, QueueChanges
 from pyromq.client.consume.stall_report import BlockedQueue
 from pyromq.client.consume.start_from import StartFrom, check_start_from
 from pyromq.client.consume.subscriptions import Expression, subscribe, subscribe_all
@@ -56,6 +57,10 @@ class PushConsumer(ClientLifecycle[PushSession]):
     once. Listeners that are not async run on threads, up to `concurrency` at a time. `trace` writes message traces and
     OpenTelemetry spans. `metrics` is "prometheus" or "opentelemetry": what it consumes is counted there.
 
+    `on_assigned` and `on_revoked` are called with the queues that the consumer has got and is about to give up to
+    another member, not when it is closed. A listener that needs longer than `consume_timeout` asks for more time with
+    `message.extend(seconds)`.
+
     A message may be delivered more than once, after a failure or a crash. The consumer works while it is open; `run()`
     waits until it is closed.
 
@@ -84,6 +89,8 @@ class PushConsumer(ClientLifecycle[PushSession]):
         close_timeout: timedelta | float = CLOSE_TIMEOUT,
         flow_control: FlowControl | None = None,
         allocate: Allocate = allocate_averagely,
+        on_assigned: OnQueues | None = None,
+        on_revoked: OnQueues | None = None,
         hooks: Sequence[ConsumeHook] = (),
         trace: bool | Trace = False,
         metrics: ClientMetrics | None = None,
@@ -130,6 +137,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
             close_timeout=timeout_seconds("close_timeout", close_timeout),
             flow_control=flow_control or FlowControl(),
             allocate=allocate,
+            changes=QueueChanges(on_assigned, on_revoked),
             hooks=(*hooks, *self._own_hooks(), *consume_hooks(metrics, self._clock)),
             offset_store=offset_store,
         )

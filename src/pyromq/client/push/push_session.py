@@ -55,8 +55,8 @@ from pyromq.protocol.bodies import (
     MessageModel,
 )
 from pyromq.protocol.codes import PULL_SUSPEND_FLAG
-from pyromq.protocol.messages.message import MessageExt, MessageQueue, reply_channel
-from pyromq.protocol.names import retry_topic
+from pyromq.protocol.messages.message import MessageExt, MessageQueue, reply_channel, time_channel
+from pyromq.protocol.names import retry_topic, without_namespace
 from pyromq.protocol.tag_filter import EVERYTHING
 
 if TYPE_CHECKING:
@@ -157,12 +157,15 @@ class PushSession:
             is_alone=self.membership.is_alone,
             resume=self._resume,
         )
-        self.assignment: Assignment[ProcessQueue] = Assignment(self._new_loop, self._ownership.release)
+        self.assignment: Assignment[ProcessQueue] = Assignment(
+            self._new_loop, self._ownership.release, self.settings.changes.shown_as(self._shown)
+        )
 
     def _build_listener_parts(self) -> None:
         settings, api, routes = self.settings, self.instance.api, self.instance.routes
         self.context = copy_context()  # the context in which listeners run
         self.context.run(reply_channel.set, Replier(api, routes, self._clock))
+        self.context.run(time_channel.set, self._extend)
         self._threads = ListenerThreads()
         kind: type[Consumption] = OrderlyConsumption if settings.orderly else ConcurrentConsumption
         send_back = SendBack(
@@ -203,6 +206,9 @@ class PushSession:
             orderly=settings.orderly,
             timeout=settings.consume_timeout,
         )
+
+    def _extend(self, message: MessageExt, seconds: float) -> None:
+        self.workers.extend(message, seconds)
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -371,6 +377,12 @@ class PushSession:
         free = [queue for queue in queues if not self._ownership.is_leaving(queue)]
         await self.assignment.replace(free, topic)
         return len(free) == len(queues)
+
+    def _shown(self, queue: MessageQueue) -> MessageQueue | None:
+        """Return a queue as the user knows it; None for those of the retry topic."""
+        if queue.topic == self.retry_topic:
+            return None
+        return queue._replace(topic=without_namespace(queue.topic, self.settings.client.namespace))
 
     def _new_loop(self, queue: MessageQueue) -> PullLoop[ProcessQueue]:
         held = ProcessQueue(queue, orderly=self.settings.orderly)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.offset_store import OffsetStore
+from pyromq.client.consume.queue_changes import OnQueues, QueueChanges
 from pyromq.client.consume.start_from import StartFrom, StartPoint
 from pyromq.client.consume.subscriptions import Subscription
 from pyromq.client.group.allocation import Allocate
@@ -47,6 +48,8 @@ class PushConsumerOptions(TypedDict, total=False):
     close_timeout: timedelta | float
     flow_control: FlowControl | None
     allocate: Allocate
+    on_assigned: OnQueues | None
+    on_revoked: OnQueues | None
     hooks: Sequence[ConsumeHook]
     trace: bool | Trace
     metrics: ClientMetrics | None
@@ -78,6 +81,7 @@ class PushSettings(Struct, frozen=True, kw_only=True):
     close_timeout: float
     flow_control: FlowControl
     allocate: Allocate
+    changes: QueueChanges
     hooks: Sequence[ConsumeHook]
     offset_store: OffsetStore | None
 

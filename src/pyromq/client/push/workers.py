@@ -35,6 +35,8 @@ class Job(Struct, eq=False):
     """By the clock's monotonic time."""
     listening: bool = False
     """The listener has them now."""
+    extended_until: float = 0.0
+    """The listener has asked for time until then, by the clock's monotonic time."""
     overdue: bool = False
     timed_out: bool = False
     """It was cancelled because it was overdue."""
@@ -94,6 +96,7 @@ class Workers:
         self._jobs: dict[asyncio.Task[None], Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._loop = asyncio.get_running_loop()
 
     @property
     def listening(self) -> int:
@@ -198,11 +201,20 @@ class Workers:
             self._end(job)
         self.start_more()
 
+    def extend(self, message: MessageExt, seconds: float) -> None:
+        """Let the listener that has a message go on for so long from now; callable from any thread."""
+        self._loop.call_soon_threadsafe(self._extend, message, self._clock.monotonic() + seconds)
+
+    def _extend(self, message: MessageExt, until: float) -> None:
+        for job in self._jobs.values():
+            if any(each is message for each in job.messages):
+                job.extended_until = until
+
     def expire(self, age: float, *, cancel: bool) -> None:
         """Cancel, or only log, the jobs whose listener has been running for more than `age` seconds."""
         now = self._clock.monotonic()
         for task, job in list(self._jobs.items()):
-            if not job.listening or job.overdue or now - job.started <= age:
+            if not job.listening or job.overdue or now <= max(job.started + age, job.extended_until):
                 continue
             job.overdue = True
             if cancel:

@@ -54,6 +54,7 @@ RETRY_CODES = frozenset(
     }
 )
 _SEND_OK = SendStatus.SEND_OK
+_RESTART_PAUSE = 0.1  # seconds between two tries while a broker is away
 
 Attempt = tuple[MessageQueue, SendResult | PyroMQError]
 """One attempt to send: the queue, and the result or error."""
@@ -223,10 +224,19 @@ class Delivery:
         if self._may_take_over(name, error) and (not is_last or _was_not_stored(error)):
             return queue if await self._await_master(queue, deadline) else None
         if is_last:
-            return None
+            return queue if _was_not_stored(error) and await self._await_restart(queue, deadline) else None
         if self._routes.watch.is_calm(name):  # it may be back elsewhere
             await self._look(queue, deadline)
         return self._next(info, tried)
+
+    async def _await_restart(self, queue: MessageQueue, deadline: float) -> bool:
+        """Wait a moment for a broker that may be restarting, and ask where it is; return False if time is up."""
+        if self._clock.monotonic() + _RESTART_PAUSE >= deadline:
+            return False
+        await self._clock.sleep(_RESTART_PAUSE)
+        if self._routes.watch.is_calm(queue.broker_name):
+            await self._look(queue, deadline)
+        return self._clock.monotonic() < deadline
 
     def _may_take_over(self, broker_name: str, error: PyroMQError) -> bool:
         """Return True if a broker failed in a way that makes a slave of it master, sooner or later."""
@@ -283,7 +293,7 @@ class Delivery:
         return await self._api.cancel_waiting(address, self.rules.group, message)
 
     async def send_to(self, queue: MessageQueue, prepared: PreparedMessage, timeout: float) -> SendResult:
-        """Send to one queue, once; again only if a broker with slaves has surely not stored it."""
+        """Send to one queue, once; again only if the broker has surely not stored it, and may come back in time."""
         deadline = timeout + self._clock.monotonic()
         tried: list[str] = []
         while True:
@@ -294,9 +304,10 @@ class Delivery:
             self._api.unreachable.failed(self._routes.master(queue.broker_name), outcome)
             if isinstance(outcome, RemotingError | NoRoute | ServiceNotAvailable):
                 self.instance.refresh_soon()
-            if not _was_not_stored(outcome) or not self._may_take_over(queue.broker_name, outcome):
+            if not _was_not_stored(outcome):
                 break
-            if not await self._await_master(queue, deadline):
+            takes_over = self._may_take_over(queue.broker_name, outcome)
+            if not await (self._await_master if takes_over else self._await_restart)(queue, deadline):
                 break
         if isinstance(outcome, RemotingError | NoRoute):
             raise await self._explained(outcome, prepared, tried) from outcome.__cause__
@@ -389,7 +400,7 @@ class Delivery:
             error = type(error)(f"{error}{why}")
             if isinstance(error, RemotingError):
                 error.message_id = prepared.message_id
-        return with_note(error, f"attempts: {len(tried)}, on {', '.join(tried)}") if tried else error
+        return with_note(error, f"attempts: {len(tried)}, on {', '.join(dict.fromkeys(tried))}") if tried else error
 
     async def send_oneway(self, queue: MessageQueue, prepared: PreparedMessage) -> None:
         """Send to one queue without an answer."""

@@ -8,7 +8,8 @@ the general path (MessagePreparer, Delivery), which puts the same bytes on the w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.prepare import MessagePreparer, not_a_message
 from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
-from pyromq.errors import PyroMQError
+from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.frame_templates import SendFrames, SignedSendFrames
 from pyromq.protocol.headers import encode_json
@@ -92,6 +93,48 @@ class FastSend:
         finally:
             self._in_flight.leave(size)
 
+    def start(self, message: Message, settle: Callable[[SendResult | BaseException], None]) -> bool:
+        """Send a plain message without a task of its own and call `settle` with the outcome; False if it cannot."""
+        size = len(message.body)
+        if not self._in_flight.try_enter(size):
+            return False
+        sent = None
+        try:
+            sent = self.try_send(message)
+        finally:
+            if sent is None:
+                self._in_flight.leave(size)
+        if sent is None:
+            return False
+        sent[0].add_done_callback(partial(self._answered, message, sent, settle))
+        return True
+
+    def _answered(
+        self,
+        message: Message,
+        sent: _Sent,
+        settle: Callable[[SendResult | BaseException], None],
+        answer: asyncio.Future[RemotingCommand],
+    ) -> None:
+        _, queue, message_id, now_ms, began = sent
+        outcome: SendResult | PyroMQError
+        try:
+            outcome = self._delivery.result(queue, message_id, read_sent(answer.result()))
+            is_final = self._delivery.is_final(outcome)
+        except PyroMQError as error:
+            outcome, is_final = error, False
+        except BaseException as error:  # cancelled: the client was closed
+            self._in_flight.leave(len(message.body))
+            settle(error)
+            return
+        self._in_flight.leave(len(message.body))
+        if is_final:
+            settle(outcome)
+            return
+        prepared = self._preparer.prepare(message, made=(message_id, now_ms))
+        again = self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome), began)
+        asyncio.ensure_future(again).add_done_callback(lambda task: settle(outcome_of(task)))
+
     def try_send(self, message: Message) -> _Sent | None:
         """Send a plain message if its connection is open; return None if it has to take the general path."""
         try:
@@ -146,6 +189,13 @@ class FastSend:
         if credentials is None:
             return SendFrames(rules.group, topic, TBW102, rules.topic_queues)
         return SignedSendFrames(rules.group, topic, TBW102, rules.topic_queues, credentials)
+
+
+def outcome_of(task: asyncio.Future[SendResult]) -> SendResult | BaseException:
+    """Return the result of a finished send, or its exception."""
+    if task.cancelled():
+        return ClientError("the producer was closed before the message was stored")
+    return task.exception() or task.result()
 
 
 def _with_keys(keys: Sequence[str], properties: bytes) -> bytes | None:

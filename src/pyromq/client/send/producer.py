@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pyromq.client.config import ClientConfig
@@ -86,7 +86,7 @@ class Producer(ClientLifecycle[ProducerSession]):
             tls=tls,
             topic_queues=topic_queues,
         )
-        self._codecs = TopicCodecs(codec)
+        self.codecs = TopicCodecs(codec)
         self._clock = clock or SystemClock()
         chosen = chosen_trace(trace)
         self._tracing = Tracing(chosen, self._config, self.group, "PRODUCE", self._clock) if chosen else None
@@ -153,7 +153,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         properties: Mapping[str, str] | None = None,
     ) -> Message:
         """Return the Message that `send(topic, value)` sends, such as for `send_batch`; raises PayloadError."""
-        return message_of(self._codecs, topic, value, tags, keys, properties)
+        return message_of(self.codecs, topic, value, tags, keys, properties)
 
     async def send(
         self,
@@ -191,7 +191,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         broker; finding that out may take 2 s more. A cancelled send may have been stored.
         """
         if type(message) is not Message or value is not MISSING or tags is not None or keys or properties:
-            message = message_of(self._codecs, message, value, tags, keys, properties)
+            message = message_of(self.codecs, message, value, tags, keys, properties)
         anywhere = order_key is None and queue is None and select is None
         simply = timeout is None and delay is None and at is None and level is None and message_id is None
         session = self._opened
@@ -203,6 +203,11 @@ class Producer(ClientLifecycle[ProducerSession]):
             return await sending
         kind = "fifo" if order_key is not None else "delay" if system else "normal"
         return await self._spans.around([message], sending, kind, order_key, system)
+
+    def _start_send(self, message: Message, settle: Callable[[SendResult | BaseException], None]) -> bool:
+        """Start a plain send without a task, and call `settle` with its outcome; return False if `send` must do it."""
+        fast = self._session.fast_send
+        return fast is not None and fast.start(message, settle)
 
     async def _send(
         self,
@@ -274,7 +279,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         select: Select | None = None,
     ) -> None:
         """Send a message without waiting for an answer; there is no way to know whether it was stored."""
-        message = message_of(self._codecs, message, value, tags, keys, properties)
+        message = message_of(self.codecs, message, value, tags, keys, properties)
         sending = self._send_oneway(message, order_key, queue, select)
         await (sending if self._spans is None else self._spans.around([message], sending))
 
@@ -340,7 +345,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         `request("prices", value={"id": 1})` encodes the value by the topic's codec.
         Raises RequestTimeout if the request was stored and no reply came in time, otherwise the errors of `send`.
         """
-        message = message_of(self._codecs, message, value, tags, keys, properties)
+        message = message_of(self.codecs, message, value, tags, keys, properties)
         asking = self._request(message, timeout, order_key, queue, select)
         return await (asking if self._spans is None else self._spans.around([message], asking))
 

@@ -23,6 +23,9 @@ MAX_BODY_SIZE = 4 * 1024 * 1024
 reply_channel: ContextVar[Callable[[MessageExt, bytes], Awaitable[None]]] = ContextVar("pyromq_reply_channel")
 """Sends a reply to the sender of a request; a consumer sets it around its listener."""
 
+time_channel: ContextVar[Callable[[MessageExt, float], None]] = ContextVar("pyromq_time_channel")
+"""Gives a listener more time for a message; a consumer sets it around its listener."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -242,6 +245,16 @@ class MessageExt(Struct, eq=False, gc=False):
         if channel is None:
             raise ClientError("reply() works only inside the listener of a PushConsumer")
         return channel(self, body)
+
+    def extend(self, time: timedelta | float) -> None:
+        """Ask for more time, inside a listener: it may go on for so long from now, whatever `consume_timeout` says.
+
+        A number is in seconds. Call it again before that time is over to get still more.
+        """
+        channel = time_channel.get(None)
+        if channel is None:
+            raise ClientError("extend() works only inside the listener of a PushConsumer")
+        channel(self, time.total_seconds() if isinstance(time, timedelta) else float(time))
 
     def __repr__(self) -> str:
         place = f"{self.broker_name or '?'}:{self.queue_id}:{self.queue_offset}"

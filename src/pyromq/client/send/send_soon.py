@@ -1,0 +1,105 @@
+"""SendSoon: sends from threads that do not wait. Each send is a future; the event loop takes many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
+
+from pyromq.client.send.fast_send import outcome_of
+from pyromq.client.send.producer import Producer
+from pyromq.client.send_result import SendResult
+from pyromq.errors import ClientError
+from pyromq.protocol.messages.message import Message
+
+MOST_ON_THEIR_WAY = 1024
+"""With so many sends on their way, `add` waits: as many as a producer sends at a time."""
+
+_Waiting = tuple[Message, Mapping[str, Any], Future[SendResult]]
+
+
+class SendSoon:
+    """Sends that were handed over to the event loop of a producer; `soon` calls a function there.
+
+    Waking the loop for every send would cost more than the send, so the loop is woken once for all that wait.
+    """
+
+    def __init__(self, producer: Producer, soon: Callable[[Callable[[], object]], None]) -> None:
+        self._producer = producer
+        self._soon = soon
+        self._waiting: deque[_Waiting] = deque()
+        self._unsettled: set[Future[SendResult]] = set()
+        self._room = threading.Event()  # set unless a thread waits for room
+        self._room.set()
+        self._is_woken = False
+
+    def add(self, message: Message, options: Mapping[str, Any]) -> Future[SendResult]:
+        """Send a message soon, after those that were added before; return its future."""
+        if len(self._unsettled) >= MOST_ON_THEIR_WAY:
+            self._wait_for_room()
+        future: Future[SendResult] = Future()
+        future.set_running_or_notify_cancel()  # it cannot be taken back: the message may be on its way
+        self._unsettled.add(future)
+        self._waiting.append((message, options, future))
+        if not self._is_woken:
+            self._wake()
+        return future
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until every send that was added before has ended; raise TimeoutError if that takes too long."""
+        left = wait(list(self._unsettled), timeout).not_done
+        if left:
+            raise TimeoutError(f"{len(left)} messages are still on their way after {timeout:g} s")
+
+    def _wait_for_room(self) -> None:
+        """Wait until half of the sends have ended: a thread that woke for each one would slow all of them down."""
+        self._room.clear()
+        if len(self._unsettled) >= MOST_ON_THEIR_WAY:  # otherwise none may be left to wake us
+            self._room.wait()
+        self._room.set()
+
+    def _wake(self) -> None:
+        self._is_woken = True
+        try:
+            self._soon(self._start_waiting)
+        except (ClientError, RuntimeError) as error:  # the loop has ended, or this thread is the loop's own
+            self._is_woken = False
+            while self._waiting:
+                self._settle(self._waiting.popleft()[2], error)
+            raise
+
+    def _start_waiting(self) -> None:
+        self._is_woken = False  # before the look: what is added from now on wakes the loop again
+        while self._waiting:
+            message, options, future = self._waiting.popleft()
+            settle = partial(self._settle, future)
+            try:
+                if not options and self._producer._start_send(message, settle):
+                    continue
+            except ClientError as error:  # it is not open
+                settle(error)
+                continue
+            task = asyncio.ensure_future(self._producer.send(message, **options))
+            task.add_done_callback(partial(self._settle_by, settle))
+
+    def _settle_by(
+        self, settle: Callable[[SendResult | BaseException], None], task: asyncio.Future[SendResult]
+    ) -> None:
+        settle(outcome_of(task))
+
+    def _settle(self, future: Future[SendResult], outcome: SendResult | BaseException) -> None:
+        self._unsettled.discard(future)
+        if not self._room.is_set() and len(self._unsettled) <= MOST_ON_THEIR_WAY // 2:
+            self._room.set()
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+def _settle_by_task(settle: Callable[[SendResult | BaseException], None], task: asyncio.Future[SendResult]) -> None:
+    settle(outcome_of(task))
