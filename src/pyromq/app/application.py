@@ -233,7 +233,7 @@ class App(ClientLifecycle[AppSession]):
         if self._opened is not None:
             raise ClientError("the app is running: add its parts before it starts")
 
-    def use_cluster(self, namesrv: str | Sequence[str] | None, credentials: Credentials | None) -> None:
+    def use_cluster(self, namesrv: str | Sequence[str] | None, credentials: Credentials | None = None) -> None:
         """Use these name servers instead of the App's own, and this account if the App has none; before it starts."""
         self._check_closed()
         if namesrv is not None:

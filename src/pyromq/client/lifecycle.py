@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Never, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from pyromq.errors import ClientError
@@ -126,11 +126,17 @@ class ClientLifecycle(Generic[S]):
     ) -> None:
         await self._close(failed=error is not None)
 
+    def __enter__(self) -> Never:
+        raise ClientError(f"this {self._kind} is async: write `async with`, or use pyromq.blocking")
+
+    def __exit__(self, *error: object) -> None:
+        """Exist, so that `with` calls __enter__, which says what to write."""
+
     @property
     def _session(self) -> S:
         """The open session; raises ClientError if there is none, or in a forked child."""
         session = self._opened
         if session is None:
-            raise ClientError(f"this {self._kind} is not open: use it inside `async with`")
+            raise ClientError(f"this {self._kind} is not open: use it inside `async with` (`with`, if it is blocking)")
         self._guard.check()
         return session

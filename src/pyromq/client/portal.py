@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Never, ParamSpec, Protocol, Self, TypeVar
 
 from pyromq.client.lifecycle import ClientLifecycle, ForkGuard
 from pyromq.errors import ClientError
@@ -165,6 +165,12 @@ class BlockingClient:
     def __enter__(self) -> Self:
         self.start()
         return self
+
+    async def __aenter__(self) -> Never:
+        raise ClientError("this client is a blocking one: write `with`, or use the one of `pyromq`")
+
+    async def __aexit__(self, *error: object) -> None:
+        """Exist, so that `async with` calls __aenter__, which says what to write."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

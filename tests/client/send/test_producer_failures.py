@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 
 import pytest
@@ -56,7 +57,8 @@ async def test_a_producer_survives_the_restart_of_its_only_broker(topic: str) ->
         await asyncio.to_thread(cluster.stop_broker)
         with pytest.raises((ConnectFailed, ConnectionLost)) as failure:
             await producer.send(Message(topic=topic, body=b"x"))
-        assert failure.value.__notes__ == ["attempts: 3, on broker-a, broker-a, broker-a"]
+        (note,) = failure.value.__notes__
+        assert re.fullmatch(r"attempts: \d+, on broker-a", note), note
         await asyncio.to_thread(cluster.start_broker)
         assert (await producer.send(Message(topic=topic, body=b"x"))).status is SendStatus.SEND_OK
 

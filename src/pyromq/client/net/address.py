@@ -6,7 +6,7 @@ import itertools
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from pyromq.errors import ClientError
@@ -34,6 +34,8 @@ def chosen_namesrv(given: str | Sequence[str] | None) -> str | Sequence[str]:
     Raises ClientError, with the right form, if they cannot be addresses.
     """
     namesrv = (os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV) if given is None else given
+    if isinstance(namesrv, Mapping):
+        raise ClientError("the second argument is namesrv=, the name servers; write subscriptions={...} by its name")
     if isinstance(namesrv, bytes) or not isinstance(namesrv, Sequence) or not all(isinstance(n, str) for n in namesrv):
         raise ClientError(f"namesrv= takes 'host:port', several separated by ';', or a list of them: not {namesrv!r}")
     if discovery_url(namesrv) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Self
+from typing import Never, Self
 
 from pyromq.client.config import ClientConfig, FlowControl
 from pyromq.client.consume.offset_store import OffsetStore
@@ -17,6 +17,7 @@ from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.routes import read_queues
+from pyromq.client.option_checks import check_options
 from pyromq.client.poll.poll_session import PollSession, next_offsets
 from pyromq.client.poll.poll_settings import PollSettings
 from pyromq.client.trace.client_metrics import ClientMetrics, recorder_for, report_received
@@ -71,6 +72,7 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        check_options(locals())
         if group == DEFAULT_CONSUMER_GROUP:
             raise ClientError(f"the group name {group} is reserved; choose one of your own")
         check_group(group)
@@ -126,6 +128,9 @@ class LitePullConsumer(ClientLifecycle[PollSession]):
             return self._counted(messages)
         finally:
             session.ready.end_poll(self._clock.now())
+
+    def __iter__(self) -> Never:
+        raise ClientError("this consumer is async: write `async for message in consumer`, or use pyromq.blocking")
 
     def __aiter__(self) -> Self:
         return self

@@ -22,6 +22,7 @@ from pyromq.client.hooks import ConsumeHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.listener.listener import Listener, check_listener
 from pyromq.client.net.address import chosen_namesrv
+from pyromq.client.option_checks import check_options
 from pyromq.client.push.push_session import PushSession
 from pyromq.client.push.push_settings import PushSettings, timeout_seconds
 from pyromq.client.push.termination import on_sigterm
@@ -101,6 +102,9 @@ class PushConsumer(ClientLifecycle[PushSession]):
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        check_options(locals())
+        namesrv = chosen_namesrv(namesrv)
+        wanted = subscribe_all(subscriptions, namespace)
         listener = check_listener(listener)
         if group == DEFAULT_CONSUMER_GROUP:
             raise ClientError(f"the group name {group} is reserved; choose one of your own")
@@ -109,11 +113,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         self._clock = clock or SystemClock()
         name = instance_name or (_BROADCASTING_NAME if broadcasting else None)
         client = ClientConfig(
-            namesrv=chosen_namesrv(namesrv),
-            instance_name=name,
-            namespace=namespace,
-            credentials=credentials,
-            tls=tls,
+            namesrv=namesrv, instance_name=name, namespace=namespace, credentials=credentials, tls=tls
         )
         self.group = with_namespace(group, namespace)
         chosen = chosen_trace(trace)
@@ -122,7 +122,7 @@ class PushConsumer(ClientLifecycle[PushSession]):
         self._settings = PushSettings(
             client=client,
             group=self.group,
-            subscriptions=subscribe_all(subscriptions, namespace),
+            subscriptions=wanted,
             listener=listener,
             start=check_start_from(start_from),
             orderly=orderly,

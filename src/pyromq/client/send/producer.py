@@ -10,6 +10,7 @@ from pyromq.client.hooks import SendHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.publish_info import Select
+from pyromq.client.option_checks import check_options
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
 from pyromq.client.send.find_message import find_message
@@ -74,6 +75,7 @@ class Producer(ClientLifecycle[ProducerSession]):
         instance_name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        check_options(locals())
         if group == DEFAULT_PRODUCER_GROUP:
             raise ClientError(f"the group name {group} is reserved; choose one of your own")
         check_group(group)

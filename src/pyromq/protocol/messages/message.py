@@ -73,6 +73,8 @@ class Message(Struct):
         self._check_properties()
 
     def _check_properties(self) -> None:
+        if not hasattr(self.properties, "items"):
+            raise InvalidMessage(f"a message's properties are a dict of str, not {self.properties!r:.80}")
         for name, value in self.properties.items():
             _check_property(name, value)
             if name in names.RESERVED_NAMES:
