@@ -30,6 +30,7 @@ from pyromq.errors import ClientError
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.names import check_topic
+from pyromq.remoting.tls.client_tls import Tls
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class App(ClientLifecycle[AppSession]):
         codec: CodecChoice = None,
         namespace: str | None = None,
         credentials: Credentials | None = None,
+        tls: bool | Tls | None = None,
         trace: bool | Trace = False,
         metrics: ClientMetrics | None = None,
         producer: ProducerOptions | None = None,
@@ -78,6 +80,7 @@ class App(ClientLifecycle[AppSession]):
         self._client_options: dict[str, Any] = {
             "namespace": namespace,
             "credentials": credentials,
+            "tls": tls,
             "trace": trace,
             "metrics": metrics,
         }
