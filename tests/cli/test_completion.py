@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -104,16 +106,79 @@ def test_each_shell_has_its_script(shell: str) -> None:
     assert pyromq_here("completion", "tcsh").returncode == 2
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_bash_completes_with_the_script(servers: Servers, tmp_path: Path) -> None:
-    script = pyromq_here("completion", "bash").stdout
-    command = tmp_path / "pyromq"
+# --- real shells
+
+
+@pytest.fixture
+def shell_environment(servers: Servers, tmp_path: Path) -> dict[str, str]:
+    """An environment in which `pyromq` is this one, and NAMESRV_ADDR the cluster."""
+    command = tmp_path / "bin" / "pyromq"
+    command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pyromq.cli.main "$@"\n')
     command.chmod(0o755)
+    path = f"{command.parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "NAMESRV_ADDR": servers.namesrv, "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+def needs(shell: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is missing: apt-get install {shell}")
+
+
+@needs("bash")
+def test_bash_completes_with_the_script(shell_environment: dict[str, str]) -> None:
     lines = (
-        script,
+        pyromq_here("completion", "bash").stdout,
         'COMP_WORDS=(pyromq topic describe ref); COMP_CWORD=3; _pyromq_completion pyromq; echo "${COMPREPLY[*]}"',
     )
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NAMESRV_ADDR": servers.namesrv}
-    done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60, env=environment)
-    assert (done.stdout, done.stderr) == ("refunds\n", "")
+    assert _output("bash", "\n".join(lines), shell_environment) == "refunds\n"
+
+
+@needs("fish")
+def test_fish_completes_with_the_script(shell_environment: dict[str, str]) -> None:
+    asked = 'complete --do-complete "pyromq topic describe ref"; complete --do-complete "pyromq topic resi"'
+    names = [line.split("\t")[0] for line in _output("fish", _SOURCED + asked, shell_environment).splitlines()]
+    assert names == ["refunds", "resize"]
+
+
+@needs("zsh")
+def test_zsh_completes_what_is_typed(shell_environment: dict[str, str]) -> None:
+    """Keys are typed at a real terminal: the completed words are printed by the line itself, with `print` before it."""
+    to_start, to_end = "\x01", "\x05"
+    typed = (
+        "PS1=; autoload -Uz compinit; compinit -u; source <(pyromq completion zsh)\n"
+        f"pyromq topic describe ref\t{to_start}print -r -- GOT {to_end}\n"
+        f"pyromq topic resi\t{to_start}print -r -- GOT {to_end}\n"
+        "exit\n"
+    )
+    terminal, end_of_shell = pty.openpty()
+    with subprocess.Popen(
+        ["zsh", "-f", "-i"],
+        env=shell_environment,
+        start_new_session=True,
+        stdin=end_of_shell,
+        stdout=end_of_shell,
+        stderr=end_of_shell,
+    ):
+        os.close(end_of_shell)
+        os.write(terminal, typed.encode())
+        shown = _read_to_end(terminal)
+    os.close(terminal)
+    got = [line.split() for line in shown.splitlines() if line.startswith("GOT")]
+    assert got == [["GOT", "pyromq", "topic", "describe", "refunds"], ["GOT", "pyromq", "topic", "resize"]], shown
+
+
+_SOURCED = "pyromq completion fish | source; "
+
+
+def _output(shell: str, text: str, environment: dict[str, str]) -> str:
+    done = subprocess.run([shell, "-c", text], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def _read_to_end(terminal: int) -> str:
+    shown = b""
+    with suppress(OSError):  # the end of a terminal, once the shell has gone
+        while piece := os.read(terminal, 4096):
+            shown += piece
+    return shown.decode().replace("\r", "\n")
