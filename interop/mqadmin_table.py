@@ -182,13 +182,13 @@ OURS = {
     "exportConfigs": "cluster config --json",
     "exportMetrics": "top --once --json",
     "startMonitoring": "check",
+    "producer": "cluster clients",
+    "producerConnection": "cluster clients --group",
+    "queryMsgByOffset": "message show --topic",
 }
 
 # Without a command of ours, and where to look instead.
 WITHOUT = {
-    "producer": "`/connz` on the console's port lists connections with their producer groups",
-    "producerConnection": "`/connz` on the console's port lists connections with their producer groups",
-    "queryMsgByOffset": "`pyromq message find --time` finds it by its time, `pyromq message show` by its id",
     "queryCq": "`pyromq store inspect` shows the queues of a store, `pyromq store verify` checks their entries",
     "updateGlobalWhiteAddr": "plain_acl.yml has `globalWhiteRemoteAddresses`, which are not trusted by default",
     "clusterAclConfigVersion": "`pyromq acl list` says which brokers have which rights",

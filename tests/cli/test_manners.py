@@ -19,7 +19,7 @@ from tests.cli.test_help import PAGES
 COMMANDS = [words for words, command in PAGES.items() if not isinstance(command, TyperGroup)]
 
 SHOWS = re.compile(
-    r"(.* )?(list|describe|show|status|find|trace|pending|inspect|verify|get|advise|top|check|doctor|tail)"
+    r"(.* )?(list|describe|show|status|find|trace|pending|inspect|verify|get|advise|top|check|doctor|tail|clients)"
 )
 """Verbs that list or show something."""
 CHANGES = re.compile(

@@ -42,7 +42,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "pyromq message find orders --key o-1",
         "pyromq message find orders --body 'body.amount > 100' --json",
     ),
-    "message show": ("pyromq message show 7F000001ABCD1234 --topic orders",),
+    "message show": (
+        "pyromq message show 7F000001ABCD1234 --topic orders",
+        "pyromq message show broker-a:1:42 --topic orders",
+    ),
     "message consume": (
         "pyromq message consume 7F000001ABCD1234 --topic orders --group billing --client 10.0.0.9@4711",
     ),
@@ -77,6 +80,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "group set": ("pyromq group set billing retry_max_times=5 consume_enable=true",),
     "group delete": ("pyromq group delete billing --dry-run",),
     "group advise": ("pyromq group advise billing",),
+    "cluster clients": ("pyromq cluster clients", "pyromq cluster clients --group shop --json"),
     "cluster status": ("pyromq cluster status", "pyromq cluster status --broker broker-a --json"),
     "cluster promote": ("pyromq cluster promote broker-a --dry-run",),
     "cluster config": (

@@ -142,6 +142,7 @@ async def test_a_broker_of_apache_is_asked_group_by_group(
             broker.server.handlers.pop(code)
     overview = await admin.overview()
     assert (of(overview, group).lag, overview.topics, overview.clock_differences) == (8, (), {})
+    assert overview.brokers_without_topics == ("broker-a", "broker-b")
     await check_agreement(admin, group)
 
 

@@ -176,6 +176,20 @@ async def test_the_blocking_face_searches_too(filled_pair: LocalCluster) -> None
     await asyncio.to_thread(look)
 
 
+async def test_a_place_in_a_topic_names_a_message(admin: AdminClient) -> None:
+    async for message in admin.messages.find(TOPIC, key="k-7"):
+        place = f"{message.broker_name}:{message.queue_id}:{message.queue_offset}"
+        assert (await admin.messages.get(place, TOPIC)).message_id == message.message_id
+    with pytest.raises(ClientError, match="broker-a:0:0 is a place in a topic: name the topic"):
+        await admin.messages.get("broker-a:0:0")
+    with pytest.raises(QueryNotFound, match="has no queue broker-a:9"):
+        await admin.messages.get("broker-a:9:0", TOPIC)
+    with pytest.raises(QueryNotFound, match=f"no message is at {COUNT} of broker-a:0: it holds 0 to {COUNT // 4 - 1}"):
+        await admin.messages.get(f"broker-a:0:{COUNT}", TOPIC)
+    with pytest.raises(TopicNotFound):
+        await admin.messages.get("broker-a:0:0", "nothing")
+
+
 async def test_an_id_that_nobody_has_is_an_error(admin: AdminClient) -> None:
     with pytest.raises(QueryNotFound, match="no message of topic"):
         await admin.messages.get("7F00000100002A9F0000000000FFFFFF", TOPIC)

@@ -148,3 +148,11 @@ def test_it_ends(key: str) -> None:
     assert not screen.is_over
     screen.press(key)
     assert screen.is_over
+
+
+def test_brokers_that_do_not_know_how_busy_topics_are_are_named_instead_of_saying_that_there_are_none() -> None:
+    apache = Overview(at=0, brokers=(), topics=(), groups=(), silent_brokers={}, brokers_without_topics=("broker-a",))
+    shown = text_of(Screen("topics"), apache)
+    assert "! broker-a: Apache's brokers do not say how busy a topic is; see `pyromq topic list`" in shown
+    assert "there are no topics" not in shown
+    assert "broker-a" not in text_of(Screen("groups"), apache)

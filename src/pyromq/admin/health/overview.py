@@ -103,6 +103,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupLoad, ...]
     silent_brokers: Mapping[str, str]
     """Brokers that did not answer, and why. What only they know is missing."""
+    brokers_without_topics: tuple[str, ...] = ()
+    """Brokers that do not say how busy topics are: Apache's."""
     clock_differences: Mapping[str, float] = {}
     """Seconds by which the clocks of brokers are ahead of ours; only of those that say."""
 
@@ -188,6 +190,7 @@ class Overviews:
             topics=tuple(_topic_load(name, topic_kind(name, cluster), topics[name]) for name in sorted(topics)),
             groups=tuple(replace(groups[name], dead_letters=dead.get(name, 0)) for name in sorted(groups)),
             silent_brokers=masters.silent,
+            brokers_without_topics=tuple(name for name, answer in answers.items() if answer.topics is None),
             clock_differences={
                 name: answer.clock_difference for name, answer in answers.items() if answer.clock_difference is not None
             },

@@ -1,20 +1,26 @@
-"""Find one message by its id: the one that its producer gave it, or the one of its place."""
+"""Find one message by its id (its producer's, or that of its place), or by its queue and offset."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyromq.admin.masters import gather_limited
+from pyromq.admin.topic_reader import TopicReader
+from pyromq.client.net.calls.answers import PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.send.find_message import find_by_client_id
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, MalformedHeader, NoRoute, QueryNotFound, TopicNotFound
 from pyromq.protocol.bodies import BrokerData
 from pyromq.protocol.codes import MASTER_ID
-from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.message_id import decode_offset_id
+from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import is_system_topic
 
+_PLACE = re.compile(r"([^:]+):(\d{1,9}):(\d{1,18})")
+"""How `send`, `tail` and `find` show the place of a message: broker, queue, offset."""
 MOST_TOPICS = 200
 """Topics that are searched for a message whose topic is not given."""
 _AT_A_TIME = 8
@@ -29,7 +35,9 @@ class MessageLookup:
         self._clock = clock
 
     async def get(self, message_id: str, topic: str | None = None) -> MessageExt:
-        """Return the message with this id; raises QueryNotFound if no broker has it."""
+        """Return the message with this id, or at `broker:queue:offset`; raises QueryNotFound if no broker has it."""
+        if place := _PLACE.fullmatch(message_id):
+            return await self._at(place[1], int(place[2]), int(place[3]), topic)
         brokers = await self._brokers(topic)
         found = await self._by_client_id(message_id, topic, brokers) if topic else None
         found = found or await self._by_place(message_id, topic, brokers)
@@ -39,6 +47,24 @@ class MessageLookup:
             where = f"topic {topic!r} has" if topic else "any topic has"
             raise QueryNotFound(f"no message of {where} the id {message_id[:_SHOWN]}: it expired, or was never stored")
         return found
+
+    async def _at(self, broker: str, queue_id: int, offset: int, topic: str | None) -> MessageExt:
+        if topic is None:
+            raise ClientError(f"{broker}:{queue_id}:{offset} is a place in a topic: name the topic")
+        try:
+            reader = await TopicReader.open(self._api, topic)
+        except NoRoute:
+            raise TopicNotFound(f"no broker has the topic {topic!r}") from None
+        queue = MessageQueue(topic, broker, queue_id)
+        if queue not in reader.queues:
+            raise QueryNotFound(f"topic {topic!r} has no queue {broker}:{queue_id}")
+        answer = await reader.pull(queue, offset, most=1)
+        found = decode_messages(answer.body, broker) if answer.status is PullStatus.FOUND else ()
+        for message in found:
+            if message.queue_offset == offset:
+                return message
+        low, high = await reader.ends(queue)
+        raise QueryNotFound(f"no message is at {offset} of {broker}:{queue_id}: it holds {low} to {high - 1}")
 
     async def _brokers(self, topic: str | None) -> list[BrokerData]:
         if topic is None:

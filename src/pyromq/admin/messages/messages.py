@@ -99,7 +99,8 @@ class Messages:
     async def get(self, message_id: str, topic: str | None = None) -> MessageExt:
         """Return the message with this id, its producer's or that of its place; raises QueryNotFound if none has it.
 
-        Without a topic, the place is looked up first, then all topics; ClientError if those are too many.
+        Without a topic, the place is looked up first, then all topics; ClientError if those are too many. Instead of an
+        id, `broker:queue:offset` names a place in the topic.
         """
         return await self._lookup.get(message_id, topic)
 

@@ -84,6 +84,7 @@ class TopicDeletions(TopicChanges):
         for broker, (master, *slaves) in plan.brokers.items():
             for name in names:
                 await self._calls.delete_topic(master, name)
+                await self._reset_offsets(master, name)
             logger.info("topic deleted topic=%s broker=%s messages=%d", topic, broker, plan.messages)
             for slave in slaves:
                 silent |= await self._delete_at_slave(slave, names)
@@ -91,6 +92,17 @@ class TopicDeletions(TopicChanges):
             await self._namesrv.delete_topic(name)
         await OrderSetting(self._namesrv, topic).remove()
         return replace(plan, silent_slaves=silent)
+
+    async def _reset_offsets(self, address: str, topic: str) -> None:
+        """Move groups back to 0 in a deleted topic: Apache's brokers keep offsets, and a new topic would lose messages.
+
+        Our brokers have none left.
+        """
+        for key, offsets in (await self._calls.committed_offsets(address)).items():
+            of, _, group = key.partition("@")
+            for queue_id, offset in offsets.items() if of == topic else ():
+                if offset > 0:
+                    await self._api.commit_offset(address, group, topic, queue_id, 0, reset=True)
 
     async def _addresses(self, names: list[str]) -> dict[str, tuple[str, ...]]:
         """Return the addresses of brokers and their slaves."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pyromq.admin.clients import ConnectedClient
 from pyromq.admin.clusters import BrokerStatus, ClusterStatus
 from pyromq.admin.views.iso_times import iso_time
 from pyromq.protocol.bodies.replication import FollowerState, LastFailover, Promotion
@@ -14,6 +15,19 @@ from pyromq.protocol.bodies.replication import FollowerState, LastFailover, Prom
 def cluster_fields(status: ClusterStatus) -> dict[str, Any]:
     """Return how all brokers stand, and what is wrong with them."""
     return {"findings": list(status.findings), "brokers": [broker_status_fields(one) for one in status.brokers]}
+
+
+def client_fields(client: ConnectedClient) -> dict[str, Any]:
+    """Return a client that is connected."""
+    return {
+        "client_id": client.client_id,
+        "address": client.address,
+        "language": client.language,
+        "version": client.version,
+        "producer_groups": list(client.producer_groups),
+        "consumer_groups": list(client.consumer_groups),
+        "brokers": list(client.brokers),
+    }
 
 
 def broker_status_fields(broker: BrokerStatus) -> dict[str, Any]:

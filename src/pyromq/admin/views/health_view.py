@@ -18,6 +18,7 @@ def overview_fields(overview: Overview) -> dict[str, Any]:
         "topics": [topic_load_fields(one) for one in overview.topics],
         "groups": [group_load_fields(one) for one in overview.groups],
         "silent_brokers": dict(overview.silent_brokers),
+        "brokers_without_topics": list(overview.brokers_without_topics),
     }
 
 

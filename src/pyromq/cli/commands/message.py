@@ -55,7 +55,11 @@ from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.remoting.loop import run
 
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The id that `send` returned, here or in Java, or the one of its place.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The id that `send` returned, here or in Java, or of its place; or broker-a:1:42, in a given topic.",
+    ),
 ]
 Topic = Annotated[str | None, typer.Option(help="Its topic.", show_default="look in all")]
 

@@ -46,6 +46,9 @@ def send(
     ] = None,
     delay: Annotated[str | None, typer.Option(help="Deliver after this delay: 10s, 30m, 2h, 1d12h.")] = None,
     at: Annotated[str | None, typer.Option(help="Deliver at this time (ISO 8601).")] = None,
+    level: Annotated[
+        int | None, typer.Option(min=1, help="Deliver after the delay of this level of the broker, as Apache's have.")
+    ] = None,
     order_key: Annotated[str | None, typer.Option(help="Messages with the same key go to the same queue.")] = None,
     queue: Annotated[int | None, typer.Option(min=0, help="Send to this queue.")] = None,
     file: Annotated[Path | None, typer.Option(help="Read the body from a file.")] = None,
@@ -56,8 +59,8 @@ def send(
 
     One result is printed for each message, in order. After a failure nothing more is sent, and the exit code is 1.
     """
-    if delay is not None and at is not None:
-        raise typer.BadParameter("give --delay or --at, not both")
+    if (delay is not None) + (at is not None) + (level is not None) > 1:
+        raise typer.BadParameter("give only one of --delay, --at and --level")
     if (body is None) == (file is None):
         raise typer.BadParameter("give either a BODY or --file")
     send_one = partial(
@@ -66,6 +69,7 @@ def send(
         select=_choose_queue(queue) if queue is not None else None,
         delay=parse_duration(delay, "--delay") if delay is not None else None,
         at=parse_time(at, "--at") if at is not None else None,
+        level=level,
     )
     extra = dict(split_assignment(text, "--property") for text in properties or ())
     message = partial(Message, topic, tags=tag, keys=key or [], properties=extra)

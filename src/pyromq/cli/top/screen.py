@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from rich.console import Group, RenderableType
@@ -181,25 +181,30 @@ class Screen:
 
     def draw(self, overview: Overview, height: int | None = None) -> RenderableType:
         """Return the screen; with a height only the rows that fit."""
-        rows = self.rows(overview)
-        room = len(rows) if height is None else max(height - AROUND - len(overview.silent_brokers), 1)
+        rows, notes = self.rows(overview), [*self._notes(overview)]
+        room = len(rows) if height is None else max(height - AROUND - len(notes), 1)
         self.first = min(self.first, max(len(rows) - room, 0))
         shown = rows[self.first : self.first + room]
         parts: list[RenderableType] = [self._title(overview, len(rows), len(shown), is_live=height is not None)]
         parts += [Text(printable(f"! {self.problem}"), style="red", overflow="ellipsis")] if self.problem else []
-        parts += [
-            Text(printable(f"! {name} does not answer: {reason}"), style="yellow", overflow="ellipsis")
-            for name, reason in overview.silent_brokers.items()
-        ]
+        parts += [Text(printable(f"! {note}"), style="yellow", overflow="ellipsis") for note in notes]
         parts.append(self._table(shown) if rows else self._nothing(overview))
         if height is not None:
             parts.append(Text(f"filter: {self.filter}_" if self.is_typing else HELP, style="dim"))
         return Group(*parts)
 
+    def _notes(self, overview: Overview) -> Iterator[str]:
+        for name, reason in overview.silent_brokers.items():
+            yield f"{name} does not answer: {reason}"
+        if self.view == "topics" and overview.brokers_without_topics:
+            names = ", ".join(overview.brokers_without_topics)
+            yield f"{names}: Apache's brokers do not say how busy a topic is; see `pyromq topic list`"
+
     def _nothing(self, overview: Overview) -> str:
         if self.filter and getattr(overview, self.view):
             return f"no {self.view[:-1]} contains {escape(repr(self.filter))}"
-        return _EMPTY[self.view]
+        is_unknown = self.view == "topics" and overview.brokers_without_topics
+        return "nothing is known of topics" if is_unknown else _EMPTY[self.view]
 
     def _title(self, overview: Overview, count: int, shown: int, *, is_live: bool) -> Text:
         ins, outs = (sum(getattr(one, name) for one in overview.brokers) for name in ("put_rate", "get_rate"))

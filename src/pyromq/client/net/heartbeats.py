@@ -77,7 +77,8 @@ class Heartbeats:
         """Raise NotSupported unless a broker is PyroMQ's: others would deliver a timed message at once."""
         broker = self.brokers.get(address) or await self.greet(address)
         if broker.pyromq is None:
-            raise NotSupported(f"broker {address} is not PyroMQ's: it has no timer for any delay, only levels (level=)")
+            reason = "it has no timer for any delay, only levels (level=, or `pyromq send --level`)"
+            raise NotSupported(f"broker {address} is not PyroMQ's: {reason}")
 
     async def _beat(self, address: str, content: HeartbeatData) -> bool:
         self._accepted_at[address] = self._clock.monotonic()

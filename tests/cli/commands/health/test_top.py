@@ -31,7 +31,7 @@ def test_without_a_terminal_it_prints_one_table(busy: Servers) -> None:
 
 def test_json_is_one_object(busy: Servers) -> None:
     found = json.loads(pyromq_here("top", "--once", "--json", "-n", busy.namesrv).stdout)
-    assert set(found) == {"time", "brokers", "topics", "groups", "silent_brokers"}
+    assert set(found) == {"time", "brokers", "topics", "groups", "silent_brokers", "brokers_without_topics"}
     assert {one["topic"]: one["messages_in"] for one in found["topics"]}["busy"] == 20
     assert [one["broker_name"] for one in found["brokers"]] == ["broker-a"]
     assert "TOOLS_CONSUMER" in {one["group"] for one in found["groups"]}
