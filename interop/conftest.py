@@ -27,6 +27,7 @@ _AREAS = {
     "test_restarts.py::test_java": "Apache's client",
     "test_restarts": "our client",
     "test_mqadmin": "mqadmin",
+    "test_commands": "our commands",
     "test_stores": "stores exchanged",
     "test_unfinished": "stores exchanged",
     "test_traces": "traces",

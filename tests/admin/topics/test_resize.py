@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from signal import SIGKILL
 
 import pytest
 
@@ -111,6 +114,18 @@ async def load(cluster: LocalCluster, topic: str) -> AsyncIterator[list[tuple[st
         is_over.set()
 
 
+async def killed_half_way(cluster: LocalCluster, topic: str, queues: int) -> None:
+    """Resize by the command, and kill its process while it waits for the groups."""
+    options = ("topic", "resize", topic, "--queues", str(queues), "--yes", "--json", "-n", cluster.namesrv)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pyromq.cli.main", *options, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    phases = [json.loads(await process.stdout.readline())["phase"] for _ in range(2)]
+    process.kill()
+    assert (phases, await process.wait()) == (["write", "drain"], -SIGKILL)
+
+
 async def test_half_of_sixteen_queues_go_under_load_and_nothing_is_lost(
     cluster: LocalCluster, topic: str, group: str
 ) -> None:
@@ -135,10 +150,7 @@ async def test_half_of_sixteen_queues_go_under_load_and_nothing_is_lost(
         ):
             async with load(cluster, topic) as sent:
                 await eventually(lambda: len(got_in_order()) > 200)
-                first = admin.topics.resize(topic, 8)
-                assert (await anext(first)).phase == "write"
-                assert (await anext(first)).phase == "drain"
-                await first.aclose()  # interrupted half-way
+                await killed_half_way(cluster, topic, 8)
                 assert await shapes(admin, topic) == {"broker-a": (16, 8)}
                 before = len(sent)
                 await cluster.clock.advance_async(seconds=31, step=31)  # clients refresh their routes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from signal import SIGINT
+from signal import SIGINT, SIGKILL, Signals
 from subprocess import PIPE, CompletedProcess, Popen
 from typing import Any
 
@@ -260,21 +260,24 @@ def test_resize_shrinks_when_groups_have_consumed(cluster: LocalCluster) -> None
     assert (shape["read_queue_nums"], shape["write_queue_nums"]) == (2, 2)
 
 
-def test_a_resize_that_is_interrupted_goes_on(cluster: LocalCluster) -> None:
-    topic(cluster, "create", "stopped", "--queues", "4")
-    options = ("topic", "resize", "stopped", "--queues", "2", "--yes", "-n", cluster.namesrv)
+@pytest.mark.parametrize(("signal", "code"), [(SIGINT, 130), (SIGKILL, -SIGKILL)])
+def test_a_resize_that_is_interrupted_or_killed_goes_on(cluster: LocalCluster, signal: Signals, code: int) -> None:
+    name = f"stopped-{signal.name}"
+    topic(cluster, "create", name, "--queues", "4")
+    options = ("topic", "resize", name, "--queues", "2", "--yes", "-n", cluster.namesrv)
     process = Popen([sys.executable, "-m", "pyromq.cli.main", *options], stdout=PIPE, stderr=PIPE, text=True)
     assert process.stdout is not None
-    assert process.stdout.readline() == "stopped: producers have 2 queues on each broker; queues that go: 2\n"
-    assert process.stdout.readline().startswith("stopped: all is consumed in 2 queues")
-    process.send_signal(SIGINT)
+    assert process.stdout.readline() == f"{name}: producers have 2 queues on each broker; queues that go: 2\n"
+    assert process.stdout.readline().startswith(f"{name}: all is consumed in 2 queues")
+    process.send_signal(signal)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors == "stopped: stopped can be used as it is, and the same command goes on\n"
-    shape = settings(cluster, "stopped")
+    assert process.returncode == code
+    if signal == SIGINT:
+        assert errors == f"stopped: {name} can be used as it is, and the same command goes on\n"
+    shape = settings(cluster, name)
     assert (shape["read_queue_nums"], shape["write_queue_nums"]) == (4, 2)
     assert pyromq_here(*options, "--settle", "0s").returncode == 0
-    assert settings(cluster, "stopped")["read_queue_nums"] == 2
+    assert settings(cluster, name)["read_queue_nums"] == 2
 
 
 @pytest.mark.parametrize(
