@@ -4,40 +4,42 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from pyromq.admin.clients import Clients
-from pyromq.admin.clusters import Clusters, ClusterStatus, PromotionPlan
 from pyromq.admin.contexts import required_context
-from pyromq.admin.groups.groups import Groups
-from pyromq.admin.health.checks import DEFAULT_LIMITS, CheckLimits, CheckReport, judge
-from pyromq.admin.health.doctor import Doctor
-from pyromq.admin.health.examination import Examination
-from pyromq.admin.health.overview import Overview, Overviews
-from pyromq.admin.letters.dead_letters import DeadLetters
-from pyromq.admin.maintenance.accounts import ClusterAccounts
-from pyromq.admin.maintenance.audit import Audit
-from pyromq.admin.maintenance.cleaning import BrokerCleaning, Cleanable, Cleanings
-from pyromq.admin.maintenance.key_values import KeyValues
-from pyromq.admin.maintenance.settings import Settings
 from pyromq.admin.maintenance.write_pause import GRACE, Phase, WritePausePlan, WritePauses, WriteState
 from pyromq.admin.masters import Masters
-from pyromq.admin.messages.messages import Messages
-from pyromq.admin.timed_messages import TimedMessages
-from pyromq.admin.topic_reader import TopicReader
-from pyromq.admin.topics.topics import Topics
-from pyromq.admin.traces import Traces
-from pyromq.admin.transactions import Transactions
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.calls.broker_api import BrokerApi
-from pyromq.client.send.producer import Producer
 from pyromq.clock import Clock, SystemClock
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.bodies.replication import Promotion
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.remoting.tls.client_tls import Tls
+
+if TYPE_CHECKING:  # each theme is loaded on first use: a command needs one, and all of them take as long as the rest
+    from pyromq.admin.clients import Clients
+    from pyromq.admin.clusters import Clusters, ClusterStatus, PromotionPlan
+    from pyromq.admin.groups.groups import Groups
+    from pyromq.admin.health.checks import CheckLimits, CheckReport
+    from pyromq.admin.health.doctor import Doctor
+    from pyromq.admin.health.examination import Examination
+    from pyromq.admin.health.overview import Overview, Overviews
+    from pyromq.admin.letters.dead_letters import DeadLetters
+    from pyromq.admin.maintenance.accounts import ClusterAccounts
+    from pyromq.admin.maintenance.audit import Audit
+    from pyromq.admin.maintenance.cleaning import BrokerCleaning, Cleanable, Cleanings
+    from pyromq.admin.maintenance.key_values import KeyValues
+    from pyromq.admin.maintenance.settings import Settings
+    from pyromq.admin.messages.messages import Messages
+    from pyromq.admin.timed_messages import TimedMessages
+    from pyromq.admin.topics.topics import Topics
+    from pyromq.admin.traces import Traces
+    from pyromq.admin.transactions import Transactions
+    from pyromq.client.send.producer import Producer
 
 ADMIN_GROUP = "pyromq-admin"
 
@@ -56,26 +58,9 @@ class AdminSession:
         self._exit = AsyncExitStack()
 
     async def start(self) -> None:
-        """Make the themes. The first call connects."""
+        """Prepare to connect, which the first call does."""
         opening = BrokerApi.connect(self._namesrv, credentials=self._credentials, tls=self._tls, clock=self._clock)
         self.api = await self._exit.enter_async_context(await opening)
-        self.dead_letters = DeadLetters(self.api, self.producer, self._clock)
-        self.timed_messages = TimedMessages(self.api, self._find_masters, ADMIN_GROUP, self._clock)
-        self.transactions = Transactions(self.api, self._find_masters)
-        self.traces = Traces(self.api)
-        self.groups = Groups(self.api, self._clock)
-        self.topics = Topics(self.api, self._clock)
-        self.messages = Messages(self.api, self.producer, self._clock)
-        self.clients = Clients(self.api, self._find_masters)
-        self.clusters = Clusters(self.api)
-        self.overviews = Overviews(self.api, self.groups, self._clock)
-        self.doctor = Doctor(self.api, self.clusters, self.overviews, self.producer, self._clock)
-        self.settings = Settings(self.api)
-        self.kv = KeyValues(self.api)
-        self.accounts = ClusterAccounts(self.api)
-        self.audit = Audit(self.api)
-        self.write_pauses = WritePauses(self.api, self._clock)
-        self.cleanings = Cleanings(self.api)
 
     async def close(self, *, failed: bool) -> None:
         """Close all connections."""
@@ -84,6 +69,8 @@ class AdminSession:
     async def producer(self) -> Producer:
         """Return the producer for messages that operators send; it is opened on first use."""
         if self._producer is None:
+            from pyromq.client.send.producer import Producer
+
             producer = Producer(
                 ADMIN_GROUP, self._namesrv, credentials=self._credentials, tls=self._tls, clock=self._clock
             )
@@ -96,6 +83,108 @@ class AdminSession:
 
     async def _find_masters(self) -> Masters:
         return await Masters.find(self.api)
+
+    # --- themes
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        from pyromq.admin.letters.dead_letters import DeadLetters
+
+        return DeadLetters(self.api, self.producer, self._clock)
+
+    @cached_property
+    def timed_messages(self) -> TimedMessages:
+        from pyromq.admin.timed_messages import TimedMessages
+
+        return TimedMessages(self.api, self._find_masters, ADMIN_GROUP, self._clock)
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        from pyromq.admin.transactions import Transactions
+
+        return Transactions(self.api, self._find_masters)
+
+    @cached_property
+    def traces(self) -> Traces:
+        from pyromq.admin.traces import Traces
+
+        return Traces(self.api)
+
+    @cached_property
+    def groups(self) -> Groups:
+        from pyromq.admin.groups.groups import Groups
+
+        return Groups(self.api, self._clock)
+
+    @cached_property
+    def topics(self) -> Topics:
+        from pyromq.admin.topics.topics import Topics
+
+        return Topics(self.api, self._clock)
+
+    @cached_property
+    def messages(self) -> Messages:
+        from pyromq.admin.messages.messages import Messages
+
+        return Messages(self.api, self.producer, self._clock)
+
+    @cached_property
+    def clients(self) -> Clients:
+        from pyromq.admin.clients import Clients
+
+        return Clients(self.api, self._find_masters)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        from pyromq.admin.clusters import Clusters
+
+        return Clusters(self.api)
+
+    @cached_property
+    def overviews(self) -> Overviews:
+        from pyromq.admin.health.overview import Overviews
+
+        return Overviews(self.api, self.groups, self._clock)
+
+    @cached_property
+    def doctor(self) -> Doctor:
+        from pyromq.admin.health.doctor import Doctor
+
+        return Doctor(self.api, self.clusters, self.overviews, self.producer, self._clock)
+
+    @cached_property
+    def settings(self) -> Settings:
+        from pyromq.admin.maintenance.settings import Settings
+
+        return Settings(self.api)
+
+    @cached_property
+    def kv(self) -> KeyValues:
+        from pyromq.admin.maintenance.key_values import KeyValues
+
+        return KeyValues(self.api)
+
+    @cached_property
+    def accounts(self) -> ClusterAccounts:
+        from pyromq.admin.maintenance.accounts import ClusterAccounts
+
+        return ClusterAccounts(self.api)
+
+    @cached_property
+    def audit(self) -> Audit:
+        from pyromq.admin.maintenance.audit import Audit
+
+        return Audit(self.api)
+
+    @cached_property
+    def write_pauses(self) -> WritePauses:
+        return WritePauses(self.api, self._clock)
+
+    @cached_property
+    def cleanings(self) -> Cleanings:
+        from pyromq.admin.maintenance.cleaning import Cleanings
+
+        return Cleanings(self.api)
 
 
 class AdminClient(ClientLifecycle[AdminSession]):
@@ -211,10 +300,12 @@ class AdminClient(ClientLifecycle[AdminSession]):
         """Return rates and lag of all brokers, topics and groups; `Overview.since` compares two of them."""
         return await self._session.overviews.take()
 
-    async def check(self, limits: CheckLimits = DEFAULT_LIMITS, groups: Collection[str] = ()) -> CheckReport:
+    async def check(self, limits: CheckLimits | None = None, groups: Collection[str] = ()) -> CheckReport:
         """Compare the cluster with limits, with all groups or some; raises GroupNotFound if there is no such group."""
+        from pyromq.admin.health.checks import DEFAULT_LIMITS, judge
+
         status = await self.cluster_status()
-        return judge(await self.overview(), status, limits, groups)
+        return judge(await self.overview(), status, limits or DEFAULT_LIMITS, groups)
 
     async def examine(
         self, topic: str | None = None, *, send: bool = True, send_to_topic: bool = False, data: Path | None = None
@@ -270,6 +361,8 @@ class AdminClient(ClientLifecycle[AdminSession]):
 
     async def read(self, topic: str) -> AsyncIterator[MessageExt]:
         """Yield all messages that a topic holds now, without a group; raises NoRoute if there is no such topic."""
+        from pyromq.admin.topic_reader import TopicReader
+
         reader = await TopicReader.open(self.api, topic)
         async for message in reader.read():
             yield message

@@ -68,3 +68,11 @@ def test_the_console_prints_a_long_table_line_by_line() -> None:
     console.print(table)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines() == drawn_by_rich(table, 60)
+
+
+def test_text_between_colons_stays_as_it_is() -> None:
+    for count in (1, LONG):
+        console = OutputConsole(file=io.StringIO(), width=60)
+        console.print(table_of([(":bug: [x]", ":bug:", str(number)) for number in range(count)]))
+        assert isinstance(console.file, io.StringIO)
+        assert console.file.getvalue().count(":bug:") == 2 * count

@@ -14,7 +14,13 @@ _AS_WIDE_AS_NEEDED: Final = 10_000
 
 
 class OutputConsole(Console):
-    """A console that raises BrokenPipeError when its reader has gone; Rich would exit with code 1."""
+    """A console that raises BrokenPipeError when its reader has gone; Rich would exit with code 1.
+
+    Nor does it make a picture of `:bug:` in a key or a reason.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(emoji=False, **settings)
 
     def print(self, *objects: Any, **settings: Any) -> None:
         """Print as Rich does; but a name that is too long for its column goes on in the next line, and is not cut."""

@@ -48,7 +48,7 @@ def lines_of(table: Table, console: Console) -> Iterator[str]:
 def _plain(cell: object) -> str:
     """Return a cell without its markup: what `escape` has put there for names with brackets."""
     text = str(cell)
-    return render(text).plain if "[" in text or "\\" in text else text
+    return render(text, emoji=False).plain if "[" in text or "\\" in text else text
 
 
 def _width(text: str) -> int:
