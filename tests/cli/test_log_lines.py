@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyromq.cli.log_lines import BURST, MOST_CHARACTERS, PERIOD, BoundedHandler, safe
+from pyromq.cli.log_lines import BURST, MOST_CHARACTERS, OF_A_STRANGER, PERIOD, BoundedHandler, safe
+from pyromq.remoting.round import Serving, about
 
 
 class Log:
@@ -92,6 +93,31 @@ def test_changes_that_were_made_are_never_left_out(log: Log) -> None:
     for number in range(2 * BURST):
         log.logger.info("change %s", number, extra={"never_left_out": True})
     assert len(log.lines) == 2 * BURST
+
+
+def test_no_stranger_causes_ten_lines_in_a_second(log: Log) -> None:
+    written: list[int] = []
+    for tick in range(100):
+        log.now = tick / 20
+        before = len(log.lines)
+        for number in range(10):
+            log.logger.warning(f"kind {number} of %s", "x", extra=about("10.0.0.7:1234"))
+        written.append(len(log.lines) - before)
+    assert max(sum(written[start : start + 20]) for start in range(80)) < 10
+    log.logger.warning("kind 0 of %s", "another", extra=about("10.0.0.8:1"))
+    assert log.lines[-1].endswith("kind 0 of another")
+    log.logger.error("an error", extra=about("10.0.0.7:1234"))
+    assert log.lines[-1].endswith("an error")
+
+
+def test_what_is_logged_while_a_peer_is_served_is_its_doing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Serving, "peer", "10.0.0.7:1234")
+    for _ in range(50):
+        log.logger.info("topic created")
+    assert len(log.lines) == OF_A_STRANGER
+    monkeypatch.setattr(Serving, "peer", "")
+    log.logger.info("topic created")
+    assert len(log.lines) == OF_A_STRANGER + 1
 
 
 def test_a_log_that_cannot_be_written_is_reported_once(log: Log, capsys: pytest.CaptureFixture[str]) -> None:

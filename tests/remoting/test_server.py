@@ -13,7 +13,7 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import JOIN_LIMIT, Connection
 from pyromq.remoting.limits import Limits, PortLimits
-from pyromq.remoting.server import RemotingServer
+from pyromq.remoting.server import RemotingServer, is_loopback
 from pyromq.testing import eventually
 
 from .helpers import ECHO, FAIL, HANDLERS, NEVER, SLOW, FakeClock, RawPeer, numbered, serve
@@ -362,3 +362,31 @@ async def test_a_large_answer_is_not_copied(clock: FakeClock) -> None:
         await eventually(lambda: len(sent) == 2)
         assert sent[1] is body
         assert sent[0] == response(numbered(ECHO, 1), body=body).encode()[: -len(body)]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
+def test_only_this_machine_reaches_a_loopback_address(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "10.0.0.7", "::", "broker.example"])
+def test_others_reach_any_other_address(host: str) -> None:
+    assert not is_loopback(host)
+
+
+async def test_a_public_port_without_accounts_is_a_warning(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+    server = serve(clock)
+    server.host = ""
+    await server.bind()
+    await server.close()
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line == (
+        f"port {server.port} is open to everybody who reaches this machine, without accounts: set aclEnable=true"
+        " (docs/security.md)"
+    )
+    caplog.clear()
+    async with serve(clock, guard=lambda command, connection: None):
+        pass
+    async with serve(clock):
+        pass
+    assert "without accounts" not in caplog.text

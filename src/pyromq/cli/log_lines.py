@@ -19,13 +19,20 @@ from typing import Final, TextIO
 
 from msgspec import Struct
 
+from pyromq.remoting.round import Serving, host_of
+from pyromq.store.files import OsFiles
+
 MOST_CHARACTERS: Final = 2_000
 """Of one message; the rest is left out."""
 BURST: Final = 100
 PERIOD: Final = 10.0
 """Of one kind of event, so many lines are written in so many seconds; the others are counted."""
 
+OF_A_STRANGER: Final = 4
+"""Lines that one address can cause at once, and in each second after that: never ten in a second."""
+
 _MOST_KINDS: Final = 1_000
+_MOST_STRANGERS: Final = 1_000
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -110,16 +117,25 @@ class _Kind(Struct):
     left_out: int = 0
 
 
-class Bounding(logging.Handler):
-    """Leaves out most of a flood of one kind, and says how many; mixed into handlers that write.
+class _Allowance(Struct):
+    """The lines that one address may still cause."""
 
-    A change that has happened is never left out: it cost more than its line, and a flood must not hide it.
+    left: float
+    at: float
+
+
+class Bounding(logging.Handler):
+    """Leaves out most of a flood of one kind or of one address, and says how many; mixed into handlers that write.
+
+    A change that has happened is never left out: it cost more than its line, and a flood must not hide it. Errors count
+    by their kind only: they are the server's own.
     """
 
     def __init__(self, *arguments: object, now: Callable[[], float] = perf_counter, **keywords: object) -> None:
         super().__init__(*arguments, **keywords)  # type: ignore[arg-type]  # those of the handler it is mixed into
         self._now = now
         self._kinds: OrderedDict[tuple[str, int, str], _Kind] = OrderedDict()
+        self._strangers: OrderedDict[str, _Allowance] = OrderedDict()
         self._has_failed = False
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -128,11 +144,28 @@ class Bounding(logging.Handler):
         self._report(now)
         if not getattr(record, "never_left_out", False):
             kind = self._kind((record.name, record.levelno, str(record.msg)), now)
-            if kind.written >= BURST:
+            if kind.written >= BURST or not self._may_cause(record, now):
                 kind.left_out += 1
                 return
             kind.written += 1
         super().emit(record)
+
+    def _may_cause(self, record: logging.LogRecord, now: float) -> bool:
+        """Return True if this line is nobody's, or its causer has not caused too many just now."""
+        host = host_of(getattr(record, "peer", "") or Serving.peer)
+        if not host or record.levelno >= logging.ERROR:
+            return True
+        allowance = self._strangers.get(host)
+        if allowance is None:
+            allowance = self._strangers[host] = _Allowance(OF_A_STRANGER, now)
+            if len(self._strangers) > _MOST_STRANGERS:
+                self._strangers.popitem(last=False)
+        allowance.left = min(allowance.left + (now - allowance.at) * OF_A_STRANGER, OF_A_STRANGER)
+        allowance.at = now
+        if allowance.left < 1:
+            return False
+        allowance.left -= 1
+        return True
 
     def close(self) -> None:
         """Say what was left out since the last line."""
@@ -175,6 +208,6 @@ class RotatedFile(Bounding, RotatingFileHandler):
 
     def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
         """Open the file, and its directory; raise OSError if that is not possible. `keep` older files stay."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        OsFiles().makedirs(str(path.parent))
         super().__init__(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8", errors="backslashreplace")
         self.setFormatter(LineFormatter())

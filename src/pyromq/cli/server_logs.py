@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import os
 import re
 from collections.abc import Callable
 from enum import Enum
@@ -33,6 +34,8 @@ class LogFormat(Enum):
     JSON = "json"
 
 
+NOT_FOR_OTHERS: Final = 0o027
+"""What the mask of a server has at least: whatever it writes has mode 0640 and directories 0750, or less."""
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE: Final = re.compile(r"(\d{1,12})\s*([KMG]?)i?B?", re.IGNORECASE)
 _LOG_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
@@ -75,6 +78,7 @@ def server_command(function: Callable[..., None]) -> Callable[..., None]:
         log_keep: int,
         **options: Any,
     ) -> None:
+        os.umask(os.umask(0o077) | NOT_FOR_OTHERS)
         start_logging(
             level=logging.getLevelNamesMapping()[log_level.name],
             as_json=log_format is LogFormat.JSON,

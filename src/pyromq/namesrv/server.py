@@ -156,7 +156,7 @@ class NameServer:
 
     def _lock_directory(self, directory: Path, stack: AsyncExitStack) -> None:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            OsFiles().makedirs(str(directory))
         except OSError as error:
             raise store_error("create", str(directory), error) from error
         lock = DirectoryLock(directory, OsFiles())

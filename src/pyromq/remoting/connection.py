@@ -24,7 +24,7 @@ from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.outstanding import Deadlines, Outstanding
-from pyromq.remoting.round import ANSWER_BYTES, Round
+from pyromq.remoting.round import ANSWER_BYTES, Round, Serving, about
 
 logger = logging.getLogger(__name__)
 
@@ -208,11 +208,13 @@ class Connection(asyncio.Protocol):
         self._outstanding.fail(self._lost_text())
         self._can_write.set()
         self._lost.set_result(None)
+        Serving.peer = self.peer
         for callback in self.on_close:
             try:
                 callback(self)
             except Exception:
                 logger.exception("a callback for the closed connection %s failed", self.peer)
+        Serving.peer = ""
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
@@ -354,7 +356,7 @@ class Connection(asyncio.Protocol):
         if not (self._aborted or self._lost.done()):
             if cause:
                 self.tally.closed[cause] += 1
-            logger.log(level, "closed the connection of %s: %s", self.peer, reason)
+            logger.log(level, "closed the connection of %s: %s", self.peer, reason, extra=about(self.peer))
             self._reason = self._reason or reason
             self._aborted = self.closed = True
             self._transport.abort()
@@ -428,6 +430,7 @@ class Connection(asyncio.Protocol):
         throttles, until, write_high, typed = self._throttles, 0.0, self._write_high, self._typed
         if throttles:
             self._round.schedule()
+            Serving.peer = self.peer  # until the round ends
             until = self._round.serves_until
             if self._unsent is not None and self._unsent.is_crowded:
                 write_high = LARGE

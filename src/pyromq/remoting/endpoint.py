@@ -17,16 +17,11 @@ from pyromq.remoting.held_bytes import HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import ConnectionRoom, Limits, Tally
 from pyromq.remoting.outstanding import Deadlines
-from pyromq.remoting.round import Round
+from pyromq.remoting.round import Round, host_of
 
 ConnectionCallback = Callable[[Connection], None]
 
 _FRESH_TICKS: Final = 2
-
-
-def address_of(connection: Connection) -> str:
-    """Return the address of a peer, without its port."""
-    return connection.peer.rpartition(":")[0]
 
 
 def is_limited(connection: Connection) -> bool:
@@ -116,7 +111,7 @@ class Endpoint:
     def _opened(self, connection: Connection) -> None:
         if self._closing:
             connection.abort("closing", logging.DEBUG)
-        elif self._by_address[address_of(connection)] >= self._max_per_address and is_limited(connection):
+        elif self._by_address[host_of(connection.peer)] >= self._max_per_address and is_limited(connection):
             self._refuse(connection, f"{self._max_per_address} connections of its address are open", "per_address")
         elif len(self.connections) >= self._max_connections and not self._make_room():
             self._refuse(connection, f"{self._max_connections} connections are already open", "full")
@@ -151,7 +146,7 @@ class Endpoint:
 
     def _admit(self, connection: Connection) -> None:
         self.connections.add(connection)
-        self._by_address[address_of(connection)] += 1
+        self._by_address[host_of(connection.peer)] += 1
         self._oldest_first[connection] = None
         self._watch.add(connection)
         connection.on_close.append(self._lost)
@@ -166,7 +161,7 @@ class Endpoint:
     def _lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self._oldest_first.pop(connection, None)
-        address = address_of(connection)
+        address = host_of(connection.peer)
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]

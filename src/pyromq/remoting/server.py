@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
@@ -20,7 +22,17 @@ from pyromq.remoting.round import Round
 from pyromq.remoting.tls.server_tls import ServerTls
 from pyromq.remoting.tls.tls_port import TlsPort
 
+logger = logging.getLogger(__name__)
+
 BACKLOG = 1024
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class RemotingServer:
@@ -108,6 +120,11 @@ class RemotingServer:
         except OSError as error:
             raise CannotListen(self.host, self.port, error) from error
         self.port = self._listener.sockets[0].getsockname()[1]
+        if self._guard is None and not is_loopback(self.host):
+            logger.warning(
+                "port %d is open to everybody who reaches %s, without accounts: set aclEnable=true (docs/security.md)",
+                *(self.port, self.host or "this machine"),
+            )
 
     async def start(self) -> None:
         """Accept connections from now on, at the port that `bind` took."""

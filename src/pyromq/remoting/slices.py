@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 from pyromq.clock import Clock
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Answer, Connection
+from pyromq.remoting.round import Serving
 
 SLICE = 0.002  # seconds
 
@@ -92,6 +93,7 @@ class SliceQueue:
                 self._serve(connection, end)
             if perf_counter() >= end:
                 break
+        Serving.peer = ""
         if self._jobs:
             self._continue_later()
         else:
@@ -101,6 +103,7 @@ class SliceQueue:
         """Continue the first request of a connection, which then stands behind all others."""
         jobs = self._jobs[connection]
         job = jobs[0]
+        Serving.peer = connection.peer
         if self._advance(job, connection, end):
             jobs.popleft()
             connection.running -= 1

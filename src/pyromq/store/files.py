@@ -84,6 +84,10 @@ class SpareDescriptors:
 
 _spares: Final = SpareDescriptors(4)
 
+FILE_MODE: Final = 0o640
+DIRECTORY_MODE: Final = 0o750
+"""Messages are nobody's business but the server's, and that of programs in its group, which may read them."""
+
 
 class OsFiles:
     """The system's file calls as an object: tests put another in its place to record calls or to break disks."""
@@ -91,7 +95,7 @@ class OsFiles:
     def open(self, path: str, *, create: bool = False) -> int:
         """Open for reading and writing."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return _spares.open(path, flags, 0o644)
+        return _spares.open(path, flags, FILE_MODE)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
@@ -216,7 +220,12 @@ class OsFiles:
         os.rmdir(path)
 
     def makedirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        """Make a directory, and those above it that are missing, for this user and its group only."""
+        if os.path.isdir(path):
+            return
+        self.makedirs(os.path.dirname(path) or ".")
+        with suppress(FileExistsError):
+            os.mkdir(path, DIRECTORY_MODE)
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)

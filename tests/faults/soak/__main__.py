@@ -138,7 +138,7 @@ class Soak:
 
     def _load(self, seconds: float, rate: float) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.faults.soak.load", self._server.namesrv, str(seconds), str(rate)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     async def _result(self, load: subprocess.Popen[str]) -> dict[str, Any]:
         output, _ = await asyncio.to_thread(load.communicate)

@@ -2,7 +2,7 @@
 
     python -m tests.faults.soak.load NAMESRV SECONDS RATE
 
-With a rate of 0 it sends as fast as it can. It ends at a line on its standard input too, and prints one line of JSON.
+With a rate of 0 it sends as fast as it can. At the end it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import logging
 import struct
 import sys
 import time
-from contextlib import suppress
 
 from msgspec import Struct, field, structs
 
@@ -56,10 +55,9 @@ class Load:
         )
         async with Producer(group="soak", namesrv=self._namesrv, send_timeout=5.0, retries=5) as producer, listening:
             began = time.monotonic()
-            stop = asyncio.ensure_future(_line())
             limit = asyncio.Semaphore(IN_FLIGHT)
             sends: set[asyncio.Task[None]] = set()
-            while time.monotonic() - began < seconds and not stop.done():
+            while time.monotonic() - began < seconds:
                 await self._wait_for_pace(began)
                 await limit.acquire()
                 task = asyncio.ensure_future(self._send(producer, limit))
@@ -68,7 +66,6 @@ class Load:
             self.counts.seconds = round(time.monotonic() - began, 1)
             await asyncio.gather(*sends)
             await self._drain()
-            stop.cancel()
         self.counts.missing = self._ledger.count(_ACKNOWLEDGED)
         return self.counts
 
@@ -106,11 +103,6 @@ class Load:
             if not self._ledger.count(_ACKNOWLEDGED):
                 return
             await asyncio.sleep(0.5)
-
-
-async def _line() -> None:
-    with suppress(ValueError):
-        await asyncio.to_thread(sys.stdin.readline)
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from pyromq.broker.replication.introductions import (
 )
 from pyromq.errors import RemoteProtocolError, StoreError
 from pyromq.protocol.ha import ReportDecoder, encode_transfer
+from pyromq.remoting.round import about
 from pyromq.store.read.copied_log import CopiedLog
 
 logger = logging.getLogger(__name__)
@@ -315,7 +316,9 @@ class SlaveLink(asyncio.Protocol):
     def refuse(self, reason: str) -> None:
         """End the connection because of what the slave did."""
         if self._transport is not None:
-            logger.warning("cut off a connection at the replication port slave=%s: %s", self, reason)
+            logger.warning(
+                "cut off a connection at the replication port slave=%s: %s", self, reason, extra=about(self.peer)
+            )
             self.close()
 
     def close(self) -> None:

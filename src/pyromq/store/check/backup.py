@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from pyromq.errors import StoreError
 from pyromq.store.check.index_check import INDEX_NAME
 from pyromq.store.check.table_check import CONFIG_NAME
-from pyromq.store.files import OsFiles, ReadOnlyFiles, store_error, write_all
+from pyromq.store.files import FILE_MODE, OsFiles, ReadOnlyFiles, store_error, write_all
 from pyromq.store.index.pending_table import DIRECTORY_NAME as TIMER_NAME
 from pyromq.store.read.file_view import LOG_NAME, QUEUES_NAME, find_root, find_segments
 from pyromq.store.recovery.directory import ABORT_NAME
@@ -91,8 +91,8 @@ class StoreBackup:
         return self.size
 
     def _copy_all(self) -> None:
-        self._part.mkdir(parents=True)
-        (self._part / ABORT_NAME).touch()
+        OsFiles().makedirs(str(self._part))
+        (self._part / ABORT_NAME).touch(FILE_MODE)
         for source, name in self._sources():
             self._copy(source, name)
         files = OsFiles()
@@ -161,7 +161,7 @@ class StoreBackup:
     def _copy_bytes(self, source: str, name: str) -> bool:
         """Copy a file with its holes and its times; return False if it is gone by now."""
         target = self._part / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        OsFiles().makedirs(str(target.parent))
         try:
             opened = _Opened(source, self._files)
         except FileNotFoundError:
