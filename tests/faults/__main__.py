@@ -106,6 +106,10 @@ PARTS = [
         "frame_fuzz --minutes 60", "frame_fuzz --minutes 1",
     ),
     Part(
+        "fuzz", "whatever bytes a decoder gets, it returns or raises its own error, soon and with little memory",
+        "fuzz --minutes 60 --record", "fuzz --minutes 1",
+    ),
+    Part(
         "hostile", "beside rude clients a good one is served as if they were not there",
         "hostile --seconds 10", "hostile --seconds 3 --noisy half_sent_frames never_reads idle_flood speaks_tls",
     ),
