@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from time import perf_counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyromq.protocol.messages.record import read_head
 from pyromq.store.commit_log import CommitLog
@@ -38,6 +38,8 @@ from pyromq.store.small_files.queue_ends import EndsByTopic
 from pyromq.store.write.visibility import EVERYTHING
 
 logger = logging.getLogger(__name__)
+
+_SECTOR: Final = 512
 
 
 class LastStop(NamedTuple):
@@ -190,7 +192,7 @@ class Recovery:
         oldest_ms = 0 if self._stop.position is not None else self._stop.checkpoint.log_timestamp_ms
         while True:
             for record in walk.records(self._segments.stop):
-                if record[5] < oldest_ms:
+                if record[5] < oldest_ms or is_torn(record, self._segments.file_start(record[0])):
                     walk.position = record[0]
                     return
                 self._meet(record, replay)
@@ -206,6 +208,19 @@ class Recovery:
 
     def _fence(self, start: int, end: int) -> None:
         self._fences.add(start, end, self._segments.path(self._segments.file_start(start)))
+
+
+def is_torn(record: WalkedRecord, file_start: int) -> bool:
+    """Return True if sectors are missing behind the body of a record that was never flushed.
+
+    The checksum is that of the body. A power cut can leave out what stands in the next sector: topic or properties,
+    which are text, then read as zeros from there on.
+    """
+    physical_offset, size, _, _, _, _, topic, properties = record
+    end = physical_offset + size - file_start
+    start = end - len(properties)
+    sectors = range(start + -start % _SECTOR, end, _SECTOR)
+    return b"\0" in topic or any(not properties[at - start : at - start + _SECTOR].strip(b"\0") for at in sectors)
 
 
 def end_log(parts: StoreParts, end: int, *, visible_end: int, sync_from: int, is_in_use: bool = False) -> int:
