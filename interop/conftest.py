@@ -33,6 +33,7 @@ _AREAS = {
     "test_traces": "traces",
     "test_groups": "groups",
     "test_acl_servers": "mqadmin and Java under our access control",
+    "test_tls_servers": "mqadmin and Java over TLS",
     "test_acl": "our client under access control",
     "test_slaves": "our Spark source",
     "test_replication": "replication",

@@ -33,7 +33,9 @@ accounts:
 class Guarded:
     """`pyromq up` with access control, and mqadmin as any account."""
 
-    def __init__(self, toolkit: Toolkit, directory: Path) -> None:
+    def __init__(self, toolkit: Toolkit, directory: Path, *more: str) -> None:
+        """`more` are settings, `key=value`."""
+        self.java_options: list[str] = []
         self._toolkit = toolkit
         self._directory = directory
         (directory / "data" / "conf").mkdir(parents=True)
@@ -43,7 +45,11 @@ class Guarded:
         port, namesrv_port = free_port(), free_port()
         self.namesrv, self.broker = f"{HOST}:{namesrv_port}", f"{HOST}:{port}"
         ports = ["--port", str(port), "--namesrv-port", str(namesrv_port), "--console-port", "0"]
-        options = ["--data", str(directory / "data"), "--set", "aclEnable=true"]
+        options = [
+            "--data",
+            str(directory / "data"),
+            *(part for one in ("aclEnable=true", *more) for part in ("--set", one)),
+        ]
         self.server = Server(pyromq_command("up", *ports, *options), directory / "up.log", "PyroMQ ready")
 
     def mqadmin(self, account: Credentials | None, *line: str) -> str:
@@ -55,7 +61,13 @@ class Guarded:
             if account is not None:
                 keys = f'accessKey: {account.access_key}\nsecretKey: "{account.secret_key}"\n'
                 (home / "conf" / "tools.yml").write_text(keys)
-        java = [str(self._toolkit.java), *JAVA_OPTIONS, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"]
+        java = [
+            str(self._toolkit.java),
+            *JAVA_OPTIONS,
+            *self.java_options,
+            f"-Duser.home={home}",
+            f"-Drocketmq.home.dir={home}",
+        ]
         main = ["-cp", f"{self._toolkit.client}/*", "org.apache.rocketmq.tools.command.MQAdminStartup"]
         done = subprocess.run(
             [*java, *main, *line, "-n", self.namesrv],
