@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 _ACCOUNTS: Final = "access_accounts"
 """The attribute of a connection with the access keys that came in over it."""
+_CALLER: Final = "access_caller"
+"""The attribute with the account of its last request, as it was found in the accounts of that moment."""
 _TRUSTED: Final = ""
 """What stands there for requests that a white list let in."""
 
@@ -57,6 +59,15 @@ class AccessRules(Struct, frozen=True, kw_only=True):
     """Whether signed requests are refused on plain connections (`pyromqAclRequireTls`)."""
     own: Credentials | None = None
     """An administrator that exists only within this process."""
+
+
+class _Caller(NamedTuple):
+    """Who sent the last request of a connection: nearly always who sends the next one."""
+
+    accounts: AccountSet
+    access_key: str
+    account: Account
+    verifier: Verifier
 
 
 class AccessControl:
@@ -108,10 +119,21 @@ class AccessControl:
         if self._trusts and self.accounts.current.is_white(host_of(connection)):
             self._note(connection, _TRUSTED)
             return
-        account = self._authenticate(fields, request, connection)
-        seen = connection.attributes.get(_ACCOUNTS)
-        if seen is None or account.access_key not in seen:  # type: ignore[operator]  # a set of ours
+        caller = connection.attributes.get(_CALLER)
+        if (
+            isinstance(caller, _Caller)
+            and caller.accounts is self.accounts.current
+            and caller.access_key == fields.get(ACCESS_KEY)
+            and not (self._trusts or self._requires_tls)
+        ):
+            account = caller.account
+            self._check_signature(caller.verifier, fields, request)
+        else:
+            account = self._authenticate(fields, request, connection)
             self._note(connection, account.access_key)
+            connection.attributes[_CALLER] = _Caller(
+                self.accounts.current, account.access_key, account, self._verifier_of(account)
+            )
         if not account.admin:
             self._checks.get(request.code, need_admin)(account, fields)
         elif self._compatible and (account.topics or account.groups) and self._checks[request.code] is not need_admin:
@@ -128,14 +150,20 @@ class AccessControl:
             raise UnknownCaller(f"No acl config for {access_key[:100]}")
         if self._trusts and account.white_address and matcher(account.white_address)(host_of(connection)):
             return account
-        verifier = self._verifiers.get(access_key)
+        self._check_signature(self._verifier_of(account), fields, request)
+        return account
+
+    def _verifier_of(self, account: Account) -> Verifier:
+        verifier = self._verifiers.get(account.access_key)
         if verifier is None:
-            verifier = self._verifiers[access_key] = Verifier(account.secret_key)
+            verifier = self._verifiers[account.access_key] = Verifier(account.secret_key)
+        return verifier
+
+    def _check_signature(self, verifier: Verifier, fields: Fields, request: RemotingCommand) -> None:
         if not verifier.is_signed(fields, request.code, request.body):
-            raise UnknownCaller(f"Check signature failed for accessKey={access_key}")
+            raise UnknownCaller(f"Check signature failed for accessKey={fields[ACCESS_KEY]}")
         if NONCE in fields and not self._compatible:
             self._replays.check(fields, request.code)
-        return account
 
     def _note(self, connection: Connection, access_key: str) -> None:
         """Remember that an account came in over a connection."""

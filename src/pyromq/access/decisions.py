@@ -83,6 +83,10 @@ def _wire_name(header: type[Header] | None, *attributes: str) -> str | None:
     return next((names[attribute] for attribute in attributes if attribute in names), None)
 
 
+may_publish = int.__and__
+"""The same as `&`, in a tenth of its time: enum's is written in Python, and every send asks."""
+
+
 def _send(header: type[Header] | None) -> Check:
     topic_field = _wire_name(header, "topic") or ""
     properties_field = _wire_name(header, "properties") or ""
@@ -91,7 +95,7 @@ def _send(header: type[Header] | None) -> Check:
     def check(account: Account, fields: Fields) -> None:
         topic = fields.get(topic_field, "")
         if not topic.startswith(RETRY_PREFIX):
-            if not account.on_topic(topic) & PUB:
+            if not may_publish(account.on_topic(topic), PUB):
                 need_topic(account, PUB, topic)
             return
         need_topic(account, SUB, topic)

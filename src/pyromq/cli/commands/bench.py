@@ -11,9 +11,10 @@ import typer
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
 from pyromq.cli.bench.bench_target import filled_ranges, find_target
 from pyromq.cli.bench.end_to_end import EndToEnd
-from pyromq.cli.bench.load_generator import PullSlot, SendSlot, Slot, drive, slot_groups
+from pyromq.cli.bench.load_generator import PullSlot, SendSlot, SignedSendSlot, Slot, drive, slot_groups
 from pyromq.cli.bench.measurement import Measurement, measured, report
 from pyromq.cli.family import Family
+from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import ClientError
 from pyromq.remoting.loop import run
@@ -50,14 +51,16 @@ def send(
     """Send as fast as the broker answers."""
 
     async def work(measure: Measurement) -> None:
-        async with await BrokerApi.connect(namesrv_addresses(namesrv)) as api:
+        account = environment_credentials()
+        async with await BrokerApi.connect(namesrv_addresses(namesrv), credentials=account) as api:
             target = await find_target(api, topic, writing=True)
         body = os.urandom((size + 1) // 2).hex()[:size].encode()
         seed = secrets.token_hex(8)
 
         def slot(index: int) -> Slot:
             queue_id = index % target.queues
-            return SendSlot(index, topic, queue_id, body, seed, "pyromq-bench", tag)
+            given = index, topic, queue_id, body, seed, "pyromq-bench", tag
+            return SendSlot(*given) if account is None else SignedSendSlot(account, *given)
 
         await drive(target.addresses, slot_groups(connections, in_flight, slot), measure.counts, measure.budget)
 
