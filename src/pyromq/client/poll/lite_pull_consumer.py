@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Never, Self
 
-from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.config import ClientConfig, FlowControl, check_options
 from pyromq.client.consume.offset_store import OffsetStore
 from pyromq.client.consume.queue_changes import OnQueues, QueueChanges
 from pyromq.client.consume.start_from import StartFrom, check_start_from, first_offset_since, to_ms
@@ -17,7 +17,6 @@ from pyromq.client.group.allocation import Allocate, allocate_averagely
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.routes import read_queues
-from pyromq.client.option_checks import check_options
 from pyromq.client.poll.poll_session import PollSession, next_offsets
 from pyromq.client.poll.poll_settings import PollSettings
 from pyromq.client.trace.client_metrics import ClientMetrics, recorder_for, report_received

@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from pyromq.client.config import ClientConfig, FlowControl
+from pyromq.client.config import ClientConfig, FlowControl, check_options
 from pyromq.client.consume.offset_store import OffsetStore
 from pyromq.client.consume.queue_changes import OnQueues, QueueChanges
 from pyromq.client.consume.stall_report import BlockedQueue
@@ -22,7 +22,6 @@ from pyromq.client.hooks import ConsumeHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.listener.listener import Listener, check_listener
 from pyromq.client.net.address import chosen_namesrv
-from pyromq.client.option_checks import check_options
 from pyromq.client.push.push_session import PushSession
 from pyromq.client.push.push_settings import PushSettings, timeout_seconds
 from pyromq.client.push.termination import on_sigterm

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from pyromq.client.config import ClientConfig
+from pyromq.client.config import ClientConfig, check_options
 from pyromq.client.hooks import SendHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.publish_info import Select
-from pyromq.client.option_checks import check_options
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
 from pyromq.client.send.find_message import find_message
