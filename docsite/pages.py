@@ -73,7 +73,7 @@ def navigation(commands: list[str], api: list[str]) -> list[dict[str, Any]]:
 
 def site_path(path: str) -> str:
     """Return the page that shows a file of the repository."""
-    if path.startswith("docs/") and path.endswith(".md"):
+    if path.startswith("docs/") and path.endswith((".md", ".png")):
         return path.removeprefix("docs/")
     return _OUTSIDE.get(path, f"files/{path}.md")
 

@@ -31,6 +31,8 @@ GROUPS = {
     "mailer": ("emails", 0.0),
     "clickstream": ("page-views", 0.0),
 }
+PACE = 0.55
+"""How much of TOPICS is really sent."""
 NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Donald", "Margaret", "Tony", "Frances")
 CITIES = ("Delft", "Zürich", "Kyoto", "Lisboa", "Hangzhou", "Tromsø")
 
@@ -81,15 +83,15 @@ def past(history: History) -> None:
     for index in range(FINE_POINTS):
         at = now - (FINE_POINTS - index) * FINE_STEP
         wave = 1 + 0.25 * math.sin(index / 9) + 0.08 * math.sin(index * 1.7)
-        total = sum(TOPICS.values())
+        total = sum(TOPICS.values()) * PACE
         values = {"in": total * wave, "out": total * 1.35 * wave * (0.97 + 0.05 * math.sin(index))}
-        backlog = max(0.0, (index - 110) * 9.0) + 30 * abs(math.sin(index / 5))
-        values |= {"lag": backlog, "broker/broker-a/disk": 41.0 + index * 0.004, "broker/broker-b/disk": 38.0}
-        values |= {f"topic/{topic}/in": rate * wave for topic, rate in TOPICS.items()}
+        backlog = max(0.0, (index - 140) * 2.5) + 30 * abs(math.sin(index / 5))
+        values |= {"lag": backlog}
+        values |= {f"topic/{topic}/in": rate * PACE * wave for topic, rate in TOPICS.items()}
         for group, (topic, _) in GROUPS.items():
-            values[f"group/{group}/out"] = TOPICS[topic] * wave
+            values[f"group/{group}/out"] = TOPICS[topic] * PACE * wave
             values[f"group/{group}/lag"] = backlog if group == "fraud-check" else 4 * abs(math.sin(index / 3))
-            values[f"group/{group}/behind"] = values[f"group/{group}/lag"] / 6
+            values[f"group/{group}/behind"] = values[f"group/{group}/lag"] / 4
         history.add(at, values)
 
 

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 SAVE_EVERY: Final = 300.0
 MOST_SHARE: Final = 0.02
 """Of the time, at most so much is spent on snapshots that nobody looks at."""
+_FIRST_PAUSE: Final = 3.0
 
 
 class Recorder:
@@ -33,6 +34,8 @@ class Recorder:
         """Record until cancelled; save what there is then, and every few minutes."""
         saved = self._clock.monotonic()
         try:
+            await self._reader.get()
+            await self._clock.sleep(_FIRST_PAUSE)  # rates are known from the second snapshot on
             while True:
                 snapshot = await self._reader.get(FINE_STEP / 2)
                 if not snapshot.failure:
