@@ -34,7 +34,7 @@ from pyromq.console.web.app import ConsoleApp, console_app
 from pyromq.console.web.parts import ConsoleParts
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.errors import ClientError
-from pyromq.pipelines.jobs.jobs import Jobs as PipelineJobs
+from pyromq.pipelines.jobs.jobs import PipelineJobs
 from pyromq.protocol.acl import Credentials
 
 

@@ -9,21 +9,17 @@ from pyromq.console.screens import (
     audit,
     clients,
     configuration,
-    dead_letters,
-    delays,
     group,
     groups,
     login,
-    message,
-    messages,
     overview,
     pipelines,
     search,
     tail,
     topic,
     topics,
-    transactions,
 )
+from pyromq.console.screens.messages import dead_letters, delays, message, messages, transactions
 from pyromq.console.web.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (

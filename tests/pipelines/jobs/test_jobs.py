@@ -11,7 +11,7 @@ from pyromq import blocking
 from pyromq.errors import ClientError, ConfigError
 from pyromq.pipelines.jobs import jobs as jobs_module
 from pyromq.pipelines.jobs.job_files import JobFiles, JobOrder, JobProcess, JobProgress
-from pyromq.pipelines.jobs.jobs import Jobs
+from pyromq.pipelines.jobs.jobs import PipelineJobs
 from pyromq.testing import LocalCluster, eventually
 from tests.pipelines.conftest import make_topic, numbered
 
@@ -25,7 +25,7 @@ async def test_a_search_runs_in_its_own_process_and_leaves_what_it_found(
     make_topic(cluster, "haystack", 4)
     for message in numbered("haystack", range(1, 41)):
         producer.send(message)
-    jobs = Jobs(tmp_path / "jobs", cluster.namesrv)
+    jobs = PipelineJobs(tmp_path / "jobs", cluster.namesrv)
     options = {"topics": "haystack", "where": "body.number > 30 and tags = 'even'", "most": "3"}
     started = jobs.start("find", options, "ann")
     assert (started.state, started.user, started.pipeline) == ("running", "ann", "find")
@@ -36,7 +36,7 @@ async def test_a_search_runs_in_its_own_process_and_leaves_what_it_found(
     jobs.stop(another.id)
     await eventually(lambda: jobs.get(another.id).state == "stopped", seconds=60)
 
-    later = Jobs(tmp_path / "jobs", cluster.namesrv)
+    later = PipelineJobs(tmp_path / "jobs", cluster.namesrv)
     assert later.get(started.id).is_running, "a console that was restarted finds it again"
     await eventually(lambda: not jobs.get(started.id).is_running, seconds=200, pause=0.2)
     job = later.get(started.id)
@@ -65,7 +65,7 @@ async def test_a_search_runs_in_its_own_process_and_leaves_what_it_found(
     ],
 )
 def test_wrong_options_start_nothing(pipeline: str, options: dict[str, str], line: str, tmp_path: Path) -> None:
-    jobs = Jobs(tmp_path, "127.0.0.1:1")
+    jobs = PipelineJobs(tmp_path, "127.0.0.1:1")
     with pytest.raises(ConfigError, match=line):
         jobs.start(pipeline, options)
     assert jobs.list() == []
@@ -74,7 +74,7 @@ def test_wrong_options_start_nothing(pipeline: str, options: dict[str, str], lin
 def test_without_spark_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs_module, "find_spec", lambda name: None)
     with pytest.raises(ClientError, match=r"pip install 'pyromq\[spark\]'"):
-        Jobs(tmp_path, "127.0.0.1:1").start("find", {"topics": "a"})
+        PipelineJobs(tmp_path, "127.0.0.1:1").start("find", {"topics": "a"})
 
 
 def test_a_job_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
@@ -82,13 +82,13 @@ def test_a_job_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
     files.results.mkdir(parents=True)
     files.write("job", JobOrder(id="one", pipeline="find", options={}, user="", started=1.0))
     files.write("process", JobProcess(pid=1, ticks=-1))  # some other process has this number
-    assert Jobs(tmp_path, "").get("one").state == "lost"
+    assert PipelineJobs(tmp_path, "").get("one").state == "lost"
 
 
 @pytest.mark.parametrize("name", ["", "..", ".", "../other", "a/b", "/etc"])
 def test_no_name_leads_out_of_the_directory(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClientError, match="no job"):
-        Jobs(tmp_path, "").files(name)
+        PipelineJobs(tmp_path, "").files(name)
 
 
 def test_rates_follow_from_the_last_samples() -> None:

@@ -17,7 +17,7 @@ from pyromq.console.login.sign_in import SignIn
 from pyromq.console.reading.history import History
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.web.settings import ConsoleSettings
-from pyromq.pipelines.jobs.jobs import Jobs as PipelineJobs
+from pyromq.pipelines.jobs.jobs import PipelineJobs
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):

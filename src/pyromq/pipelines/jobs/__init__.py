@@ -1,6 +1,6 @@
 """Pipelines that run in processes of their own, so that neither a server nor a console waits for Spark.
 
-jobs            Jobs: start, list, stop, remove; whoever starts one may end before it does
+jobs            PipelineJobs: start, list, stop, remove; whoever starts one may end before it does
 job_files       the directory of a job: what is to be done, how far it is, what came of it, its log
 job_process     `python -m pyromq.pipelines.jobs.job_process DIR`: the process
 

@@ -58,7 +58,7 @@ class JobView(Struct, frozen=True, kw_only=True):
         return self.state == "running"
 
 
-class Jobs:
+class PipelineJobs:
     """Starts and watches jobs. Their processes go on if this one ends, and are found again by the next."""
 
     def __init__(self, directory: Path, namesrv: str, credentials: Credentials | None = None) -> None:

@@ -13,7 +13,7 @@ from pyromq.admin.messages.consumption import ConsumptionState, GroupConsumption
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.console.bodies.rendering import body_of
 from pyromq.console.login.roles import Role
-from pyromq.console.screens.message_trace import Timeline, timeline
+from pyromq.console.screens.messages.message_trace import Timeline, timeline
 from pyromq.console.web.failures import FormError
 from pyromq.console.web.route import Route
 from pyromq.console.web.urls import message_url

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pyromq.console.login.roles import Role
-from pyromq.console.screens.message_search import BUDGET, ENOUGH, SearchResult, SearchWish, moment, run_search
+from pyromq.console.screens.messages.message_search import BUDGET, ENOUGH, SearchResult, SearchWish, moment, run_search
 from pyromq.console.web.failures import FormError, Refused
 from pyromq.console.web.route import Route
 from pyromq.console.web.urls import message_url
