@@ -144,7 +144,8 @@ async def test_a_deleted_topic_is_gone_also_after_a_restart(clock: TestClock, co
 async def test_a_topic_that_is_deleted_and_created_again_is_read_from_its_first_message(
     clock: TestClock, connect: Connect, tmp_path: Path
 ) -> None:
-    values = PATIENT | {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
+    small = {"mappedFileSizeCommitLog": "65536"}  # it is copied
+    values = PATIENT | small | {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
     queue = {"topic": "orders", "queueId": "0", "consumerGroup": "billing"}
     async with Broker(broker_config(values), clock) as broker:
         peer = await connect(broker)

@@ -62,7 +62,7 @@ def test_registered_filters_follow_and_so_do_their_changes_and_ends(brokers: Pai
     brokers.run(lambda: filters.unregister("billing"))
     copied = server(brokers.slave).service.parts.tables.filters
     wait_until(lambda: (found := copied.get("orders", "billing")) is not None and found.dead_ms > 0)
-    brokers.cluster.clock.advance(hours=25, step=900)
+    brokers.cluster.clock.advance(hours=25, step=3600)
     wait_until(lambda: not filters.keys)
     wait_until(lambda: expression_at(brokers.slave) is None)
 
