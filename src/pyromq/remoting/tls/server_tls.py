@@ -15,7 +15,7 @@ from pyromq.clock import Clock
 from pyromq.errors import ConfigError
 from pyromq.remoting.ticker import Ticker
 from pyromq.remoting.tls.client_tls import Tls, tls_problem
-from pyromq.remoting.tls.test_certificate import self_signed
+from pyromq.remoting.tls.self_signed import self_signed
 
 logger = logging.getLogger(__name__)
 
