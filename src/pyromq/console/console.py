@@ -36,6 +36,7 @@ from pyromq.console.web.settings import ConsoleSettings
 from pyromq.errors import ClientError
 from pyromq.pipelines.jobs.jobs import PipelineJobs
 from pyromq.protocol.acl import Credentials
+from pyromq.remoting.tls.client_tls import Tls
 
 
 class Console:
@@ -44,6 +45,7 @@ class Console:
     def __init__(self, settings: ConsoleSettings, clock: Clock) -> None:
         self._client: AdminClient | None = None
         self._namesrv: str | Sequence[str] = ""
+        self._tls: bool | Tls | None = None
         self._pipelines: PipelineJobs | None = None
         self._settings = settings
         self._recording: asyncio.Task[None] | None = None
@@ -57,7 +59,7 @@ class Console:
             history=history,
             hub=LiveHub(reader, clock),
             tails=Tails(clock),
-            sign_in=SignIn(settings.console_file, AccountClients(self._admin, lambda: self._namesrv), clock),
+            sign_in=SignIn(settings.console_file, AccountClients(self._admin, self._client_of), clock),
             audit=AuditLog(settings.file("audit.jsonl")),
             jobs=Jobs(clock),
             schemas=SchemaStore(settings.file("schemas.json")),
@@ -84,11 +86,13 @@ class Console:
     ) -> None:
         await self.disconnect()
 
-    async def connect(self, namesrv: str | Sequence[str], credentials: Credentials | None = None) -> None:
+    async def connect(
+        self, namesrv: str | Sequence[str], credentials: Credentials | None = None, tls: bool | Tls | None = None
+    ) -> None:
         """Show this cluster from now on, and record its history."""
-        client = AdminClient(namesrv, credentials=credentials, clock=self.parts.clock)
+        client = AdminClient(namesrv, credentials=credentials, tls=tls, clock=self.parts.clock)
         await client.start()
-        self._client, self._namesrv = client, namesrv
+        self._client, self._namesrv, self._tls = client, namesrv, tls
         directory = self._settings.file("jobs") or Path(tempfile.gettempdir(), f"pyromq-jobs-{os.getuid()}")
         addresses = namesrv if isinstance(namesrv, str) else ";".join(namesrv)
         self._pipelines = PipelineJobs(directory, addresses, credentials)
@@ -114,6 +118,9 @@ class Console:
         if self._pipelines is None:
             raise ClientError("the servers are starting or stopping")
         return self._pipelines
+
+    def _client_of(self, account: Credentials) -> AdminClient:
+        return AdminClient(self._namesrv, credentials=account, tls=self._tls, clock=self.parts.clock)
 
     def _admin(self) -> AdminClient:
         if self._client is None:

@@ -24,6 +24,7 @@ from pyromq.console.monitoring.watched import Watched
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.protocol.acl import Credentials
 from pyromq.remoting.loop import new_loop
+from pyromq.remoting.tls.client_tls import Tls
 
 T = TypeVar("T")
 
@@ -67,9 +68,11 @@ class ConsoleThread:
         await self._ended.wait()
         self._thread.join()
 
-    async def connect(self, namesrv: str | Sequence[str], credentials: Credentials | None = None) -> None:
+    async def connect(
+        self, namesrv: str | Sequence[str], credentials: Credentials | None = None, tls: bool | Tls | None = None
+    ) -> None:
         """Show a cluster from now on."""
-        await self._there(self._console.connect(namesrv, credentials))
+        await self._there(self._console.connect(namesrv, credentials, tls))
 
     async def disconnect(self) -> None:
         """Show nothing any more: the servers are about to be closed."""

@@ -127,7 +127,7 @@ def up(
             for server in started:
                 server.use_descriptors(PROCESS_ROOM, len(started))
             import_readers()
-            await console.connect(name_server.address, configs[0].inner_account)
+            await console.connect(name_server.address, configs[0].inner_account, configs[0].inner_tls)
             stack.push_async_callback(console.disconnect)
             settle_memory()
             typer.echo(f"PyroMQ ready: namesrv {name_server.address} broker {addresses} console {console.url}")

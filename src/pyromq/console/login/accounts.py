@@ -27,9 +27,9 @@ MOST_CLIENTS: Final = 50
 class AccountClients:
     """The clients of accounts that are signed in, by access key."""
 
-    def __init__(self, own: Callable[[], AdminClient], namesrv: Callable[[], str | Sequence[str]]) -> None:
+    def __init__(self, own: Callable[[], AdminClient], client_of: Callable[[Credentials], AdminClient]) -> None:
         self._own = own
-        self._namesrv = namesrv
+        self._client_of = client_of
         self._clients: OrderedDict[str, AdminClient] = OrderedDict()
 
     async def sign_in(self, access_key: str, secret_key: str) -> User | None:
@@ -37,7 +37,7 @@ class AccountClients:
         account = await self._account(access_key)
         if account is None or not secret_key:
             return None
-        client = AdminClient(self._namesrv(), credentials=Credentials(access_key, secret_key))
+        client = self._client_of(Credentials(access_key, secret_key))
         try:
             await client.start()
             await client.accounts.check_own()

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 SAVE_EVERY: Final = 300.0
 MOST_SHARE: Final = 0.02
 """Of the time, at most so much is spent on snapshots that nobody looks at."""
-_FIRST_PAUSE: Final = 3.0
+_FIRST_PAUSE: Final = 6.0
 
 
 class Recorder:
