@@ -20,6 +20,16 @@ SCREENS: Final = {
     "topic-tail": "/topics/orders/tail",
     "groups": "/groups?sort=-lag",
     "group": "/groups/fraud-check",
+    "messages": "/messages?topic=orders",
+    "dead-letters": "/dead-letters",
+    "dead-letters-of": "/dead-letters/mailer",
+    "delays": "/delays",
+    "transactions": "/transactions",
+    "clients": "/clients",
+    "pipelines": "/pipelines",
+    "configuration": "/configuration",
+    "access": "/access",
+    "audit": "/audit",
 }
 IN_DOCS: Final = (("overview", "light"), ("topic", "dark"), ("group", "light"))
 """The pictures that the documentation shows; the others are for those who change the console."""

@@ -9,11 +9,13 @@ from pathlib import Path
 import jinja2.nodes
 
 import pyromq.console
+from pyromq.admin.messages.consumption import ConsumptionState
 from pyromq.console.login.roles import Role
 from pyromq.console.reading.features import OURS_ONLY
-from pyromq.console.screens import groups, topics
+from pyromq.console.screens import groups, pipelines, topics
 from pyromq.console.web.navigation import menu_texts
 from pyromq.console.web.templating import environment
+from pyromq.pipelines.catalog import CATALOG
 
 ROOT = Path(pyromq.console.__file__).parent
 KINDS = ("topic", "retry", "dead letters", "delayed", "system")
@@ -24,6 +26,8 @@ BOTTLENECKS = ("handling", "pulling", "none")
 def texts() -> set[str]:
     """Return every text that is translated."""
     tables = {*menu_texts(), *OURS_ONLY.values(), *KINDS, *BOTTLENECKS}
+    tables |= {state.value for state in ConsumptionState} | set(pipelines.TONES) | {"refused"}
+    tables |= {summary for name, summary in CATALOG.items() if name != "orders"}
     tables |= {role.word for role in Role if role is not Role.PUBLIC}
     tables |= {label for kinds in (topics.KINDS, groups.KINDS) for label, _ in kinds.values()}
     return {*of_templates(), *of_modules(), *tables}
