@@ -1,12 +1,27 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 
 import pytest
 
+from pyromq.broker.clients.client_requests import ClientHandlers
 from pyromq.broker.server import Broker
-from pyromq.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, SubscriptionGroupConfig, decode, encode
+from pyromq.protocol.bodies import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    HeartbeatData,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    MessageModel,
+    SubscriptionGroupConfig,
+    decode,
+    encode,
+)
 from pyromq.protocol.codes import VERSION, RequestCode, ResponseCode
+from pyromq.protocol.command import request
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker
@@ -169,3 +184,28 @@ async def test_setting_the_machines_clock_frees_no_lock_and_drops_no_client(
     clock.set_wall_clock(minutes=-20)
     await clock.advance_async(seconds=65)
     assert await lock(peer, "c2", QUEUES) == QUEUES
+
+
+async def test_a_heartbeat_of_many_groups_is_registered_in_small_steps(peer: Peer, broker: Broker) -> None:
+    await peer.beat("first")
+    (connection,) = broker.service.connections
+    groups = [
+        ConsumerData(
+            group_name=f"group-{number}",
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+            subscription_data_set=[],
+        )
+        for number in range(100)
+    ]
+    data = HeartbeatData(client_id="many", producer_data_set=[], consumer_data_set=groups)
+    handlers = ClientHandlers(broker.service.parts, "")
+    steps = handlers._register(data, request(RequestCode.HEART_BEAT), connection)
+    known = []
+    with suppress(StopIteration):
+        while True:
+            known.append(len(broker.service.parts.clients.consumers))
+            next(steps)
+    assert known[-1] >= 100
+    assert max(after - before for before, after in pairwise(known)) == 1

@@ -108,6 +108,7 @@ class ClientHandlers:
                 yield
         for consumer in data.consumer_data_set:
             yield from self._register_consumer(consumer, client)
+            yield  # also where each has few subscriptions
         return response(request, header=HeartBeatResponseHeader(pyromq=self._version))
 
     def _check_members(
