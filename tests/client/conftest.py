@@ -20,5 +20,6 @@ def cluster(shared_cluster: SharedCluster) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 async def producer(cluster: LocalCluster) -> AsyncIterator[Producer]:
-    async with Producer("test-producer", cluster.namesrv) as opened:
+    # Patient: on a machine that is busy with other tests even a connection may take seconds.
+    async with Producer("test-producer", cluster.namesrv, send_timeout=30.0) as opened:
         yield opened
