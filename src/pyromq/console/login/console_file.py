@@ -5,7 +5,6 @@
     masking:
       - {topic: "orders*", fields: [card.number, email]}
     trusted_header: {name: X-Forwarded-User, role: viewer, role_header: X-Forwarded-Role, from: [10.0.0.7]}
-    oidc: {issuer: "https://id.example.com", client_id: pyromq, client_secret: …, roles: {ada@example.com: admin}}
 
 The file holds secrets: it is written with mode 0600 and refused if others may read it.
 """
@@ -60,28 +59,12 @@ class TrustedHeader(Struct, frozen=True, forbid_unknown_fields=True, rename={"ad
     role_header: str = ""
 
 
-class OidcEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """An identity provider."""
-
-    issuer: str
-    client_id: str
-    client_secret: str = ""
-    url: str = ""
-    """The console's own address as browsers see it; by default, that of the request."""
-    claim: str = "email"
-    """What names a user."""
-    role: str = ""
-    """The role of everybody whom the provider lets in and `roles` does not name; empty refuses them."""
-    roles: dict[str, str] = {}
-
-
 class ConsoleFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
     users: dict[str, UserEntry] = {}
     masking: tuple[MaskingEntry, ...] = ()
     trusted_header: TrustedHeader | None = None
-    oidc: OidcEntry | None = None
 
     @property
     def masking_rules(self) -> list[MaskingRule]:
@@ -114,9 +97,6 @@ def _check_roles(file: ConsoleFile) -> None:
         Role.of(entry.role)
     if file.trusted_header is not None:
         Role.of(file.trusted_header.role)
-    if file.oidc is not None:
-        for role in (*file.oidc.roles.values(), *([file.oidc.role] if file.oidc.role else [])):
-            Role.of(role)
 
 
 def write_console_file(path: Path, file: ConsoleFile) -> None:

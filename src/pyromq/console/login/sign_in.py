@@ -51,7 +51,7 @@ class SignIn:
         if self._path is not None:
             self.file = read_console_file(self._path)
             self.masking_rules = self.file.masking_rules
-        if not login or self.file.oidc is not None or self.file.trusted_header is not None:
+        if not login or self.file.trusted_header is not None:
             return ""
         self.file, password = with_first_user(self.file)
         if password and self._path is not None:

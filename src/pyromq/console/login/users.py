@@ -16,7 +16,7 @@ class User(Struct, frozen=True, kw_only=True):
     account: Account | None = None
     """The account of the cluster's access control that signed in, which limits what is seen; None of others."""
     kind: str = "password"
-    """How it was found out: `password`, `account`, `header`, `oidc`, or `open` where nobody signs in."""
+    """How it was found out: `password`, `account`, `header`, or `open` where nobody signs in."""
 
     def may(self, role: Role) -> bool:
         """Return True if the user may do what this role may."""
