@@ -34,7 +34,6 @@ async def access(visit: Visit) -> Response:
         roles=ROLES,
         permissions=_PERMISSIONS,
         is_kept=visit.settings.console_file is not None,
-        oidc=file.oidc,
         header=file.trusted_header,
     )
 
