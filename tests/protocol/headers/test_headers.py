@@ -41,7 +41,7 @@ FIELDS = {
     " filters:L? locks:L? delays:L?",
     "PromoteBrokerRequestHeader": "force:B",
     "StepDownRequestHeader": "step:S brokerId:I address:S store:S epoch:L patienceMs:I",
-    "ReadAuditLogRequestHeader": "limit:I",
+    "ReadAuditLogRequestHeader": "limit:I?",
     "TablePartRequestHeader": "pyromqFrom:L?",
     "TablePartResponseHeader": "pyromqNext:L? pyromqEdition:S?",
     "PullQueuesRequestHeader": "consumerGroup:S topic:S ranges:S subscription:S? maxMsgNums:I maxBytes:L",
