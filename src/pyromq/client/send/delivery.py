@@ -224,7 +224,7 @@ class Delivery:
         if self._may_take_over(name, error) and (not is_last or _was_not_stored(error)):
             return queue if await self._await_master(queue, deadline) else None
         if is_last:
-            return queue if _was_not_stored(error) and await self._await_restart(queue, deadline) else None
+            return queue if _was_not_reached(error) and await self._await_restart(queue, deadline) else None
         if self._routes.watch.is_calm(name):  # it may be back elsewhere
             await self._look(queue, deadline)
         return self._next(info, tried)
@@ -307,6 +307,8 @@ class Delivery:
             if not _was_not_stored(outcome):
                 break
             takes_over = self._may_take_over(queue.broker_name, outcome)
+            if not takes_over and not _was_not_reached(outcome):
+                break
             if not await (self._await_master if takes_over else self._await_restart)(queue, deadline):
                 break
         if isinstance(outcome, RemotingError | NoRoute):
@@ -446,6 +448,11 @@ def with_note(error: PyroMQError, note: str) -> PyroMQError:
 def _was_not_stored(error: PyroMQError) -> bool:
     """Return True if no broker can have the message."""
     return isinstance(error, ConnectFailed | NoRoute | ServiceNotAvailable) and not isinstance(error, FateUnknown)
+
+
+def _was_not_reached(error: PyroMQError) -> bool:
+    """Return True if no broker was there: one that answers is not restarting."""
+    return isinstance(error, ConnectFailed | NoRoute)
 
 
 def _may_work_elsewhere(error: PyroMQError) -> bool:
