@@ -1,6 +1,7 @@
 """Chromium for tests of the console, and a console for it to show. Import the fixtures into a conftest.
 
-One browser serves all tests of a process; each test gets a page of its own. Without Chromium these tests skip.
+One browser serves all tests of a file; each test gets a page of its own. Playwright runs an event loop in this thread
+until it is closed, and no other test could run one meanwhile. Without Chromium these tests skip.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ EXPECTED = ("Failed to load resource", "Response Status Error Code")
 """What Chromium and htmx say of answers such as 422, which tests ask for."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here: apt-get install chromium")
