@@ -38,7 +38,6 @@ CLOCKS = {"clock", "_clock"}
 DATES = {"now", "now_ms"}
 
 READS_THE_DATE = {
-    "access/replays.py": "how long ago a client signed a request",
     "admin/groups/groups.py": "how old the first unread message is, for people",
     "admin/health/overview.py": "how old the first unread message is, and how far clocks differ",
     "admin/letters/dead_letters.py": "how long until a dead letter expires, for people",

@@ -10,9 +10,11 @@ protection: TLS is.
 from __future__ import annotations
 
 import hmac
+import itertools
 import re
+import secrets
 from binascii import b2a_base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -98,6 +100,12 @@ def signed(command: RemotingCommand, credentials: Credentials, nonce: str = "", 
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"header text cannot be encoded: {error}") from None
     return replace(command, ext=fields)
+
+
+def nonces() -> Iterator[str]:
+    """Return the nonces of one connection: its id, and a number that grows."""
+    connection = secrets.token_hex(8)
+    return (f"{connection}.{number}" for number in itertools.count(1))
 
 
 def name_account(answer: RemotingCommand, credentials: Credentials | None) -> None:

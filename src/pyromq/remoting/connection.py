@@ -8,17 +8,15 @@ write. A request needs no task, no timer and no stream of its own.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, TypeAlias, cast
 
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
-from pyromq.protocol.acl import Credentials, name_account, signed
+from pyromq.protocol.acl import Credentials, name_account, nonces, signed
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
@@ -98,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._on_open = on_open
         self._throttles = throttles
         self._credentials = credentials
-        self._nonces = None if credentials is None else _nonces()
+        self._nonces = None if credentials is None else nonces()
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
         self._write_high = limits.write_high
@@ -481,11 +479,6 @@ HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None
 
 Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
 """Answers one request or raises. One-way requests get no answer."""
-
-
-def _nonces() -> Iterator[str]:
-    connection = secrets.token_hex(8)
-    return (f"{connection}.{number}" for number in itertools.count(1))
 
 
 def _address_text(address: tuple[Any, ...] | None) -> str:
