@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from pyromq.clock import Clock
+from pyromq.remoting.round import about
 from pyromq.remoting.tls.server_tls import ServerTls
 
 logger = logging.getLogger(__name__)
@@ -121,7 +122,8 @@ class FirstByte(asyncio.Protocol):
 
     def _refuse(self, reason: str) -> None:
         peer = self._transport.get_extra_info("peername")
-        logger.warning("closed the connection of %s: %s", peer and f"{peer[0]}:{peer[1]}", reason)
+        address = f"{peer[0]}:{peer[1]}" if peer else ""
+        logger.warning("closed the connection of %s: %s", address, reason, extra=about(address))
         self.abort()
 
 
