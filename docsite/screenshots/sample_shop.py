@@ -16,7 +16,7 @@ from pyromq.admin import AdminClient
 from pyromq.clock import SystemClock
 from pyromq.console.console import Console
 from pyromq.console.monitoring.http_server import bind, serve
-from pyromq.console.reading.history import FINE_POINTS, FINE_STEP, History
+from pyromq.console.reading.history import FINE_POINTS, FINE_STEP, FigureHistory
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.testing import LocalCluster
@@ -77,7 +77,7 @@ def _listener(topic: str, seconds: float) -> Callable[[MessageExt], Awaitable[No
     return handle
 
 
-def past(history: History) -> None:
+def past(history: FigureHistory) -> None:
     """Fill the history with a quiet half hour, so that charts have something to show."""
     now = time.time()
     for index in range(FINE_POINTS):

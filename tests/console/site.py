@@ -16,12 +16,12 @@ from pyromq.clock import SystemClock
 from pyromq.console.console import Console
 from pyromq.console.login.console_file import ConsoleFile, UserEntry, write_console_file
 from pyromq.console.login.passwords import hash_password
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.monitoring.http_server import bind, serve
 from pyromq.console.web.settings import ConsoleSettings
 
 PASSWORD = "correct horse battery"
-ROLES = [role for role in Role if role is not Role.PUBLIC]
+ROLES = [role for role in UserRole if role is not UserRole.PUBLIC]
 _HASH = hash_password(PASSWORD)
 
 
@@ -77,7 +77,7 @@ class ConsoleSite:
             yield cls(url, console, await stack.enter_async_context(AdminClient(namesrv)))
 
     @asynccontextmanager
-    async def visitor(self, role: Role | None = None) -> AsyncIterator[Visitor]:
+    async def visitor(self, role: UserRole | None = None) -> AsyncIterator[Visitor]:
         """Return a visitor, signed in with a role; None for one who is not."""
         visitor = Visitor(self.url)
         async with visitor.http:

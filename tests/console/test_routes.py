@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.route_table import ROUTES
 from pyromq.console.web.route import Route
 from pyromq.testing import LocalCluster
 from tests.console.site import ROLES, ConsoleSite, Visitor, users_file
 
-GUARDED = [route for route in ROUTES if route.role is not Role.PUBLIC]
+GUARDED = [route for route in ROUTES if route.role is not UserRole.PUBLIC]
 PUBLIC = {("GET", "/login"), ("POST", "/login"), ("GET", "/language")}
 
 
@@ -29,7 +29,7 @@ async def status(visitor: Visitor, route: Route) -> int:
 
 
 def test_only_the_login_needs_no_role() -> None:
-    assert {(route.method, route.path) for route in ROUTES if route.role is Role.PUBLIC} == PUBLIC
+    assert {(route.method, route.path) for route in ROUTES if route.role is UserRole.PUBLIC} == PUBLIC
     assert {(route.method, route.path) for route in ROUTES if route.own_csrf} == {("POST", "/login")}
 
 
@@ -49,7 +49,7 @@ async def test_without_a_session_every_page_is_refused(console_cluster: LocalClu
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.word)
-async def test_a_role_may_what_the_table_says(role: Role, console_cluster: LocalCluster, tmp_path: Path) -> None:
+async def test_a_role_may_what_the_table_says(role: UserRole, console_cluster: LocalCluster, tmp_path: Path) -> None:
     users_file(tmp_path / "console.yml")
     async with ConsoleSite.open(console_cluster.namesrv, tmp_path, login=True) as site, site.visitor(role) as visitor:
         for route in GUARDED:

@@ -83,6 +83,12 @@ if TYPE_CHECKING:
     from pyromq.admin.messages.search import SearchBudget as SearchBudget
     from pyromq.admin.messages.search import SearchStop as SearchStop
     from pyromq.admin.messages.search import TimeRange as TimeRange
+    from pyromq.admin.messages.traces import ConsumeEvent as ConsumeEvent
+    from pyromq.admin.messages.traces import MessageTrace as MessageTrace
+    from pyromq.admin.messages.traces import SendEvent as SendEvent
+    from pyromq.admin.messages.traces import TraceEvent as TraceEvent
+    from pyromq.admin.messages.traces import Traces as Traces
+    from pyromq.admin.messages.traces import TransactionEvent as TransactionEvent
     from pyromq.admin.support.bundle import BundleReport as BundleReport
     from pyromq.admin.support.bundle import BundleSources as BundleSources
     from pyromq.admin.support.bundle import DebugBundle as DebugBundle
@@ -99,12 +105,6 @@ if TYPE_CHECKING:
     from pyromq.admin.topics.resize import ResizePlan as ResizePlan
     from pyromq.admin.topics.resize import ResizeProgress as ResizeProgress
     from pyromq.admin.topics.topics import Topics as Topics
-    from pyromq.admin.traces import ConsumeEvent as ConsumeEvent
-    from pyromq.admin.traces import MessageTrace as MessageTrace
-    from pyromq.admin.traces import SendEvent as SendEvent
-    from pyromq.admin.traces import TraceEvent as TraceEvent
-    from pyromq.admin.traces import Traces as Traces
-    from pyromq.admin.traces import TransactionEvent as TransactionEvent
     from pyromq.admin.transactions import HalfMessage as HalfMessage
     from pyromq.admin.transactions import Transactions as Transactions
 
@@ -124,7 +124,7 @@ _HOMES = {
     "ClusterContext": "contexts",
     "ClusterStatus": "clusters",
     "ConnectedClient": "clients",
-    "ConsumeEvent": "traces",
+    "ConsumeEvent": "messages.traces",
     "ConsumptionState": "messages.consumption",
     "Contexts": "contexts",
     "DeadLetterTopic": "letters.dead_letters",
@@ -155,7 +155,7 @@ _HOMES = {
     "Member": "groups.description",
     "MemberLoad": "groups.advice",
     "MessageSearch": "messages.search",
-    "MessageTrace": "traces",
+    "MessageTrace": "messages.traces",
     "Messages": "messages.messages",
     "OffsetMove": "groups.offset_reset",
     "Opinion": "groups.description",
@@ -171,7 +171,7 @@ _HOMES = {
     "ResizeProgress": "topics.resize",
     "SearchBudget": "messages.search",
     "SearchStop": "messages.search",
-    "SendEvent": "traces",
+    "SendEvent": "messages.traces",
     "ServerSettings": "maintenance.settings",
     "Setting": "maintenance.settings",
     "Settings": "maintenance.settings",
@@ -189,9 +189,9 @@ _HOMES = {
     "TopicSubscription": "groups.description",
     "TopicSummary": "topics.description",
     "Topics": "topics.topics",
-    "TraceEvent": "traces",
-    "Traces": "traces",
-    "TransactionEvent": "traces",
+    "TraceEvent": "messages.traces",
+    "Traces": "messages.traces",
+    "TransactionEvent": "messages.traces",
     "Transactions": "transactions",
     "Try": "letters.tries",
     "Wanted": "letters.letter",

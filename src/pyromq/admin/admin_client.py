@@ -35,9 +35,9 @@ if TYPE_CHECKING:  # each theme is loaded on first use: a command needs one, and
     from pyromq.admin.maintenance.key_values import KeyValues
     from pyromq.admin.maintenance.settings import Settings
     from pyromq.admin.messages.messages import Messages
+    from pyromq.admin.messages.traces import Traces
     from pyromq.admin.timed_messages import TimedMessages
     from pyromq.admin.topics.topics import Topics
-    from pyromq.admin.traces import Traces
     from pyromq.admin.transactions import Transactions
     from pyromq.client.send.producer import Producer
 
@@ -106,7 +106,7 @@ class AdminSession:
 
     @cached_property
     def traces(self) -> Traces:
-        from pyromq.admin.traces import Traces
+        from pyromq.admin.messages.traces import Traces
 
         return Traces(self.api)
 

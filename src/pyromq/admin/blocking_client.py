@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Self
 
-from pyromq.admin import admin_client, clients, timed_messages, traces, transactions
+from pyromq.admin import admin_client, clients, timed_messages, transactions
 from pyromq.admin.contexts import required_context
 from pyromq.admin.groups import groups
 from pyromq.admin.letters import dead_letters
 from pyromq.admin.maintenance import accounts, audit, key_values, settings
-from pyromq.admin.messages import messages
+from pyromq.admin.messages import messages, traces
 from pyromq.admin.messages.search import MessageSearch, SearchStop, TimeRange
 from pyromq.admin.topics import topics
 from pyromq.client.portal import BlockingClient, Bridge, iterates, waits

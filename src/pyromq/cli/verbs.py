@@ -26,7 +26,7 @@ VERBS = {
     "message": "message",
     "bench": "bench",
     "store": "store",
-    "config": "config",
+    "config": "local.config",
     "topic": "topic",
     "group": "group",
     "cluster": "cluster",
@@ -40,8 +40,8 @@ VERBS = {
     "debug": "health.debug",
     "top": "health.top",
     "check": "health.check",
-    "context": "context",
-    "completion": "completion",
+    "context": "local.context",
+    "completion": "local.completion",
 }
 
 

@@ -24,7 +24,7 @@ _LONGEST: Final = 2_000
 _SECRET: Final = ("password", "secret", "csrf", "token", "body", "descriptor")
 
 
-class AuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConsoleAuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change."""
 
     at: float
@@ -49,7 +49,7 @@ class AuditLog:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._entries: deque[AuditEntry] = deque(maxlen=REMEMBERED)
+        self._entries: deque[ConsoleAuditEntry] = deque(maxlen=REMEMBERED)
 
     def load(self) -> None:
         """Read what was written before."""
@@ -62,11 +62,11 @@ class AuditLog:
                 continue
             for line in lines[-REMEMBERED:]:
                 try:
-                    self._entries.append(msgspec.json.decode(line, type=AuditEntry))
+                    self._entries.append(msgspec.json.decode(line, type=ConsoleAuditEntry))
                 except msgspec.MsgspecError:
                     continue  # the end of a line that a crash cut off
 
-    def add(self, entry: AuditEntry) -> None:
+    def add(self, entry: ConsoleAuditEntry) -> None:
         """Keep an entry; one that cannot be written to disk is in the log of the server."""
         self._entries.append(entry)
         logger.info(
@@ -80,7 +80,7 @@ class AuditLog:
         except OSError as error:
             logger.error("the audit log cannot be written: %s", error)
 
-    def entries(self, *, limit: int = 100, before: float | None = None) -> list[AuditEntry]:
+    def entries(self, *, limit: int = 100, before: float | None = None) -> list[ConsoleAuditEntry]:
         """Return the newest entries first; with `before`, only those that are older."""
         found = [entry for entry in reversed(self._entries) if before is None or entry.at < before]
         return found[:limit]

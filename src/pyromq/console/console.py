@@ -26,7 +26,7 @@ from pyromq.console.live.hub import LiveHub
 from pyromq.console.live.tails import Tails
 from pyromq.console.login.accounts import AccountClients
 from pyromq.console.login.sign_in import SignIn
-from pyromq.console.reading.history import History
+from pyromq.console.reading.history import FigureHistory
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.reading.recorder import Recorder
 from pyromq.console.route_table import ROUTES
@@ -50,7 +50,7 @@ class Console:
         self._settings = settings
         self._recording: asyncio.Task[None] | None = None
         reader = SnapshotReader(self._admin, clock)
-        history = History(settings.file("history.bin"))
+        history = FigureHistory(settings.file("history.bin"))
         self.parts = ConsoleParts(
             settings=settings,
             clock=clock,

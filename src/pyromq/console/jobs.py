@@ -18,7 +18,7 @@ KEPT: Final = 600.0
 """Seconds for which a finished job is shown."""
 
 
-class Job(Struct, kw_only=True):
+class ConsoleJob(Struct, kw_only=True):
     """One piece of work."""
 
     key: str
@@ -41,10 +41,10 @@ class Jobs:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ConsoleJob] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def get(self, key: str) -> Job | None:
+    def get(self, key: str) -> ConsoleJob | None:
         """Return the job that runs or just ended; None if there is none."""
         job = self._jobs.get(key)
         if job is not None and not job.is_running and self._clock.monotonic() - job.ended > KEPT:
@@ -52,16 +52,16 @@ class Jobs:
             return None
         return job
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[ConsoleJob]:
         """Return all jobs that run or just ended."""
         return [job for key in list(self._jobs) if (job := self.get(key)) is not None]
 
-    def start(self, key: str, user: str, work: Callable[[Job], Awaitable[None]]) -> Job:
+    def start(self, key: str, user: str, work: Callable[[ConsoleJob], Awaitable[None]]) -> ConsoleJob:
         """Begin some work; raise ClientError if there is such a job already."""
         known = self.get(key)
         if known is not None and known.is_running:
             raise ClientError("this is already being done; wait until it has ended")
-        job = self._jobs[key] = Job(key=key, user=user)
+        job = self._jobs[key] = ConsoleJob(key=key, user=user)
         self._tasks[key] = asyncio.create_task(self._run(job, work))
         return job
 
@@ -76,7 +76,7 @@ class Jobs:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _run(self, job: Job, work: Callable[[Job], Awaitable[None]]) -> None:
+    async def _run(self, job: ConsoleJob, work: Callable[[ConsoleJob], Awaitable[None]]) -> None:
         try:
             await work(job)
             job.state = "done"

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from pyromq.client.send.producer import Producer
 from pyromq.errors import NoRoute, PyroMQError
 from pyromq.outbox.lease import RelayLease
-from pyromq.outbox.rows import OutboxTable, WaitingMessage
+from pyromq.outbox.rows import OutboxRow, OutboxTable
 from pyromq.protocol.messages.message import Message, MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Transactions(Protocol):
+class InTransaction(Protocol):
     """Runs a function in a transaction of its own."""
 
     def __call__(self, function: Callable[[Connection], T]) -> Awaitable[T]: ...
@@ -42,10 +42,10 @@ class Relay:
         self.is_failing = False
         """Whether a row of the last pass could not be sent."""
 
-    async def send_some(self, transact: Transactions, producer: Producer) -> int:
+    async def send_some(self, transact: InTransaction, producer: Producer) -> int:
         """Send the oldest rows and delete those that are stored; return how many these are."""
         rows = await transact(self._claim)
-        chains: defaultdict[tuple[str, str | None], list[WaitingMessage]] = defaultdict(list)
+        chains: defaultdict[tuple[str, str | None], list[OutboxRow]] = defaultdict(list)
         for row in rows:
             chains[row.message.topic, row.order_key].append(row)
         self.is_failing = False
@@ -59,7 +59,7 @@ class Relay:
                 await asyncio.shield(_removed(transact, self._table, stored))
         return len(stored)
 
-    def _claim(self, connection: Connection) -> list[WaitingMessage]:
+    def _claim(self, connection: Connection) -> list[OutboxRow]:
         """Return the rows to send; none if another process sends. They are marked before anything is sent."""
         if not self._lease.take(connection):
             return []
@@ -69,7 +69,7 @@ class Relay:
             self._table.mark_tried(connection, new)
         return rows
 
-    async def _send_chain(self, chain: list[WaitingMessage], producer: Producer, stored: list[int]) -> None:
+    async def _send_chain(self, chain: list[OutboxRow], producer: Producer, stored: list[int]) -> None:
         for row in chain:
             if not self._lease.is_held:
                 return
@@ -81,7 +81,7 @@ class Relay:
                 return  # those behind it keep their place
             stored.append(row.id)
 
-    async def _send(self, row: WaitingMessage, producer: Producer) -> None:
+    async def _send(self, row: OutboxRow, producer: Producer) -> None:
         if row.is_tried and await _is_stored(row, producer):
             return
         # With a queue or an order key a send is tried once: one that is tried again elsewhere could be stored twice.
@@ -95,11 +95,11 @@ class Relay:
         return queues[self._turn % len(queues)]
 
 
-async def _removed(transact: Transactions, table: OutboxTable, ids: list[int]) -> None:
+async def _removed(transact: InTransaction, table: OutboxTable, ids: list[int]) -> None:
     await transact(lambda connection: table.remove(connection, ids))
 
 
-async def _is_stored(row: WaitingMessage, producer: Producer) -> bool:
+async def _is_stored(row: OutboxRow, producer: Producer) -> bool:
     try:
         return await producer.find(row.message.topic, row.message_id) is not None
     except NoRoute:

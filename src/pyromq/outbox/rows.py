@@ -45,7 +45,7 @@ class _Details(msgspec.Struct, omit_defaults=True):
     wait: bool = True
 
 
-class WaitingMessage(msgspec.Struct):
+class OutboxRow(msgspec.Struct):
     """A row of the table."""
 
     id: int
@@ -89,13 +89,13 @@ class OutboxTable:
         }
         connection.execute(insert(self._table).values(row))
 
-    def first(self, connection: Connection, count: int) -> list[WaitingMessage]:
+    def first(self, connection: Connection, count: int) -> list[OutboxRow]:
         """Return the oldest rows."""
         table = self._table
         columns = (table.c.id, table.c.message_id, table.c.topic, table.c.body, table.c.details, table.c.order_key)
         rows = connection.execute(select(*columns, table.c.tried).order_by(table.c.id).limit(count))
         return [
-            WaitingMessage(number, message_id, _message(topic, body, details), order_key, bool(tried))
+            OutboxRow(number, message_id, _message(topic, body, details), order_key, bool(tried))
             for number, message_id, topic, body, details, order_key, tried in rows
         ]
 

@@ -9,7 +9,7 @@ import pytest
 from pyromq.admin import AdminClient
 from pyromq.clock import SystemClock
 from pyromq.console.console import Console
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.errors import AccessDenied
 from pyromq.protocol.acl import Credentials
@@ -46,7 +46,7 @@ async def test_an_account_sees_and_does_what_its_rights_allow(tmp_path: Path) ->
         assert await accounts.sign_in("nobody", "shop-secret-shop-secret") is None
         boss = await accounts.sign_in("boss-account", "boss-secret-boss-secret")
         assert boss is not None
-        assert boss.role is Role.ADMIN
+        assert boss.role is UserRole.ADMIN
         shop = await accounts.sign_in("shop-account", "shop-secret-shop-secret")
         assert shop is not None
         assert shop.sees_topic("orders")

@@ -8,13 +8,13 @@ import pytest
 
 from pyromq.console.reading import history as history_module
 from pyromq.console.reading.forecast import seconds_until_full
-from pyromq.console.reading.history import COARSE_STEP, FINE_POINTS, FINE_STEP, History, Points
+from pyromq.console.reading.history import COARSE_STEP, FINE_POINTS, FINE_STEP, FigureHistory, Points
 
 START = 1_800_000_000
 
 
 def test_a_series_begins_with_its_first_value_and_gaps_are_unknown() -> None:
-    history = History()
+    history = FigureHistory()
     history.add(START, {"in": 0.0, "lag": 0.0})
     assert history.points("in").times == []
     history.add(START + FINE_STEP, {"in": 5.0, "lag": 0.0})
@@ -28,7 +28,7 @@ def test_a_series_begins_with_its_first_value_and_gaps_are_unknown() -> None:
 
 
 def test_old_points_go_and_the_long_view_keeps_the_highest_of_a_minute() -> None:
-    history = History()
+    history = FigureHistory()
     for step in range(FINE_POINTS + 60):
         history.add(START + step * FINE_STEP, {"in": 100.0 if step == 3 else 1.0})
     assert max(value for _, value in history.points("in").known) == 1.0
@@ -38,7 +38,7 @@ def test_old_points_go_and_the_long_view_keeps_the_highest_of_a_minute() -> None
 
 def test_the_number_of_series_is_bounded_and_the_idle_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_module, "MOST_SERIES", 10)
-    history = History()
+    history = FigureHistory()
     history.add(START, {f"topic/{number}/in": 1.0 for number in range(10)})
     history.add(START + FINE_STEP, {f"topic/{number}/in": 1.0 for number in range(5)} | {"topic/new/in": 2.0})
     assert len(history) == 10
@@ -48,11 +48,11 @@ def test_the_number_of_series_is_bounded_and_the_idle_go_first(monkeypatch: pyte
 
 
 def test_a_restart_keeps_it(tmp_path: Path) -> None:
-    history = History(tmp_path / "console" / "history.bin")
+    history = FigureHistory(tmp_path / "console" / "history.bin")
     for step in range(50):
         history.add(START + step * FINE_STEP, {"in": float(step), "lag": 2.0})
     history.save()
-    again = History(tmp_path / "console" / "history.bin")
+    again = FigureHistory(tmp_path / "console" / "history.bin")
     assert again.load()
     for long in (False, True):
         assert again.points("in", long=long) == history.points("in", long=long)
@@ -63,11 +63,11 @@ def test_a_restart_keeps_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"not json\n", None])
 def test_a_damaged_file_is_left_out(damage: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "history.bin"
-    history = History(path)
+    history = FigureHistory(path)
     history.add(START, {"in": 1.0})
     history.save()
     path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
-    assert not History(path).load()
+    assert not FigureHistory(path).load()
 
 
 def test_a_filling_disk_is_full_at_a_time() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pyromq import DeadLetter, Message, MessageExt, Producer, PushConsumer
 from pyromq.console.login.console_file import MaskingEntry
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.testing import LocalCluster, eventually
 from tests.console.site import ROLES, ConsoleSite, Visitor, users_file
 
@@ -56,17 +56,17 @@ async def pages(visitor: Visitor, site: ConsoleSite) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.word)
-async def test_a_role_sees_of_a_body_what_it_may_and_never_a_masked_field(role: Role, site: ConsoleSite) -> None:
+async def test_a_role_sees_of_a_body_what_it_may_and_never_a_masked_field(role: UserRole, site: ConsoleSite) -> None:
     async with site.visitor(role) as visitor:
         found = await pages(visitor, site)
     hex_word, hex_card = WORD.encode().hex(" "), CARD.encode().hex(" ")
     for path, text in found.items():
         assert CARD not in text, path
         assert hex_card[:11] not in text, path
-        if role is Role.VIEWER_WITHOUT_BODIES:
+        if role is UserRole.VIEWER_WITHOUT_BODIES:
             assert WORD not in text, path
             assert hex_word[:11] not in text, path
-    if role >= Role.VIEWER:
+    if role >= UserRole.VIEWER:
         shown = [path for path, text in found.items() if WORD in text]
         assert set(shown) == set(found), "all others are shown"
 
@@ -74,17 +74,17 @@ async def test_a_role_sees_of_a_body_what_it_may_and_never_a_masked_field(role: 
 @pytest.mark.parametrize(
     ("query", "roles_that_find_it"),
     [
-        (f"where=body.fruit = '{WORD}'", (Role.VIEWER, Role.OPERATOR, Role.ADMIN)),
-        (f"contains={WORD}", (Role.VIEWER, Role.OPERATOR, Role.ADMIN)),
+        (f"where=body.fruit = '{WORD}'", (UserRole.VIEWER, UserRole.OPERATOR, UserRole.ADMIN)),
+        (f"contains={WORD}", (UserRole.VIEWER, UserRole.OPERATOR, UserRole.ADMIN)),
         (f"where=body.card = '{CARD}'", ()),
         (f"contains={CARD}", ()),
-        ("where=body.total > 0", (Role.VIEWER, Role.OPERATOR, Role.ADMIN)),
+        ("where=body.total > 0", (UserRole.VIEWER, UserRole.OPERATOR, UserRole.ADMIN)),
     ],
 )
 async def test_searches_tell_no_more_than_pages(
-    query: str, roles_that_find_it: tuple[Role, ...], site: ConsoleSite
+    query: str, roles_that_find_it: tuple[UserRole, ...], site: ConsoleSite
 ) -> None:
-    for role in (Role.VIEWER_WITHOUT_BODIES, Role.VIEWER, Role.ADMIN):
+    for role in (UserRole.VIEWER_WITHOUT_BODIES, UserRole.VIEWER, UserRole.ADMIN):
         async with site.visitor(role) as visitor:
             text = (await visitor.get(f"/messages?topic={TOPIC}&{query}")).text
             assert ("1 found" in text) == (role in roles_that_find_it), (role, query)
@@ -94,7 +94,7 @@ async def test_searches_tell_no_more_than_pages(
 
 
 async def test_a_wrong_condition_says_what_is_wrong_beside_the_form(site: ConsoleSite) -> None:
-    async with site.visitor(Role.VIEWER) as visitor:
+    async with site.visitor(UserRole.VIEWER) as visitor:
         for path in (f"/messages?topic={TOPIC}&where=total >", f"/dead-letters/{GROUP}?where=total >"):
             found = await visitor.get(path)
             assert found.status_code == 422
@@ -103,7 +103,7 @@ async def test_a_wrong_condition_says_what_is_wrong_beside_the_form(site: Consol
 
 
 async def test_a_spark_search_of_masked_bodies_is_refused(site: ConsoleSite) -> None:
-    async with site.visitor(Role.ADMIN) as visitor:
+    async with site.visitor(UserRole.ADMIN) as visitor:
         answer = await visitor.post("/messages/spark", {"topic": TOPIC, "where": "body.card is not null"})
         assert answer.status_code == 403
         assert "masked" in answer.text

@@ -10,7 +10,7 @@ import jinja2.nodes
 
 import pyromq.console
 from pyromq.admin.messages.consumption import ConsumptionState
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.reading.features import OURS_ONLY
 from pyromq.console.screens import groups, pipelines, topics
 from pyromq.console.web.navigation import menu_texts
@@ -28,7 +28,7 @@ def texts() -> set[str]:
     tables = {*menu_texts(), *OURS_ONLY.values(), *KINDS, *BOTTLENECKS}
     tables |= {state.value for state in ConsumptionState} | set(pipelines.TONES) | {"refused"}
     tables |= {summary for name, summary in CATALOG.items() if name != "orders"}
-    tables |= {role.word for role in Role if role is not Role.PUBLIC}
+    tables |= {role.word for role in UserRole if role is not UserRole.PUBLIC}
     tables |= {label for kinds in (topics.KINDS, groups.KINDS) for label, _ in kinds.values()}
     return {*of_templates(), *of_modules(), *tables}
 

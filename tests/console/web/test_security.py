@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.console.login.console_file import TrustedHeader
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.login.sessions import COOKIE
 from pyromq.testing import LocalCluster
 from tests.console.site import ConsoleSite, users_file
@@ -113,7 +113,7 @@ async def test_only_a_trusted_proxy_names_users(console_cluster: LocalCluster, t
 async def test_every_change_is_in_the_audit_log(console_cluster: LocalCluster, tmp_path: Path) -> None:
     users_file(tmp_path / "console.yml")
     async with ConsoleSite.open(console_cluster.namesrv, tmp_path, login=True) as site:
-        async with site.visitor(Role.OPERATOR) as operator, site.visitor(Role.VIEWER) as viewer:
+        async with site.visitor(UserRole.OPERATOR) as operator, site.visitor(UserRole.VIEWER) as viewer:
             await operator.post("/topics", {"topic": "audited", "queues": "1", "secret_note": "hush"})
             await operator.post("/topics", {"topic": "audited", "queues": "1"})
             await viewer.post("/topics", {"topic": "never", "queues": "1"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyromq.admin.traces import ConsumeEvent, SendEvent, TraceEvent, TransactionEvent
+from pyromq.admin.messages.traces import ConsumeEvent, SendEvent, TraceEvent, TransactionEvent
 from pyromq.admin.views.iso_times import iso_time
 
 _NAMES = {SendEvent: "send", ConsumeEvent: "consume", TransactionEvent: "transaction"}

@@ -14,7 +14,7 @@ from typing import Final
 from pyromq.access.account import Account, Permission, parse_permission
 from pyromq.admin.admin_client import AdminClient
 from pyromq.admin.maintenance.accounts import AccountRights
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.login.users import User
 from pyromq.errors import AccessDenied, PyroMQError
 from pyromq.protocol.acl import Credentials
@@ -48,7 +48,7 @@ class AccountClients:
             await client.close()
             raise
         await self._keep(access_key, client)
-        role = Role.ADMIN if account.admin else Role.OPERATOR
+        role = UserRole.ADMIN if account.admin else UserRole.OPERATOR
         return User(name=access_key, role=role, account=account, kind="account")
 
     def client(self, user: User) -> AdminClient | None:

@@ -4,7 +4,7 @@
       ada: {role: operator, password: "scrypt:…"}
     masking:
       - {topic: "orders*", fields: [card.number, email]}
-    trusted_header: {name: X-Forwarded-User, role: viewer, role_header: X-Forwarded-Role, from: [10.0.0.7]}
+    trusted_header: {name: X-Forwarded-User, role: viewer, role_header: X-Forwarded-UserRole, from: [10.0.0.7]}
 
 The file holds secrets: it is written with mode 0600 and refused if others may read it.
 """
@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from pyromq.console.bodies.masking import MaskingRule
 from pyromq.console.login.passwords import hash_password, new_password
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.errors import ConfigError
 
 FILE_NAME: Final = "console.yml"
@@ -94,9 +94,9 @@ def read_console_file(path: Path) -> ConsoleFile:
 
 def _check_roles(file: ConsoleFile) -> None:
     for entry in file.users.values():
-        Role.of(entry.role)
+        UserRole.of(entry.role)
     if file.trusted_header is not None:
-        Role.of(file.trusted_header.role)
+        UserRole.of(file.trusted_header.role)
 
 
 def write_console_file(path: Path, file: ConsoleFile) -> None:
@@ -117,5 +117,5 @@ def with_first_user(file: ConsoleFile) -> tuple[ConsoleFile, str]:
     if file.users:
         return file, ""
     password = new_password()
-    entry = UserEntry(role=Role.ADMIN.word, password=hash_password(password))
+    entry = UserEntry(role=UserRole.ADMIN.word, password=hash_password(password))
     return msgspec.structs.replace(file, users={FIRST_USER: entry}), password

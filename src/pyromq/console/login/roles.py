@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Role(IntEnum):
+class UserRole(IntEnum):
     """The roles, in their order; every route names the first that may use it."""
 
     PUBLIC = 0
@@ -25,7 +25,7 @@ class Role(IntEnum):
         return self.name.lower().replace("_", "-")
 
     @classmethod
-    def of(cls, word: str) -> Role:
+    def of(cls, word: str) -> UserRole:
         """Read a role that somebody can have; raise ValueError."""
         for role in cls:
             if role is not cls.PUBLIC and role.word == word:

@@ -26,7 +26,7 @@ class Notice(Struct, frozen=True):
     tone: str = "good"
 
 
-class Session(Struct, kw_only=True):
+class LoginSession(Struct, kw_only=True):
     """One browser of one user."""
 
     key: str
@@ -52,18 +52,18 @@ class Sessions:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._by_key: OrderedDict[str, Session] = OrderedDict()
+        self._by_key: OrderedDict[str, LoginSession] = OrderedDict()
 
-    def begin(self, user: User) -> tuple[str, Session]:
+    def begin(self, user: User) -> tuple[str, LoginSession]:
         """Sign a user in; return what the cookie holds, and the session. A sign-in never takes over an old session."""
         token, now = secrets.token_urlsafe(32), self._clock.monotonic()
-        session = Session(key=_key(token), user=user, csrf=secrets.token_urlsafe(32), began=now, seen=now)
+        session = LoginSession(key=_key(token), user=user, csrf=secrets.token_urlsafe(32), began=now, seen=now)
         self._by_key[session.key] = session
         while len(self._by_key) > MOST_SESSIONS:
             self._by_key.popitem(last=False)
         return token, session
 
-    def find(self, token: str | None) -> Session | None:
+    def find(self, token: str | None) -> LoginSession | None:
         """Return the session of a cookie; None if there is none, or it has expired."""
         session = self._by_key.get(_key(token)) if token else None
         if session is None:
@@ -76,7 +76,7 @@ class Sessions:
         self._by_key.move_to_end(session.key)
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: LoginSession) -> None:
         """Sign out."""
         self._by_key.pop(session.key, None)
 

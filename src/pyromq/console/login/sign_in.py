@@ -21,7 +21,7 @@ from pyromq.console.login.console_file import (
     write_console_file,
 )
 from pyromq.console.login.passwords import hash_password, is_password
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.login.sessions import Sessions
 from pyromq.console.login.throttle import Throttle
 from pyromq.console.login.users import User
@@ -91,7 +91,7 @@ class SignIn:
             return None
         word = request.headers.get(trusted.role_header, "").strip() if trusted.role_header else ""
         try:
-            role = Role.of(word or trusted.role)
+            role = UserRole.of(word or trusted.role)
         except ValueError:
             return None
         return User(name=name[:200], role=role, kind="header")
@@ -101,7 +101,7 @@ class SignIn:
         kept = _no_such_user() if entry is None else entry.password
         matches = await asyncio.to_thread(is_password, password[:1000], kept)
         if entry is not None:
-            return User(name=name, role=Role.of(entry.role)) if matches else None
+            return User(name=name, role=UserRole.of(entry.role)) if matches else None
         return await self.accounts.sign_in(name, password)
 
 

@@ -69,7 +69,7 @@ class Points(msgspec.Struct, frozen=True):
         return [(time, value) for time, value in zip(self.times, self.values, strict=True) if value is not None]
 
 
-class History:
+class FigureHistory:
     """The series of a cluster, by name: `in`, `out`, `lag`, `topic/NAME`, `group/NAME/lag` …"""
 
     def __init__(self, path: Path | None = None) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pyromq.admin.health.overview import GroupLoad
 from pyromq.console.reading.forecast import seconds_until_full
-from pyromq.console.reading.history import History
+from pyromq.console.reading.history import FigureHistory
 from pyromq.console.reading.snapshot import Snapshot
 
 DISK_BAD, DISK_WARN = 90.0, 80.0
@@ -34,7 +34,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
     """`group/NAME`, `broker/NAME` or a path: where to look."""
 
 
-def find_trouble(snapshot: Snapshot, history: History) -> list[Trouble]:
+def find_trouble(snapshot: Snapshot, history: FigureHistory) -> list[Trouble]:
     """Return what is wrong, the worst first."""
     found = [
         *_unreadable(snapshot),
@@ -71,7 +71,7 @@ def _brokers(snapshot: Snapshot) -> Iterator[Trouble]:
             )
 
 
-def _disks(snapshot: Snapshot, history: History) -> Iterator[Trouble]:
+def _disks(snapshot: Snapshot, history: FigureHistory) -> Iterator[Trouble]:
     for load in snapshot.loads.values():
         left = seconds_until_full(history.points(f"broker/{load.name}/disk", long=True))
         percent = load.disk_percent or 0.0

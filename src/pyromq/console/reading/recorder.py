@@ -8,7 +8,7 @@ from time import thread_time
 from typing import Final
 
 from pyromq.clock import Clock
-from pyromq.console.reading.history import FINE_STEP, History
+from pyromq.console.reading.history import FINE_STEP, FigureHistory
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.reading.snapshot import Snapshot
 
@@ -23,7 +23,7 @@ _FIRST_PAUSE: Final = 6.0
 class Recorder:
     """Runs while the console is open."""
 
-    def __init__(self, reader: SnapshotReader, history: History, clock: Clock) -> None:
+    def __init__(self, reader: SnapshotReader, history: FigureHistory, clock: Clock) -> None:
         self._reader = reader
         self._history = history
         self._clock = clock

@@ -11,13 +11,13 @@ from starlette.responses import Response
 from pyromq.admin.maintenance.accounts import AccountRights
 from pyromq.console.login.console_file import MaskingEntry, UserEntry
 from pyromq.console.login.passwords import hash_password, new_password
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import FormError, NotFound
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
 from pyromq.errors import ClientError, PyroMQError
 
-ROLES: Final = tuple(role for role in Role if role is not Role.PUBLIC)
+ROLES: Final = tuple(role for role in UserRole if role is not UserRole.PUBLIC)
 _PERMISSIONS: Final = ("DENY", "PUB", "SUB", "PUB|SUB")
 
 
@@ -53,7 +53,7 @@ async def put_user(visit: Visit) -> Response:
     form, file = visit.form, visit.parts.sign_in.file
     name = form.required("name", visit.t("Name"))
     try:
-        role = Role.of(form.text("role"))
+        role = UserRole.of(form.text("role"))
     except ValueError as error:
         raise FormError(str(error)) from None
     known = file.users.get(name)
@@ -85,8 +85,8 @@ async def remove_user(visit: Visit) -> Response:
     return visit.redirect("/access", visit.t("{name} cannot sign in any more.", name=name))
 
 
-def _check_own_role(visit: Visit, name: str, role: Role | None) -> None:
-    if name == visit.user.name and visit.user.kind == "password" and role is not Role.ADMIN:
+def _check_own_role(visit: Visit, name: str, role: UserRole | None) -> None:
+    if name == visit.user.name and visit.user.kind == "password" and role is not UserRole.ADMIN:
         raise FormError(visit.t("You cannot take your own rights away: let another administrator do it."))
 
 
@@ -171,11 +171,11 @@ async def remove_account(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/access", Role.ADMIN, access),
-    Route("POST", "/access/users", Role.ADMIN, put_user),
-    Route("POST", "/access/users/remove", Role.ADMIN, remove_user),
-    Route("POST", "/access/masking", Role.ADMIN, add_rule),
-    Route("POST", "/access/masking/remove", Role.ADMIN, remove_rule),
-    Route("POST", "/access/accounts", Role.ADMIN, put_account),
-    Route("POST", "/access/accounts/remove", Role.ADMIN, remove_account),
+    Route("GET", "/access", UserRole.ADMIN, access),
+    Route("POST", "/access/users", UserRole.ADMIN, put_user),
+    Route("POST", "/access/users/remove", UserRole.ADMIN, remove_user),
+    Route("POST", "/access/masking", UserRole.ADMIN, add_rule),
+    Route("POST", "/access/masking/remove", UserRole.ADMIN, remove_rule),
+    Route("POST", "/access/accounts", UserRole.ADMIN, put_account),
+    Route("POST", "/access/accounts/remove", UserRole.ADMIN, remove_account),
 )

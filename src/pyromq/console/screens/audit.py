@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from pyromq.admin.maintenance.audit import AuditEntry as ServerEntry
-from pyromq.console.audit import AuditEntry
-from pyromq.console.login.roles import Role
+from pyromq.admin.maintenance.audit import AuditEntry
+from pyromq.console.audit import ConsoleAuditEntry
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.listing import Column, Listing
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
@@ -70,7 +70,7 @@ async def _of_servers(visit: Visit) -> tuple[list[AuditRow], dict[str, str]]:
     return [_of_server(entry) for entry in found.entries], dict(found.silent)
 
 
-def _of_console(entry: AuditEntry) -> AuditRow:
+def _of_console(entry: ConsoleAuditEntry) -> AuditRow:
     return AuditRow(
         at=entry.at,
         source="console",
@@ -86,7 +86,7 @@ def _of_console(entry: AuditEntry) -> AuditRow:
     )
 
 
-def _of_server(entry: ServerEntry) -> AuditRow:
+def _of_server(entry: AuditEntry) -> AuditRow:
     is_done = entry.result == "SUCCESS"
     names = ("topic", "topicName", "name", "groupName", "consumerGroup", "group", "accessKey", "key")
     return AuditRow(
@@ -124,4 +124,4 @@ def _pairs(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)[:_LONGEST]) for name, value in fields.items() if value and name != "csrf")
 
 
-ROUTES: Final = (Route("GET", "/audit", Role.OPERATOR, audit, live=True),)
+ROUTES: Final = (Route("GET", "/audit", UserRole.OPERATOR, audit, live=True),)

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pyromq.admin.clients import ClientListing, ConnectedClient
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.listing import Column, Listing
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
@@ -47,4 +47,4 @@ def release_of(client: ConnectedClient) -> str:
     return f"{client.language} {client.version}"
 
 
-ROUTES: Final = (Route("GET", "/clients", Role.VIEWER_WITHOUT_BODIES, clients, live=True),)
+ROUTES: Final = (Route("GET", "/clients", UserRole.VIEWER_WITHOUT_BODIES, clients, live=True),)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from pyromq.admin.maintenance.settings import ServerSettings, Setting
 from pyromq.broker.config.keys import BROKER_TABLE
 from pyromq.console.bodies.schemas import BodySchema
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import FormError
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
@@ -139,8 +139,8 @@ async def remove_schema(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/configuration", Role.VIEWER_WITHOUT_BODIES, configuration),
-    Route("POST", "/configuration", Role.ADMIN, change),
-    Route("POST", "/configuration/schemas", Role.ADMIN, add_schema),
-    Route("POST", "/configuration/schemas/remove", Role.ADMIN, remove_schema),
+    Route("GET", "/configuration", UserRole.VIEWER_WITHOUT_BODIES, configuration),
+    Route("POST", "/configuration", UserRole.ADMIN, change),
+    Route("POST", "/configuration/schemas", UserRole.ADMIN, add_schema),
+    Route("POST", "/configuration/schemas/remove", UserRole.ADMIN, remove_schema),
 )

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from pyromq.admin.groups.description import GroupDescription
 from pyromq.admin.groups.offset_reset import ResetPlan, ResetTo
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import FormError, NotFound
 from pyromq.console.web.route import Route
 from pyromq.console.web.urls import group_url
@@ -166,12 +166,12 @@ def _moment(visit: Visit, asked: dict[str, str]) -> datetime:
 
 
 ROUTES: Final = (
-    Route("GET", "/groups/{group}", Role.VIEWER_WITHOUT_BODIES, group, live=True),
-    Route("GET", "/groups/{group}/advice", Role.VIEWER_WITHOUT_BODIES, advice),
-    Route("GET", "/groups/{group}/stacks", Role.VIEWER, stacks),
-    Route("GET", "/groups/{group}/reset", Role.VIEWER_WITHOUT_BODIES, preview),
-    Route("POST", "/groups/{group}/reset", Role.OPERATOR, reset),
-    Route("POST", "/groups/{group}/clone", Role.OPERATOR, clone),
-    Route("POST", "/groups/{group}/settings", Role.OPERATOR, change),
-    Route("POST", "/groups/{group}/delete", Role.OPERATOR, delete),
+    Route("GET", "/groups/{group}", UserRole.VIEWER_WITHOUT_BODIES, group, live=True),
+    Route("GET", "/groups/{group}/advice", UserRole.VIEWER_WITHOUT_BODIES, advice),
+    Route("GET", "/groups/{group}/stacks", UserRole.VIEWER, stacks),
+    Route("GET", "/groups/{group}/reset", UserRole.VIEWER_WITHOUT_BODIES, preview),
+    Route("POST", "/groups/{group}/reset", UserRole.OPERATOR, reset),
+    Route("POST", "/groups/{group}/clone", UserRole.OPERATOR, clone),
+    Route("POST", "/groups/{group}/settings", UserRole.OPERATOR, change),
+    Route("POST", "/groups/{group}/delete", UserRole.OPERATOR, delete),
 )

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pyromq.admin.health.overview import GroupLoad
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.listing import Column, Listing
 from pyromq.console.web.route import Route
 from pyromq.console.web.urls import group_url
@@ -60,6 +60,6 @@ async def create(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/groups", Role.VIEWER_WITHOUT_BODIES, groups, live=True),
-    Route("POST", "/groups", Role.OPERATOR, create),
+    Route("GET", "/groups", UserRole.VIEWER_WITHOUT_BODIES, groups, live=True),
+    Route("POST", "/groups", UserRole.OPERATOR, create),
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.login.sessions import COOKIE
 from pyromq.console.login.users import NOBODY
 from pyromq.console.texts.catalog import ENGLISH, LANGUAGES
@@ -74,8 +74,8 @@ def _next(path: str) -> str:
 
 
 ROUTES: Final = (
-    Route("GET", "/login", Role.PUBLIC, show_login),
-    Route("POST", "/login", Role.PUBLIC, sign_in, own_csrf=True),
-    Route("POST", "/logout", Role.VIEWER_WITHOUT_BODIES, sign_out),
-    Route("GET", "/language", Role.PUBLIC, language),
+    Route("GET", "/login", UserRole.PUBLIC, show_login),
+    Route("POST", "/login", UserRole.PUBLIC, sign_in, own_csrf=True),
+    Route("POST", "/logout", UserRole.VIEWER_WITHOUT_BODIES, sign_out),
+    Route("GET", "/language", UserRole.PUBLIC, language),
 )

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from pyromq.admin.clusters import BrokerStatus
 from pyromq.admin.health.overview import BrokerLoad
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.reading.forecast import seconds_until_full
 from pyromq.console.reading.problems import find_trouble
 from pyromq.console.web.route import Route
@@ -58,4 +58,4 @@ async def overview(visit: Visit) -> Response:
     )
 
 
-ROUTES: Final = (Route("GET", "/", Role.VIEWER_WITHOUT_BODIES, overview, live=True),)
+ROUTES: Final = (Route("GET", "/", UserRole.VIEWER_WITHOUT_BODIES, overview, live=True),)

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from pyromq.admin.views.iso_times import iso_time
 from pyromq.console.bodies.masking import MaskingRules
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import NotFound
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
@@ -168,10 +168,10 @@ def _refuse_if_masked(visit: Visit, found: JobView) -> None:
 
 
 ROUTES: Final = (
-    Route("GET", "/pipelines", Role.VIEWER_WITHOUT_BODIES, pipelines, live=True),
-    Route("POST", "/pipelines/start/{pipeline}", Role.ADMIN, start),
-    Route("GET", "/pipelines/{job}", Role.VIEWER_WITHOUT_BODIES, job, live=True),
-    Route("GET", "/pipelines/{job}/files/{name}", Role.VIEWER, result),
-    Route("POST", "/pipelines/{job}/stop", Role.ADMIN, stop),
-    Route("POST", "/pipelines/{job}/remove", Role.ADMIN, remove),
+    Route("GET", "/pipelines", UserRole.VIEWER_WITHOUT_BODIES, pipelines, live=True),
+    Route("POST", "/pipelines/start/{pipeline}", UserRole.ADMIN, start),
+    Route("GET", "/pipelines/{job}", UserRole.VIEWER_WITHOUT_BODIES, job, live=True),
+    Route("GET", "/pipelines/{job}/files/{name}", UserRole.VIEWER, result),
+    Route("POST", "/pipelines/{job}/stop", UserRole.ADMIN, stop),
+    Route("POST", "/pipelines/{job}/remove", UserRole.ADMIN, remove),
 )

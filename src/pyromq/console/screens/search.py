@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
 
@@ -26,4 +26,4 @@ async def search(visit: Visit) -> Response:
     return await visit.render("search.html", q=visit.query.get("q", ""), found_topics=topics, found_groups=groups)
 
 
-ROUTES: Final = (Route("GET", "/search", Role.VIEWER_WITHOUT_BODIES, search),)
+ROUTES: Final = (Route("GET", "/search", UserRole.VIEWER_WITHOUT_BODIES, search),)

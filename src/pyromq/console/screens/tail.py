@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pyromq.admin.messages.search import SearchFilter
 from pyromq.console.live.events import event, event_response
 from pyromq.console.live.tails import MOST_TAILS, Filter
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import NotFound, WebError
 from pyromq.console.web.route import Route
 from pyromq.console.web.templating import render
@@ -68,6 +68,6 @@ async def _only(data: bytes) -> AsyncIterator[bytes]:
 
 
 ROUTES: Final = (
-    Route("GET", "/topics/{topic}/tail", Role.VIEWER, tail),
-    Route("GET", "/topics/{topic}/tail/events", Role.VIEWER, events),
+    Route("GET", "/topics/{topic}/tail", UserRole.VIEWER, tail),
+    Route("GET", "/topics/{topic}/tail/events", UserRole.VIEWER, events),
 )

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from pyromq.admin.messages.search import SearchBudget
 from pyromq.admin.topics.description import QueueContents, TopicDescription
 from pyromq.admin.topics.resize import ResizeProgress
-from pyromq.console.jobs import Job
-from pyromq.console.login.roles import Role
+from pyromq.console.jobs import ConsoleJob
+from pyromq.console.login.roles import UserRole
 from pyromq.console.screens.topic_sample import sample_of
 from pyromq.console.web.failures import FormError, NotFound
 from pyromq.console.web.route import Route
@@ -102,7 +102,7 @@ async def resize(visit: Visit) -> Response:
         raise FormError(visit.t("{topic} has {count} queues on each broker already.", topic=name, count=queues))
     admin, reader = visit.admin, visit.parts.reader
 
-    async def work(job: Job) -> None:
+    async def work(job: ConsoleJob) -> None:
         job.progress = ResizeProgress(topic=name, queues=queues, phase="write", leaving=len(plan.leaving))
         async for progress in admin.topics.resize(name, queues, ignore_groups=ignored):
             job.progress = progress
@@ -233,13 +233,13 @@ def _acts(visit: Visit, found: TopicDescription) -> dict[str, object]:
 
 
 ROUTES: Final = (
-    Route("GET", "/topics/{topic}", Role.VIEWER_WITHOUT_BODIES, topic, live=True),
-    Route("GET", "/topics/{topic}/settings", Role.VIEWER_WITHOUT_BODIES, settings),
-    Route("GET", "/topics/{topic}/sample", Role.VIEWER, sample),
-    Route("POST", "/topics/{topic}/settings", Role.OPERATOR, change),
-    Route("POST", "/topics/{topic}/resize", Role.OPERATOR, resize),
-    Route("POST", "/topics/{topic}/resize/stop", Role.OPERATOR, stop_resize),
-    Route("GET", "/topics/{topic}/delete", Role.OPERATOR, show_deletion),
-    Route("POST", "/topics/{topic}/delete", Role.OPERATOR, delete),
-    Route("POST", "/topics/{topic}/send", Role.OPERATOR, send),
+    Route("GET", "/topics/{topic}", UserRole.VIEWER_WITHOUT_BODIES, topic, live=True),
+    Route("GET", "/topics/{topic}/settings", UserRole.VIEWER_WITHOUT_BODIES, settings),
+    Route("GET", "/topics/{topic}/sample", UserRole.VIEWER, sample),
+    Route("POST", "/topics/{topic}/settings", UserRole.OPERATOR, change),
+    Route("POST", "/topics/{topic}/resize", UserRole.OPERATOR, resize),
+    Route("POST", "/topics/{topic}/resize/stop", UserRole.OPERATOR, stop_resize),
+    Route("GET", "/topics/{topic}/delete", UserRole.OPERATOR, show_deletion),
+    Route("POST", "/topics/{topic}/delete", UserRole.OPERATOR, delete),
+    Route("POST", "/topics/{topic}/send", UserRole.OPERATOR, send),
 )

@@ -13,7 +13,7 @@ from pyromq.protocol.messages.message import MessageExt
 SHOWN: Final = 8
 
 
-class Sample(Struct, frozen=True):
+class TopicSample(Struct, frozen=True):
     """Some messages, counted."""
 
     messages: int
@@ -25,12 +25,12 @@ class Sample(Struct, frozen=True):
     largest: int
 
 
-def sample_of(messages: Sequence[MessageExt]) -> Sample:
+def sample_of(messages: Sequence[MessageExt]) -> TopicSample:
     """Count keys, tags and sizes."""
     keys = Counter(key for message in messages for key in message.keys)
     tags = Counter(message.tags or "" for message in messages)
     sizes = [len(message.stored_body) for message in messages]
-    return Sample(
+    return TopicSample(
         messages=len(messages),
         keys=_shares(keys, len(messages)),
         tags=_shares(tags, len(messages)),

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.reading.snapshot import TopicRow
 from pyromq.console.web.failures import FormError
 from pyromq.console.web.listing import Column, Listing
@@ -69,6 +69,6 @@ async def create(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/topics", Role.VIEWER_WITHOUT_BODIES, topics, live=True),
-    Route("POST", "/topics", Role.OPERATOR, create),
+    Route("GET", "/topics", UserRole.VIEWER_WITHOUT_BODIES, topics, live=True),
+    Route("POST", "/topics", UserRole.OPERATOR, create),
 )

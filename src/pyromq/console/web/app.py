@@ -25,10 +25,10 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.routing import Route as WebRoute
 from starlette.staticfiles import StaticFiles
 
-from pyromq.console.audit import AuditEntry, shown_fields
+from pyromq.console.audit import ConsoleAuditEntry, shown_fields
 from pyromq.console.live.events import event_response
-from pyromq.console.login.roles import Role
-from pyromq.console.login.sessions import COOKIE, Session
+from pyromq.console.login.roles import UserRole
+from pyromq.console.login.sessions import COOKIE, LoginSession
 from pyromq.console.login.users import EVERYBODY, NOBODY
 from pyromq.console.reading.snapshot import Snapshot
 from pyromq.console.texts.catalog import Translator, translator, wanted_language
@@ -87,7 +87,7 @@ class ConsoleApp:
             set_cookie(response, request, COOKIE, token)
         return secure(response)
 
-    async def _handle(self, route: Route, request: Request, session: Session, t: Translator) -> Response:
+    async def _handle(self, route: Route, request: Request, session: LoginSession, t: Translator) -> Response:
         if route.method != "POST":
             return await self._visit(route, request, session, t, Form())
         check_origin(request)
@@ -96,7 +96,9 @@ class ConsoleApp:
             check_csrf(request, form, session)
         return await self._visit(route, request, session, t, form)
 
-    async def _visit(self, route: Route, request: Request, session: Session, t: Translator, form: Form) -> Response:
+    async def _visit(
+        self, route: Route, request: Request, session: LoginSession, t: Translator, form: Form
+    ) -> Response:
         visit = Visit(request, self._parts, session, await self._snapshot(route), t, form, self._paths)
         if route.method != "POST":
             try:
@@ -116,7 +118,7 @@ class ConsoleApp:
         return response
 
     async def _snapshot(self, route: Route) -> Snapshot:
-        if route.role is Role.PUBLIC:
+        if route.role is UserRole.PUBLIC:
             return self._parts.reader.current or Snapshot(at=self._parts.clock.now())
         return await self._parts.reader.get()
 
@@ -127,7 +129,7 @@ class ConsoleApp:
 
     # --- who
 
-    def _session(self, request: Request) -> tuple[Session, str]:
+    def _session(self, request: Request) -> tuple[LoginSession, str]:
         """Return the session of a request, and the cookie to set if it is new."""
         sign_in, settings = self._parts.sign_in, self._parts.settings
         found = sign_in.sessions.find(request.cookies.get(COOKIE))
@@ -139,9 +141,9 @@ class ConsoleApp:
             return session, token
         if found is not None and found.user.kind not in ("header", "open"):
             return found, ""
-        return Session(key="", user=NOBODY, csrf="", began=0.0, seen=0.0), ""
+        return LoginSession(key="", user=NOBODY, csrf="", began=0.0, seen=0.0), ""
 
-    def _refuse(self, route: Route, request: Request, session: Session, t: Translator) -> Response:
+    def _refuse(self, route: Route, request: Request, session: LoginSession, t: Translator) -> Response:
         if session.user is NOBODY:
             if route.method == "GET" and request.headers.get("hx-request") != "true":
                 whole = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -167,7 +169,7 @@ class ConsoleApp:
             return  # logins have lines of their own
         words, user = visit.words, visit.user
         self._parts.audit.add(
-            AuditEntry(
+            ConsoleAuditEntry(
                 at=self._parts.clock.now(),
                 user=user.name,
                 role=user.role.word,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyromq.console.login.sessions import Session
+from pyromq.console.login.sessions import LoginSession
 from pyromq.console.monitoring.access import is_loopback
 from pyromq.console.web.failures import Refused
 from pyromq.console.web.form import Form
@@ -47,7 +47,7 @@ def check_origin(request: Request) -> None:
         raise Refused("a page of another site sent this request")
 
 
-def check_csrf(request: Request, form: Form, session: Session) -> None:
+def check_csrf(request: Request, form: Form, session: LoginSession) -> None:
     """Raise Refused unless a form or its header carries the token of the session."""
     given = request.headers.get(CSRF_HEADER) or form.raw(CSRF_FIELD)
     if not hmac.compare_digest(given.encode("utf-8", "replace"), session.csrf.encode()):

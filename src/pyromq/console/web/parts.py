@@ -14,7 +14,7 @@ from pyromq.console.jobs import Jobs
 from pyromq.console.live.hub import LiveHub
 from pyromq.console.live.tails import Tails
 from pyromq.console.login.sign_in import SignIn
-from pyromq.console.reading.history import History
+from pyromq.console.reading.history import FigureHistory
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.pipelines.jobs.jobs import PipelineJobs
@@ -28,7 +28,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     admin: Callable[[], AdminClient]
     """The console's own client; raises ClientError while there is none."""
     reader: SnapshotReader
-    history: History
+    history: FigureHistory
     hub: LiveHub
     tails: Tails
     sign_in: SignIn

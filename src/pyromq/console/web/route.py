@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from starlette.responses import Response
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 
 if TYPE_CHECKING:
     from pyromq.console.web.visit import Visit
@@ -21,7 +21,7 @@ class Route(NamedTuple):
     method: str
     """GET shows, POST changes."""
     path: str
-    role: Role
+    role: UserRole
     """The first role that may; those above it may too."""
     handler: Handler
     live: bool = False

@@ -13,7 +13,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web import urls, wording
 
 PACKAGE: Final = "pyromq.console"
@@ -38,7 +38,7 @@ def environment() -> Environment:
         "group_url": urls.group_url,
         "message_url": urls.message_url,
         "static": static_url,
-        "Role": Role,
+        "Role": UserRole,
         "disabled": disabled,
         "points": spark_points,
         "chart_series": chart_series,

@@ -15,11 +15,11 @@ from pyromq.admin.admin_client import AdminClient
 from pyromq.console.audit import AuditLog
 from pyromq.console.bodies.rendering import BodyRules
 from pyromq.console.jobs import Jobs
-from pyromq.console.login.roles import Role
-from pyromq.console.login.sessions import Session
+from pyromq.console.login.roles import UserRole
+from pyromq.console.login.sessions import LoginSession
 from pyromq.console.login.users import User
 from pyromq.console.reading.features import missing
-from pyromq.console.reading.history import History
+from pyromq.console.reading.history import FigureHistory
 from pyromq.console.reading.snapshot import Snapshot
 from pyromq.console.texts.catalog import LANGUAGES, Translator
 from pyromq.console.web.failures import Refused
@@ -46,11 +46,11 @@ class Visit:
         self,
         request: Request,
         parts: ConsoleParts,
-        session: Session,
+        session: LoginSession,
         snapshot: Snapshot,
         t: Translator,
         form: Form,
-        paths: Mapping[str, Role],
+        paths: Mapping[str, UserRole],
     ) -> None:
         """`paths` are the pages there are, and who may see them, for the menu."""
         self.request = request
@@ -81,14 +81,14 @@ class Visit:
         """The parameters behind the question mark."""
         return dict(self.request.query_params)
 
-    def may(self, role: Role) -> bool:
+    def may(self, role: UserRole) -> bool:
         """Return True if the user may do what this role may."""
         return self.user.may(role)
 
     @property
     def sees_bodies(self) -> bool:
         """Whether the user may see what messages hold."""
-        return self.may(Role.VIEWER)
+        return self.may(UserRole.VIEWER)
 
     # --- what there is
 
@@ -115,7 +115,7 @@ class Visit:
         )
 
     @property
-    def history(self) -> History:
+    def history(self) -> FigureHistory:
         """Rates, lag and disk of the last hours."""
         return self.parts.history
 

@@ -15,8 +15,8 @@ from pyromq.admin.letters.causes import CauseCount, CauseGroup
 from pyromq.admin.letters.letter import Letter, Wanted
 from pyromq.admin.views.message_view import message_fields
 from pyromq.console.bodies.rendering import RenderedBody
-from pyromq.console.jobs import Job
-from pyromq.console.login.roles import Role
+from pyromq.console.jobs import ConsoleJob
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import FormError, NotFound
 from pyromq.console.web.listing import Column, Listing
 from pyromq.console.web.route import Route
@@ -214,7 +214,7 @@ async def resend(visit: Visit) -> Response:
     admin = visit.admin
     selected = _selected(visit, name, wanted)
 
-    async def work(job: Job) -> None:
+    async def work(job: ConsoleJob) -> None:
         job.progress = 0
         pause = 1 / rate if rate else 0.0
         clock = visit.parts.clock
@@ -247,10 +247,10 @@ def _job_key(name: str) -> str:
 
 
 ROUTES: Final = (
-    Route("GET", "/dead-letters", Role.VIEWER_WITHOUT_BODIES, groups, live=True),
-    Route("GET", "/dead-letters/{group}", Role.VIEWER_WITHOUT_BODIES, group),
-    Route("GET", "/dead-letters/{group}/export", Role.VIEWER_WITHOUT_BODIES, export),
-    Route("POST", "/dead-letters/{group}/resend", Role.OPERATOR, resend),
-    Route("POST", "/dead-letters/{group}/stop", Role.OPERATOR, stop),
-    Route("GET", "/dead-letters/{group}/{message_id}", Role.VIEWER_WITHOUT_BODIES, letter),
+    Route("GET", "/dead-letters", UserRole.VIEWER_WITHOUT_BODIES, groups, live=True),
+    Route("GET", "/dead-letters/{group}", UserRole.VIEWER_WITHOUT_BODIES, group),
+    Route("GET", "/dead-letters/{group}/export", UserRole.VIEWER_WITHOUT_BODIES, export),
+    Route("POST", "/dead-letters/{group}/resend", UserRole.OPERATOR, resend),
+    Route("POST", "/dead-letters/{group}/stop", UserRole.OPERATOR, stop),
+    Route("GET", "/dead-letters/{group}/{message_id}", UserRole.VIEWER_WITHOUT_BODIES, letter),
 )

@@ -8,7 +8,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from pyromq.admin.timed_messages import DelayHistogram, TimedMessage
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import NotFound
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
@@ -67,6 +67,6 @@ async def cancel(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/delays", Role.VIEWER_WITHOUT_BODIES, delays, live=True),
-    Route("POST", "/delays/{message_id}/cancel", Role.OPERATOR, cancel),
+    Route("GET", "/delays", UserRole.VIEWER_WITHOUT_BODIES, delays, live=True),
+    Route("POST", "/delays/{message_id}/cancel", UserRole.OPERATOR, cancel),
 )

@@ -12,7 +12,7 @@ from pyromq.admin.groups.snapshot import known_members
 from pyromq.admin.messages.consumption import ConsumptionState, GroupConsumption
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.console.bodies.rendering import body_of
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.screens.messages.message_trace import Timeline, timeline
 from pyromq.console.web.failures import FormError
 from pyromq.console.web.route import Route
@@ -83,7 +83,7 @@ async def _consumption(visit: Visit, found: MessageExt) -> list[GroupConsumption
 
 async def _consumers(visit: Visit, groups: list[GroupConsumption]) -> list[Consumer]:
     """Return the clients that are connected in the groups of the message."""
-    if not visit.may(Role.OPERATOR):
+    if not visit.may(UserRole.OPERATOR):
         return []
     calls = AdminCalls(visit.admin.api.remoting)
     online = [one.group for one in groups if one.members]
@@ -138,8 +138,8 @@ async def consume(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/messages/{topic}/{message_id}", Role.VIEWER_WITHOUT_BODIES, message),
-    Route("GET", "/messages/{topic}/{message_id}/body", Role.VIEWER, download),
-    Route("POST", "/messages/{topic}/{message_id}/resend", Role.OPERATOR, resend),
-    Route("POST", "/messages/{topic}/{message_id}/consume", Role.OPERATOR, consume),
+    Route("GET", "/messages/{topic}/{message_id}", UserRole.VIEWER_WITHOUT_BODIES, message),
+    Route("GET", "/messages/{topic}/{message_id}/body", UserRole.VIEWER, download),
+    Route("POST", "/messages/{topic}/{message_id}/resend", UserRole.OPERATOR, resend),
+    Route("POST", "/messages/{topic}/{message_id}/consume", UserRole.OPERATOR, consume),
 )

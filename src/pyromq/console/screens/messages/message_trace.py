@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pyromq.admin.traces import ConsumeEvent, SendEvent, TraceEvent, TransactionEvent
+from pyromq.admin.messages.traces import ConsumeEvent, SendEvent, TraceEvent, TransactionEvent
 
 _LEAST_WIDTH = 0.8  # percent, so that a bar can be seen
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.screens.messages.message_search import BUDGET, ENOUGH, SearchResult, SearchWish, moment, run_search
 from pyromq.console.web.failures import FormError, Refused
 from pyromq.console.web.route import Route
@@ -76,6 +76,6 @@ async def search_with_spark(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/messages", Role.VIEWER_WITHOUT_BODIES, messages),
-    Route("POST", "/messages/spark", Role.ADMIN, search_with_spark),
+    Route("GET", "/messages", UserRole.VIEWER_WITHOUT_BODIES, messages),
+    Route("POST", "/messages/spark", UserRole.ADMIN, search_with_spark),
 )

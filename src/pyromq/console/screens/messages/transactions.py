@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pyromq.admin.transactions import HalfMessage
-from pyromq.console.login.roles import Role
+from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import NotFound
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
@@ -62,6 +62,6 @@ async def resume(visit: Visit) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/transactions", Role.VIEWER_WITHOUT_BODIES, transactions, live=True),
-    Route("POST", "/transactions/{message_id}/resume", Role.OPERATOR, resume),
+    Route("GET", "/transactions", UserRole.VIEWER_WITHOUT_BODIES, transactions, live=True),
+    Route("POST", "/transactions/{message_id}/resume", UserRole.OPERATOR, resume),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.cli.commands.config import TABLES, Server, find
+from pyromq.cli.commands.local.config import TABLES, Server, find
 from tests.cli.conftest import one_line_error, pyromq_here
 from tests.settings.apache_keys import BROKER_CONF, NAMESRV_CONF
 
