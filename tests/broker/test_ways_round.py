@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pyromq.broker.server import Broker
-from pyromq.protocol.acl import SIGNATURE, UNIQUE_KEY_QUERY, sign, signed
+from pyromq.protocol.acl import SIGNATURE, UNIQUE_KEY_QUERY, Credentials, sign, signed
 from pyromq.protocol.bodies import HeartbeatData, LockBatchRequestBody, ProducerData, encode
 from pyromq.protocol.codes import PULL_SUSPEND_FLAG, RequestCode, ResponseCode
-from pyromq.protocol.command import RemotingCommand, SerializeType, request
+from pyromq.protocol.command import RemotingCommand, SerializeType, request, response
 from pyromq.protocol.headers.offsets import GetMaxOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
 from pyromq.protocol.headers.pull import QueryMessageRequestHeader, ViewMessageByIdRequestHeader
 from pyromq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
@@ -140,8 +140,41 @@ async def test_only_a_producer_with_the_right_is_shown_an_open_half_message(
 
 
 async def test_a_reply_goes_to_the_reply_topic_only(peer: GuardedPeer) -> None:
-    reason = await peer.refusal(SHOP, RequestCode.SEND_REPLY_MESSAGE_V2, send_header(OTHER), b"x")
-    assert reason == "account 'test-shop' has no PUB right on topic 'other'"
+    for topic in (OTHER, MINE):  # for its own topic the account has PUB
+        reason = await peer.refusal(SHOP, RequestCode.SEND_REPLY_MESSAGE_V2, send_header(topic), b"x")
+        assert reason == f"a reply goes to topic 'DefaultCluster_REPLY_TOPIC' only, not to {topic!r}"
+
+
+async def test_who_claims_anothers_client_id_does_not_get_the_replies(
+    guarded: Broker, clock: TestClock, peer: GuardedPeer
+) -> None:
+    got: list[str] = []
+    peers = {name: GuardedPeer(guarded, clock) for name in ("asker", "thief", "asker again")}
+
+    async def beat(name: str, account: Credentials, client_id: str = "asker") -> None:
+        def take(command: RemotingCommand, _: object) -> RemotingCommand:
+            got.append(name)
+            return response(command)
+
+        peers[name].remoting.handlers = {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: take}
+        body = encode(HeartbeatData(client_id=client_id, producer_data_set=[ProducerData(group_name="shop")]))
+        await peers[name].done(account, RequestCode.HEART_BEAT, None, body)
+
+    header = send_header("DefaultCluster_REPLY_TOPIC", properties="REPLY_TO_CLIENT\x01asker\x02CORRELATION_ID\x01c")
+
+    async def reply() -> str:
+        await peer.done(SHOP, RequestCode.SEND_REPLY_MESSAGE_V2, header, b"the answer")
+        return got.pop()
+
+    await beat("asker", ADMIN)
+    await beat("thief", SHOP)
+    assert await reply() == "asker"
+    await beat("thief", SHOP, client_id="somebody")  # nor does it take the id away when it goes
+    assert await reply() == "asker"
+    await beat("asker again", ADMIN)  # the same account, after a connection that may still look open
+    assert await reply() == "asker again"
+    for one in peers.values():
+        await one.remoting.close()
 
 
 async def test_the_brokers_own_topics_are_read_by_administrators(

@@ -216,6 +216,15 @@ class AccessControl:
             return list(records)
         return [record for record in records if stored_topic(record) == topic]
 
+    def need_admin(self, request: RemotingCommand, connection: Connection, reason: str) -> None:
+        """Raise AccessRefused, for a reason, unless the account of a request may do everything."""
+        if self._limited(request, connection) is not None:
+            raise AccessRefused(reason)
+
+    def is_same_caller(self, one: Connection, other: Connection) -> bool:
+        """Return True if one account came in over both connections, or a white list let both in."""
+        return self._compatible or not _seen(one).isdisjoint(_seen(other))
+
     def may_publish(self, connection: Connection, topic: str) -> bool:
         """Return True if one of the accounts that came in over a connection may send to a topic."""
         if self._compatible or _TRUSTED in _seen(connection):

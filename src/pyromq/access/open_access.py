@@ -27,6 +27,12 @@ class CallerRights(Protocol):
     ) -> list[bytes]:
         """Return those of the records that are of a topic: an index may find others with the same hash."""
 
+    def need_admin(self, request: RemotingCommand, connection: Connection, reason: str) -> None:
+        """Raise AccessRefused, for a reason, unless the account may do everything."""
+
+    def is_same_caller(self, one: Connection, other: Connection) -> bool:
+        """Return True if the same account came in over both connections."""
+
     def may_publish(self, connection: Connection, topic: str) -> bool:
         """Return True if the peer may see a message that it is asked about, as who may send to the topic."""
 
@@ -45,6 +51,13 @@ class OpenAccess:
     ) -> list[bytes]:
         """Return all of them."""
         return list(records)
+
+    def need_admin(self, request: RemotingCommand, connection: Connection, reason: str) -> None:
+        """Allow it."""
+
+    def is_same_caller(self, one: Connection, other: Connection) -> bool:
+        """Return True: nobody has an account."""
+        return True
 
     def may_publish(self, connection: Connection, topic: str) -> bool:
         """Return True."""

@@ -71,6 +71,18 @@ def test_a_closed_connection_leaves_all_its_groups() -> None:
     assert registry.drop(first.connection) == []
 
 
+def test_every_client_id_of_a_closed_connection_is_forgotten() -> None:
+    registry = ClientRegistry()
+    first = client("first")
+    registry.register_producer("shop", first)
+    registry.register_producer("mill", first)
+    registry.register_producer("mill", structs.replace(first, client_id="second"))
+    registry.register_producer("mint", structs.replace(first, client_id="third"))
+    assert registry.producer_connection("first") is first.connection
+    registry.drop(first.connection)
+    assert [registry.producer_connection(name) for name in ("first", "second", "third")] == [None] * 3
+
+
 def test_clients_that_went_silent_are_found_once() -> None:
     registry = ClientRegistry()
     silent, loud = client("silent", seen=10.0), client("loud", seen=200.0)

@@ -94,8 +94,9 @@ async def test_a_reply_is_not_stored_where_that_is_switched_off(start_broker: St
     ("properties", "reason"),
     [
         ("MSG_TYPE\x01reply", "it has no property REPLY_TO_CLIENT"),
-        ("REPLY_TO_CLIENT\x01nobody", "nobody that waits for this reply is not connected"),
-        ("REPLY_TO_CLIENT\x01asker", "asker refused the reply: no such request"),
+        ("REPLY_TO_CLIENT\x01asker", "it has no property CORRELATION_ID"),
+        ("REPLY_TO_CLIENT\x01nobody\x02CORRELATION_ID\x01c", "nobody that waits for this reply is not connected"),
+        ("REPLY_TO_CLIENT\x01asker\x02CORRELATION_ID\x01c", "asker refused the reply: no such request"),
     ],
 )
 async def test_a_reply_that_nobody_takes_is_an_error_and_stored_all_the_same(

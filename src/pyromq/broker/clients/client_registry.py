@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from itertools import takewhile
 from typing import Final, NamedTuple
@@ -116,7 +116,8 @@ class ClientRegistry:
         self.producers: dict[str, dict[Connection, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self._producing: dict[Connection, set[str]] = {}
-        self._producer_ids: dict[str, Connection] = {}
+        self._reply_takers: dict[str, Connection] = {}
+        self._producer_ids: dict[Connection, Counter[str]] = {}  # and in how many groups each produces
         self._consuming: dict[Connection, set[str]] = {}
         self._by_age: OrderedDict[_Place, Client] = OrderedDict()  # the longest silent first
 
@@ -144,16 +145,20 @@ class ClientRegistry:
                 text = f"the groups of this broker have {limits.max_members} members already"
                 raise BrokerError(text, limit="pyromqMaxMembers")
 
-    def register_producer(self, group: str, client: Client) -> None:
-        """Note that a client produces in a group."""
+    def register_producer(self, group: str, client: Client, *, takes_replies: bool = True) -> None:
+        """Note that a client produces in a group, and whether replies to its client id go to it from now on."""
+        connection = client.connection
         members = self.producers.setdefault(group, {})
-        before = members.get(client.connection)
+        before = members.get(connection)
+        members[connection] = client
+        self._producing.setdefault(connection, set()).add(group)
+        if before is None or before.client_id != client.client_id:
+            self._producer_ids.setdefault(connection, Counter())[client.client_id] += 1
         if before is not None and before.client_id != client.client_id:
-            self._producer_ids.pop(before.client_id, None)
-        members[client.connection] = client
-        self._producing.setdefault(client.connection, set()).add(group)
-        self._producer_ids[client.client_id] = client.connection
-        self._renew(_Place(group, client.connection, consumes=False), client)
+            self._forget_producer_id(before)
+        if takes_replies:
+            self._reply_takers[client.client_id] = connection
+        self._renew(_Place(group, connection, consumes=False), client)
 
     def register_consumer(self, data: ConsumerData, client: Client, wanted: Iterable[GroupSubscription]) -> bool:
         """Note that a client consumes in a group, and what; tell whether the others should rebalance."""
@@ -180,13 +185,20 @@ class ClientRegistry:
                 del self.producers[group]
 
     def producer_connection(self, client_id: str) -> Connection | None:
-        """Return the connection of a client that produces in some group."""
-        return self._producer_ids.get(client_id)
+        """Return the connection of a client that produces in some group: where replies to it go."""
+        return self._reply_takers.get(client_id)
 
     def _forget_producer_id(self, client: Client) -> None:
-        is_its_own = self._producer_ids.get(client.client_id) is client.connection
-        if is_its_own and client.connection not in self._producing:
-            del self._producer_ids[client.client_id]
+        """Forget a client id in one group; after the last one, replies to it do not go to this connection."""
+        ids = self._producer_ids[client.connection]
+        ids[client.client_id] -= 1
+        if ids[client.client_id]:
+            return
+        del ids[client.client_id]
+        if not ids:
+            del self._producer_ids[client.connection]
+        if self._reply_takers.get(client.client_id) is client.connection:
+            del self._reply_takers[client.client_id]
 
     def unregister_consumer(self, name: str, connection: Connection) -> bool:
         """Forget a client's place in a consumer group; tell whether it had one."""

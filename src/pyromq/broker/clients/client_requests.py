@@ -102,14 +102,23 @@ class ClientHandlers:
         )
         yield from self._check_members(data, request, connection)
         self._clients.check_room(connection, data)
+        takes_replies = self._takes_replies(client)
         for count, producer in enumerate(data.producer_data_set, 1):
-            self._clients.register_producer(producer.group_name, client)
+            self._clients.register_producer(producer.group_name, client, takes_replies=takes_replies)
             if count % FEW_GROUPS == 0:
                 yield
         for consumer in data.consumer_data_set:
             yield from self._register_consumer(consumer, client)
             yield  # also where each has few subscriptions
         return response(request, header=HeartBeatResponseHeader(pyromq=self._version))
+
+    def _takes_replies(self, client: Client) -> bool:
+        """Tell whether replies to its client id go to this client: not while a client of another account has the id.
+
+        Everybody who reads a request learns the id of who asked, and could claim it.
+        """
+        holder = self._clients.producer_connection(client.client_id)
+        return holder is None or self._access.is_same_caller(holder, client.connection)
 
     def _check_members(
         self, data: HeartbeatData, request: RemotingCommand, connection: Connection

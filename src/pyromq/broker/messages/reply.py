@@ -6,7 +6,6 @@ otherwise, so that somebody can look for one that never arrived.
 
 from __future__ import annotations
 
-from pyromq.access.account import PUB
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.send import SendHandler
 from pyromq.broker.parts import Parts, Writing
@@ -24,6 +23,7 @@ from pyromq.protocol.headers.send import (
 from pyromq.protocol.messages.hosts import decode_host
 from pyromq.protocol.messages.message_id import encode_offset_id
 from pyromq.protocol.messages.properties import (
+    CORRELATION_ID,
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
     TAGS,
@@ -67,7 +67,8 @@ class ReplyHandler:
         is_first = request.code == RequestCode.SEND_REPLY_MESSAGE
         header = request.header(SendMessageRequestHeader if is_first else SendMessageRequestHeaderV2)
         if header.topic != self._reply_topic:
-            self._access.need(request, connection, PUB, header.topic)
+            text = f"a reply goes to topic {self._reply_topic!r} only, not to {header.topic!r}"
+            self._access.need_admin(request, connection, text)
         try:
             topic, queue_id = self._sends.target(header, request, connection)
         except BrokerError as error:
@@ -91,6 +92,8 @@ class ReplyHandler:
         client_id = properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             return f"the reply does not say whose request it answers: it has no property {REPLY_TO_CLIENT}"
+        if CORRELATION_ID not in properties:
+            return f"the reply does not say which request it answers: it has no property {CORRELATION_ID}"
         waiting = self._clients.producer_connection(client_id)
         if waiting is None:
             return f"the client {client_id} that waits for this reply is not connected to this broker"
