@@ -52,7 +52,10 @@ def test_the_group_decides_about_its_retry_topic() -> None:
     assert everything.on_topic("%RETRY%audit") == DENY
 
 
-@pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC"])
+@pytest.mark.parametrize(
+    "topic",
+    ["SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC", "DefaultCluster_REPLY_TOPIC"],
+)
 def test_a_default_or_prefix_does_not_open_the_brokers_own_topics(topic: str) -> None:
     reader = replace(SHOP, default_topic=SUB, topics={"*": SUB})
     assert reader.on_topic(topic) == DENY

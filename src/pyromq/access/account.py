@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX
+from pyromq.protocol.names import NO_SEND_TOPICS, REPLY_SUFFIX, RETRY_PREFIX
 
 PREFIX_MARK: Final = "*"
 """A name in a list of rights that ends in this stands for all names that begin so."""
@@ -67,14 +67,15 @@ class Account(Struct, frozen=True, kw_only=True, eq=True):
     def on_topic(self, topic: str) -> Permission:
         """Return what it may do with a topic; of a retry topic the group decides.
 
-        The broker's own topics hold messages of all topics, so that only an entry with the whole name counts there.
+        The broker's own topics hold messages of all topics, and a reply topic the replies to everybody: only an entry
+        with the whole name counts there.
         """
         if topic.startswith(RETRY_PREFIX):
             return self.on_group(topic.removeprefix(RETRY_PREFIX))
         found = self.topics.get(topic)
         if found is not None:
             return found
-        if topic in NO_SEND_TOPICS:
+        if topic in NO_SEND_TOPICS or topic.endswith(REPLY_SUFFIX):
             return Permission.DENY
         return _longest_prefix(self.topics, topic, self.default_topic)
 
