@@ -11,6 +11,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parent.parent
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Start": ("guide", "comparison"),
     "Concepts": (
         "app",
         "topics",
@@ -62,10 +63,11 @@ def navigation(commands: list[str], api: list[str]) -> list[dict[str, Any]]:
     """Return mkdocs' `nav`."""
     found = {path.stem for path in (ROOT / "docs").glob("*.md")}
     listed = {name for names in SECTIONS.values() for name in names}
-    sections: list[dict[str, Any]] = [{"Start": ["index.md", "changelog.md"]}]
+    sections: list[dict[str, Any]] = []
     for title, names in SECTIONS.items():
         more = sorted(found - listed) if title == "Operate" else []
         sections.append({title: [f"{name}.md" for name in (*names, *more) if name in found]})
+    sections[0]["Start"] = ["index.md", *sections[0]["Start"], "changelog.md"]
     sections.insert(-1, {"Reference": [{"Commands": commands}, {"Python API": api}]})
     sections[-1]["Internals"].append("contributing.md")
     return sections
