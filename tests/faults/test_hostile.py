@@ -13,7 +13,7 @@ def test_there_are_forty_behaviours_and_each_says_what_it_does() -> None:
     assert [name for name, function in BEHAVIOURS.items() if not (function.__doc__ or "").endswith(".")] == []
 
 
-@pytest.mark.parametrize("name", ["half_sent_frames"])
+@pytest.mark.parametrize("name", ["half_sent_frames", "reads_slowly"])
 def test_a_good_client_does_not_notice(name: str) -> None:
     """Latencies are judged by `make torture`; here, errors, memory, passes of the loop and lines of log are."""
     verdict = Campaign(1.5, noisy=True).run(name)

@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import SHARE, Connection
-from pyromq.remoting.round import READ_BYTES, Round
+from pyromq.remoting.round import ANSWER_BYTES, READ_BYTES, Round
 from pyromq.testing import eventually
 
 from .helpers import ECHO, NEVER, FakeClock, RawPeer, let_loop_run, numbered, serve
@@ -52,6 +52,21 @@ async def test_no_round_ends_that_nobody_asked_for(round: Round) -> None:
     round.schedule()
     await let_loop_run()
     assert notes == ["hook"]
+
+
+async def test_turns_end_when_the_round_has_its_bytes_of_answers() -> None:
+    round = Round(asyncio.get_running_loop(), serving_time=math.inf)
+    served: list[int] = []  # what the round had at each turn
+
+    class Taker:
+        def take_turn(self) -> None:
+            served.append(round.answer_bytes)
+            round.answer_bytes += ANSWER_BYTES // 2 + 1
+
+    for _ in range(5):
+        round.wait_turn(Taker())
+    await let_loop_run()
+    assert [size > 0 for size in served] == [False, True, False, True, False]  # two in each round
 
 
 async def test_rounds_on_one_loop_share_the_time_and_the_bytes_of_a_pass(round: Round) -> None:

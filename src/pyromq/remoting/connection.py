@@ -22,7 +22,7 @@ from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.outstanding import Deadlines, Outstanding
-from pyromq.remoting.round import ANSWER_BYTES, Round, Serving, about
+from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +100,7 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(limits.max_frame)
         self._max_header = limits.max_header
         self._write_high = limits.write_high
+        self._answer_share = min(limits.write_high, ANSWER_SHARE)
         self._drops_silent = drops_silent
         self._outstanding = Outstanding(deadlines, limits.max_outstanding, self._drop_silent if drops_silent else None)
         self._loop = asyncio.get_running_loop()
@@ -425,16 +426,16 @@ class Connection(asyncio.Protocol):
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _take(self, frames: list[bytes | memoryview], at_least: int = 0) -> None:
-        throttles, until, write_high, typed = self._throttles, 0.0, self._write_high, self._typed
+        throttles, until, share, typed = self._throttles, 0.0, self._answer_share, self._typed
         if throttles:
             self._round.schedule()
             Serving.peer = self.peer  # until the round ends
             until = self._round.serves_until
             if self._unsent is not None and self._unsent.is_crowded:
-                write_high = LARGE
+                share = LARGE
         for index, frame in enumerate(frames):
             if throttles:
-                if self._queued > write_high:
+                if self._queued > share:
                     # A few bytes of request can ask for megabytes: the rest is served once these are written.
                     self._hold(frames[index:])
                     return

@@ -106,7 +106,7 @@ def _most() -> int:
 
 
 PROCESS_REQUESTS: Final = HeldBytes(32 << 20, _most())
-PROCESS_ANSWERS: Final = HeldBytes(32 << 20, _most())
+PROCESS_ANSWERS: Final = HeldBytes(16 << 20, _most())
 
 
 class _Shared(NamedTuple):

@@ -74,7 +74,7 @@ class PortLimits(Struct, frozen=True, kw_only=True):
     max_unfinished_bytes: int = 32 << 20
     """Bytes of requests that are not complete or wait, of the whole process, above which large frames take turns
     (`pyromqMaxUnfinishedBytes`)."""
-    max_unsent_bytes: int = 32 << 20
+    max_unsent_bytes: int = 16 << 20
     """Bytes of answers that are not sent, of the whole process, above which peers that do not read are closed
     (`pyromqMaxUnsentBytes`)."""
 

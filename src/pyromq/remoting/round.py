@@ -27,8 +27,12 @@ READ_BYTES = 4 << 20
 """Bytes of large reads in a round, of all connections together. uvloop would read 8 MB from each in one pass."""
 
 
-ANSWER_BYTES = 8 << 20
+ANSWER_BYTES = 4 << 20
 """Bytes of large answers in a round, of all connections together: only at its end is it known who reads them."""
+
+ANSWER_SHARE = 512 * 1024
+"""Bytes of answers of one connection in a round, after which the rest of its requests waits. The answers of a round are
+written together: uvloop keeps all of them until the last byte is sent, and counts only what is unsent."""
 
 
 class Serving:
@@ -171,7 +175,7 @@ class Round:
                 taker.take_turn()
             except Exception:
                 logger.exception("could not serve a connection in its turn")
-            if perf_counter() >= self.serves_until:
+            if perf_counter() >= self.serves_until or self.answer_bytes > ANSWER_BYTES:
                 break
         self._turns_scheduled = False
         if self._waiting:
