@@ -272,6 +272,41 @@ async def test_a_removed_account_is_out_at_once_and_its_held_pull_too(
     assert await peer.refusal(SHOP, RequestCode.SEND_MESSAGE_V2, send_header(MINE)) == "No acl config for test-shop"
 
 
+async def test_what_a_handler_refuses_is_counted_and_logged_too(
+    guarded: Broker, peer: GuardedPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = await peer.send(OTHER)
+    await peer.refusal(SHOP, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequestHeader(offset=other))
+    assert guarded.figures().varz()["access_forbidden"] == 1
+    assert caplog.text.count("access refused to a client at 127.0.0.1") == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.HEART_BEAT,
+        RequestCode.LOCK_BATCH_MQ,
+        RequestCode.CHECK_CLIENT_CONFIG,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.UPDATE_BROKER_CONFIG,
+    ],
+)
+async def test_a_signature_is_checked_before_a_body_is_read(peer: GuardedPeer, code: RequestCode) -> None:
+    for body in (b"{", b"\xff" * 70_000):
+        assert "Check signature failed" in await peer.refusal(FORGED, code, send_header(MINE, batch=True), body)
+
+
+@pytest.mark.parametrize("now", ["mine-*=PUB|SUB", f"{MINE}=PUB"])
+async def test_a_connection_whose_account_has_fewer_rights_is_closed(
+    guarded: Broker, clock: TestClock, peer: GuardedPeer, tmp_path: Path, now: str
+) -> None:
+    await peer.done(SHOP, RequestCode.SEND_MESSAGE_V2, send_header(MINE))
+    (connection,) = guarded._ports._main.connections
+    write_accounts(tmp_path, ACCOUNTS.replace(f"{MINE}=PUB|SUB", now))
+    await clock.advance_async(seconds=5)
+    await eventually(lambda: connection.closed, "the connection is closed")
+
+
 async def test_who_fails_often_waits_for_each_answer(
     guarded: Broker, clock: TestClock, peer: GuardedPeer, caplog: pytest.LogCaptureFixture
 ) -> None:

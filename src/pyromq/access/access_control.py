@@ -11,7 +11,8 @@ A connection whose account is removed, or loses a right, is closed: pulls that w
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -198,15 +199,15 @@ class AccessControl:
 
     def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
         """Raise AccessRefused unless the account of a request has a right on a topic."""
-        account = self._limited(request, connection)
-        if account is not None:
-            need_topic(account, right, topic)
+        with self._noted(request, connection) as account:
+            if account is not None:
+                need_topic(account, right, topic)
 
     def need_group(self, request: RemotingCommand, connection: Connection, group: str) -> None:
         """Raise AccessRefused unless the account of a request may consume as a group."""
-        account = self._limited(request, connection)
-        if account is not None:
-            need_group(account, group)
+        with self._noted(request, connection) as account:
+            if account is not None:
+                need_group(account, group)
 
     def readable(
         self, request: RemotingCommand, connection: Connection, topic: str, records: Iterable[bytes]
@@ -218,8 +219,9 @@ class AccessControl:
 
     def need_admin(self, request: RemotingCommand, connection: Connection, reason: str) -> None:
         """Raise AccessRefused, for a reason, unless the account of a request may do everything."""
-        if self._limited(request, connection) is not None:
-            raise AccessRefused(reason)
+        with self._noted(request, connection) as account:
+            if account is not None:
+                raise AccessRefused(reason)
 
     def is_same_caller(self, one: Connection, other: Connection) -> bool:
         """Return True if one account came in over both connections, or a white list let both in."""
@@ -231,6 +233,15 @@ class AccessControl:
             return True
         accounts = [self.accounts.get(access_key) for access_key in _seen(connection)]
         return any(account is not None and (account.admin or account.on_topic(topic) & PUB) for account in accounts)
+
+    @contextmanager
+    def _noted(self, request: RemotingCommand, connection: Connection) -> Iterator[Account | None]:
+        """Yield the account of a request, None if it may do everything; a refusal counts like those of `guard`."""
+        try:
+            yield self._limited(request, connection)
+        except AccessRefused as error:
+            self.refusals.note(connection, error)
+            raise
 
     def _limited(self, request: RemotingCommand, connection: Connection) -> Account | None:
         """Return the account of a request that was let in; None if it may do everything."""

@@ -57,8 +57,7 @@ class Refusals:
         self, request: RemotingCommand, connection: Connection, error: AccessRefused
     ) -> RemotingCommand | Coroutine[Any, Any, RemotingCommand]:
         """Return the answer to a refused request, or what yields it after a pause."""
-        host = connection.peer.rpartition(":")[0]
-        failures = self._note(host, error)
+        failures = self.note(connection, error)
         answer = response(request, error.code, error.remark.encode(errors="replace").decode())
         is_slow = isinstance(error, UnknownCaller) and failures.count > self.free_failures
         return self._later(answer) if is_slow and not request.flag & ONEWAY_FLAG else answer
@@ -67,7 +66,9 @@ class Refusals:
         await self._clock.sleep(PAUSE)
         return answer
 
-    def _note(self, host: str, error: AccessRefused) -> _Failures:
+    def note(self, connection: Connection, error: AccessRefused) -> _Failures:
+        """Count a refusal and log it, if not too much was logged about this address lately."""
+        host = connection.peer.rpartition(":")[0]
         now = self._clock.monotonic()
         failures = self._addresses.get(host)
         if failures is None:
