@@ -224,8 +224,11 @@ class OsFiles:
         if os.path.isdir(path):
             return
         self.makedirs(os.path.dirname(path) or ".")
-        with suppress(FileExistsError):
+        try:
             os.mkdir(path, DIRECTORY_MODE)
+        except FileExistsError:
+            if not os.path.isdir(path):  # a file; another process that made the directory is welcome
+                raise
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)

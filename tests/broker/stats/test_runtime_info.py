@@ -40,6 +40,7 @@ timed_messages_max_late_ms sends_refused_for_waiting sends_refused_for_slow_writ
 longest_round_ms longest_write_ms delayed_messages_waiting delayed_messages_delivered delayed_messages_max_late_ms
 role epoch in_sync in_sync_count slaves_connected slave_lag_bytes slave_lag_seconds replication_log_share
 last_failover_ms last_failover_seconds requests_refused problem metrics_left_out
+connections_closed requests_over_limit unfinished_bytes unsent_bytes group_members offset_rows filters
 """
 
 
