@@ -28,7 +28,7 @@ from msgspec import Struct
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, create_engine, insert, select
 from sqlalchemy.pool import NullPool
 
-from pyromq import Message, MessageExt, Producer, PushConsumer
+from pyromq import Message, MessageExt, Producer, PushConsumer, PyroMQError
 from pyromq.admin import AdminClient
 from pyromq.idempotent import Idempotent
 from pyromq.outbox import Outbox
@@ -86,10 +86,15 @@ async def consume(url: str, namesrv: str) -> None:
     def bill(message: MessageExt, connection: Connection) -> None:
         connection.execute(insert(BILLS).values(order_id=message.keys[0]))
 
-    async with PushConsumer(
-        GROUP, namesrv, {TOPIC: "*"}, bill, start_from="earliest", concurrency=4, max_reconsume=1000
-    ) as consumer:
-        await consumer.run()
+    while True:
+        try:
+            async with PushConsumer(
+                GROUP, namesrv, {TOPIC: "*"}, bill, start_from="earliest", concurrency=4, max_reconsume=1000
+            ) as consumer:
+                await consumer.run()
+        except PyroMQError as error:  # the name server is away: as a supervisor would, begin again
+            print(f"consumer: {error}", file=sys.stderr)
+            await asyncio.sleep(0.2)
 
 
 def _engine(url: str) -> Engine:

@@ -73,6 +73,7 @@ class Groups(_Theme):
     list = waits(groups.Groups.list)
     describe = waits(groups.Groups.describe)
     advise = waits(groups.Groups.advise)
+    stacks = waits(groups.Groups.stacks)
     plan_reset = waits(groups.Groups.plan_reset)
     reset = waits(groups.Groups.reset)
     plan_clone = waits(groups.Groups.plan_clone)
@@ -177,6 +178,7 @@ class KeyValues(_Theme):
 class ClusterAccounts(_Theme):
     """The accounts of a cluster; `pyromq.admin.maintenance.accounts.ClusterAccounts` without `await`."""
 
+    check_own = waits(accounts.ClusterAccounts.check_own)
     list = waits(accounts.ClusterAccounts.list)
     get = waits(accounts.ClusterAccounts.get)
     add = waits(accounts.ClusterAccounts.add)

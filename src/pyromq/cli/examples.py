@@ -25,6 +25,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "namesrv": ("pyromq namesrv --port 9876 --data /var/lib/pyromq-namesrv",),
     "broker": ("pyromq broker -n 10.0.0.1:9876 --data /var/lib/pyromq -c broker.conf --http-port 8081",),
+    "console": ("pyromq console -n 10.0.0.1:9876", "pyromq console -n 10.0.0.1:9876 --host 0.0.0.0 --port 8080"),
     "send": (
         "pyromq send orders hello --tag created --key o-1",
         "pyromq send orders later --delay 30m",

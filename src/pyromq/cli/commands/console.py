@@ -42,10 +42,12 @@ def console(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--http-token-file", metavar="FILE", help="/metrics needs this bearer token, unless on loopback."),
+        typer.Option(
+            "--http-token-file", metavar="FILE", help="The bearer token that /metrics needs, unless on loopback."
+        ),
     ] = None,
 ) -> None:
-    """Start the console for a cluster. People sign in; the first password is printed once."""
+    """Start the console for a cluster; the first password is printed once."""
     token = None if token_file is None else read_token(token_file)
     addresses, credentials = namesrv_addresses(namesrv), environment_credentials()
 
