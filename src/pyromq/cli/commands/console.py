@@ -14,6 +14,7 @@ from pyromq.cli.family import Family
 from pyromq.cli.server_logs import server_command
 from pyromq.cli.server_settings import DEFAULT_DATA, port_from, port_option, stop_signals
 from pyromq.client.environment import environment_credentials
+from pyromq.client.net.address import chosen_namesrv
 from pyromq.console.monitoring.access import is_loopback, read_token
 from pyromq.console.monitoring.http_server import bind
 from pyromq.console.thread import ConsoleThread
@@ -50,17 +51,18 @@ def console(
     """Start the console for a cluster; the first password is printed once."""
     token = None if token_file is None else read_token(token_file)
     addresses, credentials = namesrv_addresses(namesrv), environment_credentials()
+    chosen_namesrv(addresses)  # a wrong address ends it before there is a password
 
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
             settings = ConsoleSettings(host=host, data=data or DEFAULT_DATA / "console", login=True)
             served, password = await serve_console(settings, port, "--port", token, stack)
+            show_password(password)  # nothing that fails from here on may keep it back
             await served.connect(addresses, credentials)
             stack.push_async_callback(served.disconnect)
             served.watched.run(None)
             typer.echo(f"PyroMQ console ready: {served.url} namesrv {addresses}")
-            show_password(password)
             await stopped.wait()
             logger.info("stopping")
 

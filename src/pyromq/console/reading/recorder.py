@@ -29,15 +29,17 @@ class Recorder:
         self._clock = clock
         self.cpu = 0.0
         """Seconds of CPU that adding points took, for the figures of the console."""
+        self._is_readable = True
 
     async def run(self) -> None:
         """Record until cancelled; save what there is then, and every few minutes."""
         saved = self._clock.monotonic()
         try:
-            await self._reader.get()
+            self._tell(await self._reader.get())
             await self._clock.sleep(_FIRST_PAUSE)  # rates are known from the second snapshot on
             while True:
                 snapshot = await self._reader.get(FINE_STEP / 2)
+                self._tell(snapshot)
                 if not snapshot.failure:
                     began = thread_time()
                     self._history.add(snapshot.at, values(snapshot))
@@ -48,6 +50,14 @@ class Recorder:
                 await self._clock.sleep(max(FINE_STEP, snapshot.cost / MOST_SHARE))
         finally:
             self._save()
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        """Say once in the log that the cluster cannot be read, and once that it can again."""
+        if snapshot.failure and self._is_readable:
+            logger.warning("the cluster cannot be read, the console tries again: %s", snapshot.failure)
+        elif not snapshot.failure and not self._is_readable:
+            logger.info("the cluster can be read again")
+        self._is_readable = not snapshot.failure
 
     def _save(self) -> None:
         try:
