@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 from playwright.sync_api import Page, expect
@@ -99,6 +100,8 @@ def test_a_member_and_what_it_is_doing_are_shown(
             expect(page.locator("#members tbody tr")).to_have_count(1)
             expect(page.locator("#members")).to_contain_text("PYTHON")
             expect(page.get_by_role("button", name="Delete")).to_be_disabled()
+            # A moment without a commit is no alarm; ten seconds are.
+            expect(page.locator("#progress")).to_contain_text(re.compile("1 in hand|the listener has had message"))
             page.locator("#members").get_by_role("link", name="What it is doing").click()
             expect(page.locator("pre.stack")).to_contain_text("listen_for_long")
             free.set()
