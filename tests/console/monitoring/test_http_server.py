@@ -40,3 +40,10 @@ def test_a_port_in_use_is_one_clear_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1:{port}"):
             bind("127.0.0.1", port)
+
+
+def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with bind("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -11,19 +11,20 @@ from pyromq.testing import LocalCluster, wait_until
 from tests.console.site import BlockingSite
 
 
-def create(page: Page, console: BlockingSite, topic: str, queues: int = 2) -> None:
-    """Create a topic as people do."""
-    page.goto(f"{console.url}/topics")
-    page.get_by_role("button", name="Create topic").first.click()
-    dialog = page.locator("dialog#create-topic")
-    dialog.get_by_label("Name").fill(topic)
-    dialog.get_by_label("Queues on each broker").fill(str(queues))
-    dialog.get_by_role("button", name="Create topic").click()
-    expect(page.locator("h1")).to_have_text(topic)
+def open_new(page: Page, console: BlockingSite, topic: str, queues: int = 2) -> None:
+    """Create a topic by the client, and open its page."""
+    console.ask(console.admin.topics.create(topic, read_queues=queues, write_queues=queues))
+    page.goto(f"{console.url}/topics/{topic}")
 
 
 def test_a_topic_is_created_found_and_opened(page: Page, console: BlockingSite) -> None:
-    create(page, console, "browser-created", 3)
+    page.goto(f"{console.url}/topics")
+    page.get_by_role("button", name="Create topic").first.click()
+    dialog = page.locator("dialog#create-topic")
+    dialog.get_by_label("Name").fill("browser-created")
+    dialog.get_by_label("Queues on each broker").fill("3")
+    dialog.get_by_role("button", name="Create topic").click()
+    expect(page.locator("h1")).to_have_text("browser-created")
     expect(page.locator(".toast.good")).to_contain_text("Created browser-created")
     found = console.ask(console.admin.topics.describe("browser-created"))
     assert [data.read_queue_nums for data in found.settings.values()] == [3]
@@ -37,7 +38,7 @@ def test_a_topic_is_created_found_and_opened(page: Page, console: BlockingSite) 
 
 
 def test_what_is_wrong_with_a_form_stands_in_its_dialog(page: Page, console: BlockingSite) -> None:
-    create(page, console, "browser-twice")
+    console.ask(console.admin.topics.create("browser-twice", read_queues=1, write_queues=1))
     page.goto(f"{console.url}/topics")
     page.get_by_role("button", name="Create topic").first.click()
     dialog = page.locator("dialog#create-topic")
@@ -47,7 +48,7 @@ def test_what_is_wrong_with_a_form_stands_in_its_dialog(page: Page, console: Blo
 
 
 def test_a_sent_message_is_stored_and_the_tail_shows_it(page: Page, console: BlockingSite) -> None:
-    create(page, console, "browser-sent")
+    open_new(page, console, "browser-sent")
     tail = page.context.new_page()
     tail.goto(f"{console.url}/topics/browser-sent/tail?where=body.total > 5")
     expect(tail.locator("[data-tail-status]")).to_contain_text("0 messages")
@@ -73,7 +74,7 @@ def test_a_sent_message_is_stored_and_the_tail_shows_it(page: Page, console: Blo
 
 
 def test_a_delayed_message_waits(page: Page, console: BlockingSite) -> None:
-    create(page, console, "browser-delayed")
+    open_new(page, console, "browser-delayed")
     page.get_by_role("button", name="Send message").click()
     dialog = page.locator("dialog#send")
     dialog.get_by_label("Body").fill("later")
@@ -89,7 +90,7 @@ def test_a_delayed_message_waits(page: Page, console: BlockingSite) -> None:
 
 
 def test_a_topic_is_changed_and_widened(page: Page, console: BlockingSite) -> None:
-    create(page, console, "browser-changed", 2)
+    open_new(page, console, "browser-changed", 2)
     page.get_by_role("link", name="Settings and route").click()
     page.get_by_role("button", name="Change").click()
     page.locator("dialog#change select[name=perm]").select_option("r")
@@ -114,7 +115,7 @@ def test_a_topic_is_changed_and_widened(page: Page, console: BlockingSite) -> No
 def test_a_deletion_says_what_goes_and_wants_the_name(
     page: Page, console: BlockingSite, console_cluster: LocalCluster
 ) -> None:
-    create(page, console, "browser-deleted", 1)
+    open_new(page, console, "browser-deleted", 1)
     with blocking.Producer("browser", console_cluster.namesrv) as producer:
         producer.send(Message(topic="browser-deleted", body=b"gone"))
     page.get_by_role("button", name="Delete").click()
