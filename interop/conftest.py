@@ -28,6 +28,7 @@ _AREAS = {
     "test_restarts": "our client",
     "test_mqadmin": "mqadmin",
     "test_commands": "our commands",
+    "test_console": "our console",
     "test_stores": "stores exchanged",
     "test_unfinished": "stores exchanged",
     "test_traces": "traces",
