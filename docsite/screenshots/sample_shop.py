@@ -1,4 +1,4 @@
-"""A cluster with traffic that looks like a small shop's: topics, groups, a slow one, an abandoned one, dead letters."""
+"""A cluster with traffic that looks like a small shop's: topics, groups, dead letters, delays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from pyromq import Message, Producer, PushConsumer
+from pyromq import UNKNOWN, Message, Producer, PushConsumer, TransactionProducer
 from pyromq.admin import AdminClient
 from pyromq.clock import SystemClock
 from pyromq.console.console import Console
@@ -33,6 +33,8 @@ GROUPS = {
 }
 PACE = 0.55
 """How much of TOPICS is really sent."""
+UNREACHABLE = {b'"Tony"': "the mail server does not know this address", b'"Frances"': "no answer after 30 s"}
+"""Customers to whom no mail goes through, and why."""
 NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Donald", "Margaret", "Tony", "Frances")
 CITIES = ("Delft", "Zürich", "Kyoto", "Lisboa", "Hangzhou", "Tromsø")
 
@@ -60,7 +62,7 @@ async def traffic(producer: Producer, seconds: float = math.inf) -> None:
     number, began = 0, time.monotonic()
     while time.monotonic() - began < seconds:
         for topic, rate in TOPICS.items():
-            for _ in range(random.randrange(rate // 2 + 1, rate + 2) // 5):
+            for _ in range(int(rate * PACE * random.uniform(0.7, 1.3) / 5 + random.random())):
                 number += 1
                 tags = random.choice(("created", "paid", "cancelled"))
                 message = Message(topic=topic, body=order(number), keys=[f"o-{number:06d}"], tags=tags)
@@ -70,8 +72,10 @@ async def traffic(producer: Producer, seconds: float = math.inf) -> None:
 
 def _listener(topic: str, seconds: float) -> Callable[[MessageExt], Awaitable[None]]:
     async def handle(message: MessageExt) -> None:
-        if topic == "emails" and message.body.endswith(b"2.5}"):
-            raise ValueError("the mail server does not know this address")
+        if topic == "emails":
+            for name, cause in UNREACHABLE.items():
+                if name in message.body:
+                    raise ValueError(cause)
         await asyncio.sleep(seconds)
 
     return handle
@@ -85,7 +89,7 @@ def past(history: FigureHistory) -> None:
         wave = 1 + 0.25 * math.sin(index / 9) + 0.08 * math.sin(index * 1.7)
         total = sum(TOPICS.values()) * PACE
         values = {"in": total * wave, "out": total * 1.35 * wave * (0.97 + 0.05 * math.sin(index))}
-        backlog = max(0.0, (index - 140) * 2.5) + 30 * abs(math.sin(index / 5))
+        backlog = max(0.0, index - 150.0) + 5 * abs(math.sin(index / 5))
         values |= {"lag": backlog}
         values |= {f"topic/{topic}/in": rate * PACE * wave for topic, rate in TOPICS.items()}
         for group, (topic, _) in GROUPS.items():
@@ -116,6 +120,13 @@ async def sample_shop(
         producer = await stack.enter_async_context(Producer("shop", cluster.namesrv))
         async with PushConsumer("nightly-report", cluster.namesrv, {"orders": "*"}, _listener("orders", 0.0)):
             await traffic(producer, 4.0)
+        for minutes in (2, 5, 5, 12, 25, 25, 26, 40, 58, 90):
+            await producer.send(Message(topic="emails", body=order(minutes), keys=["reminder"]), delay=60 * minutes)
+        ledger = TransactionProducer("ledger", cluster.namesrv, check=lambda message: UNKNOWN)
+        await stack.enter_async_context(ledger)
+        for number in range(3):
+            half = Message(topic="payments", body=order(number), keys=[f"p-{number}"])
+            await ledger.send_in_transaction(half, lambda message: UNKNOWN)
         sending = asyncio.create_task(traffic(producer))
         stack.callback(sending.cancel)
         console = Console(ConsoleSettings(login=login, data=data), SystemClock())

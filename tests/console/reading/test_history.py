@@ -23,7 +23,7 @@ def test_a_series_begins_with_its_first_value_and_gaps_are_unknown() -> None:
     assert points.values[-4:] == [5.0, None, None, 0.0]
     assert points.times[-1] == START + 4 * FINE_STEP
     assert history.points("lag").known == []
-    assert history.spark("in", 4) == [5.0, 0.0, 0.0, 0.0]
+    assert history.spark("in", 5) == [0.0, 5.0, 5.0, 5.0, 0.0]  # a small chart bridges gaps
     assert len(history) == 1
 
 

@@ -130,13 +130,19 @@ class FigureHistory:
         return Points(*ring.row(row))
 
     def spark(self, name: str, count: int = 30) -> list[float]:
-        """Return the last points of a series for a small chart, unknown ones as 0; empty if there is nothing to see."""
+        """Return the last points of a series for a small chart; empty if there is nothing to see.
+
+        Where no point was taken the last one counts on: a dip to 0 would tell of something that never happened.
+        """
         row = self._rows.get(name)
         if row is None:
             return []
         ring = self._fine
         order = [number % ring.points for number in range(ring.last - count + 1, ring.last + 1)]
-        return [float(value) for value in np.nan_to_num(ring.data[row, order])]
+        values: list[float] = []
+        for value in ring.data[row, order]:
+            values.append(float(value) if not np.isnan(value) else values[-1] if values else 0.0)
+        return values
 
     # --- on disk -----------------------------------------------------------------------------------------------------
 
