@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from pyromq import UNKNOWN, Message, Producer, PushConsumer, TransactionProducer
+from pyromq import UNKNOWN, DeadLetter, Message, Producer, PushConsumer, TransactionProducer
 from pyromq.admin import AdminClient
 from pyromq.clock import SystemClock
 from pyromq.console.console import Console
@@ -75,7 +75,7 @@ def _listener(topic: str, seconds: float) -> Callable[[MessageExt], Awaitable[No
         if topic == "emails":
             for name, cause in UNREACHABLE.items():
                 if name in message.body:
-                    raise ValueError(cause)
+                    raise DeadLetter(cause)
         await asyncio.sleep(seconds)
 
     return handle
