@@ -235,6 +235,21 @@ async def test_a_one_way_request_is_checked_alike(guarded: Broker, peer: Guarded
     assert guarded.topics.get(OTHER) is None
 
 
+async def test_what_counts_for_a_one_way_request_is_the_stored_message_too(guarded: Broker, peer: GuardedPeer) -> None:
+    other = await Stored.make(peer, OTHER)
+    back = ConsumerSendMsgBackRequestHeader(offset=other.plain, group=MY_GROUP, delay_level=0, origin_topic=MINE)
+    end = guarded.store.max_physical_offset
+    for code, header in (
+        (RequestCode.END_TRANSACTION, end_header(other.half, 0)),  # producers send it so
+        (RequestCode.CONSUMER_SEND_MSG_BACK, back),
+        (RequestCode.SEND_REPLY_MESSAGE_V2, send_header(OTHER)),
+    ):
+        await peer.remoting.oneway(peer.address, signed(request(code, header), SHOP))
+    await peer.refusal(SHOP, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequestHeader(offset=other.plain))
+    assert guarded.figures().varz()["access_forbidden"] == 4
+    assert guarded.store.max_physical_offset == end
+
+
 async def test_a_heartbeat_registers_nobody_if_one_group_is_not_the_accounts(
     guarded: Broker, peer: GuardedPeer
 ) -> None:

@@ -14,20 +14,25 @@ from pyromq.namesrv.config import NameServerConfig
 from pyromq.namesrv.requests import REQUESTS
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.acl import Credentials, signed
-from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, decode, request
 from pyromq.protocol.rights import Right
 from pyromq.remoting.client import RemotingClient
-from pyromq.testing import TestClock
-from tests.access.accounts_text import ADMIN, FORGED, NOBODY, UNKNOWN, write_accounts
+from pyromq.testing import TestClock, eventually
+from tests.access.accounts_text import ACCOUNTS, ADMIN, FORGED, NOBODY, UNKNOWN, write_accounts
 
 CONFIG = NameServerConfig(acl_enabled=True)
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[NameServer]:
+def clock() -> TestClock:
+    return TestClock()
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path, clock: TestClock) -> AsyncIterator[NameServer]:
     write_accounts(tmp_path)
-    server = NameServer(host="127.0.0.1", port=0, clock=TestClock(), data_dir=tmp_path, config=CONFIG)
+    server = NameServer(host="127.0.0.1", port=0, clock=clock, data_dir=tmp_path, config=CONFIG)
     assert server._control is not None
     server._control.refusals.free_failures = 1_000_000
     async with server:
@@ -60,6 +65,30 @@ async def test_each_code_is_refused_to_each_wrong_caller(
     assert await ask(NOBODY) == (REQUESTS.right_of(code) not in (Right.ACCOUNT, Right.ACCOUNT_OR_ADMIN))
     if code in guarded._server.handlers:  # to others it gives no answer, as Apache's
         assert not await ask(ADMIN)
+
+
+async def test_a_one_way_request_is_checked_alike(guarded: NameServer, remoting: RemotingClient) -> None:
+    async def value(key: str) -> str | None:
+        command = signed(request(RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": key}), ADMIN)
+        return (await remoting.request(guarded.address, command, 30.0)).ext_fields.get("value")
+
+    for account in (NOBODY, FORGED, ADMIN):
+        fields = {"namespace": "n", "key": account.access_key, "value": "x"}
+        await remoting.oneway(guarded.address, signed(request(RequestCode.PUT_KV_CONFIG, fields), account))
+    await eventually(lambda: value(ADMIN.access_key), "the good one counts")
+    assert [await value(account.access_key) for account in (NOBODY, FORGED)] == [None, None]
+
+
+async def test_a_removed_account_is_out_at_once(
+    guarded: NameServer, clock: TestClock, remoting: RemotingClient, tmp_path: Path
+) -> None:
+    await remoting.request(guarded.address, signed(request(RequestCode.GET_BROKER_CLUSTER_INFO), NOBODY), 30.0)
+    (connection,) = guarded.connections
+    write_accounts(tmp_path, ACCOUNTS.replace(NOBODY.access_key, "test-another"))
+    await clock.advance_async(seconds=5)
+    await eventually(lambda: connection.closed, "the connection is closed")
+    command = signed(request(RequestCode.GET_BROKER_CLUSTER_INFO), NOBODY)
+    assert is_refused(await remoting.request(guarded.address, command, 30.0))
 
 
 async def test_a_refusal_has_apaches_words_on_the_wire(guarded: NameServer) -> None:
