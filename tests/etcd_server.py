@@ -22,6 +22,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -108,6 +109,8 @@ class EtcdServer:
         """Let it stand still, with its connections open."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        with suppress(ChildProcessError):  # it has ended
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # until then it may answer
 
     def resume(self) -> None:
         """Let a paused one go on."""

@@ -55,13 +55,25 @@ async def test_stopping_cancels_the_work() -> None:
     assert cancelled == [True]
 
 
+def test_a_log_handler_that_raises_is_no_failure_of_ours() -> None:
+    class Reads(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            assert record.exc_info is not None
+            str(record.exc_info[1])
+
+    strict = logging.getLogger("strict")
+    strict.propagate = False
+    strict.addHandler(Reads())
+    FailureLog(strict, "painting").failed(Unreadable())
+
+
 def test_a_lasting_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     log = FailureLog(logging.getLogger("test"), "painting")
     for error in (ValueError("wet"), ValueError("wet"), asyncio.CancelledError(), Unreadable()):
         log.failed(error)
     log.worked()
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "painting failed and is tried again: wet",
         "painting failed and is tried again: CancelledError",
         "painting failed and is tried again: its text cannot be read, str() raised RuntimeError",

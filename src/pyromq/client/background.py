@@ -58,7 +58,8 @@ class FailureLog:
             self._logger.debug("%s failed again: %s", self._work, text)
         else:
             unexpected = error if isinstance(error, Exception) and not isinstance(error, PyroMQError) else None
-            self._logger.warning("%s failed and is tried again: %s", self._work, text, exc_info=unexpected)
+            with suppress(Exception):  # a handler that reads the error's text may raise; the work goes on
+                self._logger.warning("%s failed and is tried again: %s", self._work, text, exc_info=unexpected)
         self._last = text
 
     def worked(self) -> None:
