@@ -13,7 +13,7 @@ FULL = Problem("disk_full", "the disk is full", "free some space", stops_message
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    return [(record.levelname, record.message) for record in caplog.records]
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
 async def test_a_problem_is_logged_once_with_what_to_do_and_once_when_it_is_over(

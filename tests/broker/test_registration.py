@@ -385,7 +385,7 @@ async def test_name_servers_that_come_back_empty_know_the_broker_within_seconds(
         caplog.set_level(logging.INFO)
         caplog.clear()
     await clock.advance_async(minutes=10, step=5)
-    told = [record.message for record in caplog.records if record.name == "pyromq.broker.registration"]
+    told = [record.getMessage() for record in caplog.records if record.name == "pyromq.broker.registration"]
     assert len(told) == 2, told  # one line for each, not one for every attempt
     async with AsyncExitStack() as servers:
         for port in ports:
@@ -395,7 +395,7 @@ async def test_name_servers_that_come_back_empty_know_the_broker_within_seconds(
             await clock.advance_async(seconds=6)
             assert await watcher.route("orders") is not None
         servers.push_async_callback(broker.__aexit__, None, None, None)
-    assert sum(record.message.startswith("registered") for record in caplog.records) == 2
+    assert sum(record.getMessage().startswith("registered") for record in caplog.records) == 2
 
 
 async def test_a_name_server_that_was_restarted_is_told_long_before_the_next_period(

@@ -58,7 +58,7 @@ def test_while_redis_is_away_the_database_decides_and_redis_is_asked_now_and_the
     cache = RedisCache(client, prefix="later:", clock=clock)
     cache.add("a")
     assert not cache.has("a")
-    texts = [record.message.split(":")[0] for record in caplog.records]
+    texts = [record.getMessage().split(":")[0] for record in caplog.records]
     assert texts == ["the cache of tokens is away, the database alone is asked for 10 s"]
     client.connection_pool = redis.connection_pool
     cache.add("b")

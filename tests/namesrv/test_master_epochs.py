@@ -122,4 +122,4 @@ async def test_a_refusal_is_logged_once(peer: Peer, broker: Peer, caplog: pytest
     with caplog.at_level(logging.WARNING, "pyromq.namesrv"):
         for _ in range(3):
             await peer.register(address=A, epoch=1, expect=REFUSED)
-    assert len([record for record in caplog.records if "master refused" in record.message]) == 1
+    assert len([record for record in caplog.records if "master refused" in record.getMessage()]) == 1

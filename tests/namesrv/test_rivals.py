@@ -32,7 +32,7 @@ def test_two_that_come_again_and_again_are_rivals_until_one_stops(caplog: pytest
     for now in range(0, 100, 10):
         rivals.note(slave("b:1"), "a:1", float(now))
     assert (rivals.of(slave("a:1"), 90.0), rivals.of(slave("b:1"), 90.0)) == ("b:1", "a:1")
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "two brokers are name='broker-a' id=1: 'b:1' and 'a:1'; give one of them another brokerName or brokerId"
     ]
     assert rivals.of(slave("a:1"), 91.0 + FORGOTTEN_AFTER) == ""

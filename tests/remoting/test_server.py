@@ -240,7 +240,7 @@ async def test_connections_over_the_limit_are_refused_with_one_line(
         await eventually(lambda: len(server.connections) == 1)
         await (await RawPeer.connect(server.port)).ask(numbered(ECHO, 2))
     told = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert sum("2 connections are already open" in record.message for record in told) == 1
+    assert sum("2 connections are already open" in record.getMessage() for record in told) == 1
 
 
 async def test_too_many_running_handlers_of_one_peer_are_answered_busy(clock: FakeClock) -> None:

@@ -243,7 +243,7 @@ async def test_a_push_consumer_gets_what_is_sent_after_an_older_store_was_restor
             async with await BrokerApi.connect(cluster.namesrv) as api:
                 assert (await committed(api, cluster.brokers[0].address, group, topic))[0] == 25
     assert sorted(heard.bodies) == sorted(numbers(0, 40) + numbers(100, 105)), "and nothing twice"
-    (warning,) = [record for record in caplog.records if "has lost messages" in record.message]
+    (warning,) = [record for record in caplog.records if "has lost messages" in record.getMessage()]
     assert warning.levelno == logging.WARNING
 
 

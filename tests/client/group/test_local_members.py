@@ -13,7 +13,11 @@ from tests.client.helpers import Heard, fill
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.message for record in caplog.records if "in this process subscribe differently" in record.message]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if "in this process subscribe differently" in record.getMessage()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -62,4 +62,4 @@ async def test_running_clients_go_on_and_log_little(
 
 
 def about_name_servers(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.message for record in caplog.records if "name server" in record.message]
+    return [record.getMessage() for record in caplog.records if "name server" in record.getMessage()]

@@ -72,7 +72,7 @@ async def test_a_full_disk_is_said_at_once_and_taken_back_by_itself(
     assert (await site.get("/readyz")).status == 200, "nobody has to wait for the cleaner's next pass"
     assert 'cause="disk_full"} 0' in (await site.get("/metrics")).text
     await site.peer.send()
-    said = [record.message for record in caplog.records if "disk_full" in record.message]
+    said = [record.getMessage() for record in caplog.records if "disk_full" in record.getMessage()]
     assert len(said) == 2
     assert "free disk space" in said[0]
     assert said[1].startswith("problem over disk_full")

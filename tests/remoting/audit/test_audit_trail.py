@@ -66,7 +66,7 @@ def test_a_disk_that_is_full_stops_no_server(tmp_path: Path, caplog: pytest.LogC
     log = trail(tmp_path / "audit" / "audit.jsonl")
     log.write({"subject": "topics"}, has_happened=True)
     log.write({"subject": "groups"}, has_happened=True)
-    assert len([record for record in caplog.records if "audit log cannot be written" in record.message]) == 1
+    assert len([record for record in caplog.records if "audit log cannot be written" in record.getMessage()]) == 1
     assert len(log.newest(10)) == 2
 
 

@@ -132,7 +132,9 @@ def test_a_clean_start_says_nothing_of_a_slave_that_is_down(
     pair.stop_broker()
     caplog.clear()
     pair.start_broker()
-    said = [record.message for record in caplog.records if record.name != "pyromq.problems"]  # none is in sync, true
+    said = [
+        record.getMessage() for record in caplog.records if record.name != "pyromq.problems"
+    ]  # none is in sync, true
     assert [line for line in said if "slave" in line] == []
 
 
