@@ -9,12 +9,22 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 _PATIENCE = 60.0
+
+
+DATABASES = ("sqlite", "postgresql", "mariadb")
+
+
+def database(name: str, directory: Path) -> AbstractContextManager[str]:
+    """Run a database of this kind in a directory; its value is the URL."""
+    if name == "sqlite":
+        return nullcontext(f"sqlite:///{directory}/shop.db?timeout=30")
+    return {"postgresql": postgresql, "mariadb": mariadb}[name](directory)
 
 
 @contextmanager

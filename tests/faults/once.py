@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ from pyromq import Message, MessageExt, Producer, PushConsumer, PyroMQError
 from pyromq.admin import AdminClient
 from pyromq.idempotent import Idempotent
 from pyromq.outbox import Outbox
-from tests.database_servers import mariadb, postgresql
+from tests.database_servers import DATABASES, database
 from tests.faults.campaign import Server, free_ports
 
 TOPIC, GROUP = "orders", "billing"
@@ -198,20 +197,14 @@ class Campaign:
         )
 
 
-def run(orders: int, kills: int, seed: int, database: str = "sqlite") -> Outcome:
+def run(orders: int, kills: int, seed: int, kind: str = "sqlite") -> Outcome:
     """Run the campaign on a database of its own."""
     with tempfile.TemporaryDirectory(prefix="pyromq-once-") as name:
         directory = Path(name)
-        with _database(database, directory) as url:
+        place = directory / "database"
+        place.mkdir()
+        with database(kind, place) as url:
             return asyncio.run(Campaign(directory, url, seed).run(orders, kills))
-
-
-def _database(name: str, directory: Path) -> AbstractContextManager[str]:
-    if name == "sqlite":
-        return nullcontext(f"sqlite:///{directory}/shop.db?timeout=30")
-    place = directory / name
-    place.mkdir()
-    return {"postgresql": postgresql, "mariadb": mariadb}[name](place)
 
 
 def main() -> int:
@@ -219,7 +212,7 @@ def main() -> int:
     parser.add_argument("--orders", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--database", choices=("sqlite", "postgresql", "mariadb"), default="sqlite")
+    parser.add_argument("--database", choices=DATABASES, default="sqlite")
     parser.add_argument("--as", nargs=3, metavar=("PROCESS", "URL", "NAMESRV"), dest="process", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.process:

@@ -19,19 +19,15 @@ from pyromq.errors import ClientError
 from pyromq.idempotent import Idempotent, MemoryCache
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.testing import LocalCluster, TestClock, eventually
-from tests.database_servers import mariadb, postgresql
+from tests.database_servers import DATABASES, database
 
 _METADATA = MetaData()
 BILLS = Table("bills", _METADATA, Column("order_id", String(64)))
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(scope="module", params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp(request.param)
-    if request.param == "sqlite":
-        yield f"sqlite:///{directory}/shop.db"
-        return
-    with {"postgresql": postgresql, "mariadb": mariadb}[request.param](directory) as address:
+    with database(request.param, tmp_path_factory.mktemp(request.param)) as address:
         yield address
 
 

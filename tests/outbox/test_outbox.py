@@ -19,20 +19,16 @@ from pyromq.admin import AdminClient
 from pyromq.errors import ClientError, InvalidMessage
 from pyromq.outbox import Outbox
 from pyromq.testing import LocalCluster, TestClock, eventually
-from tests.database_servers import mariadb, postgresql
+from tests.database_servers import DATABASES, database
 from tests.shared_cluster import SharedCluster
 
 TOPIC = ""
 _numbers = count()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(scope="module", params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp(request.param)
-    if request.param == "sqlite":
-        yield f"sqlite:///{directory}/shop.db"
-        return
-    with {"postgresql": postgresql, "mariadb": mariadb}[request.param](directory) as address:
+    with database(request.param, tmp_path_factory.mktemp(request.param)) as address:
         yield address
 
 
