@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from pyromq.client.background import FailureLog, Periodic, is_being_cancelled, run_all
+from pyromq.client.background import FailureLog, Periodic, is_being_cancelled, log_failure, run_all
 from pyromq.clock import SystemClock
 from pyromq.errors import PyroMQError
 from pyromq.testing import eventually
@@ -18,6 +19,24 @@ class Unreadable(Exception):
         raise RuntimeError("no text")
 
 
+class Reads(logging.Handler):
+    """A handler that reads the text of every error, as PySpark's formatter does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            str(record.exc_info[1])
+
+
+@pytest.fixture
+def reading() -> Iterator[None]:
+    """All that is logged passes a handler that reads errors."""
+    handler = Reads()
+    logging.getLogger("pyromq").addHandler(handler)
+    yield
+    logging.getLogger("pyromq").removeHandler(handler)
+
+
+@pytest.mark.usefixtures("reading")
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), Unreadable(), PyroMQError("not now"), ValueError("no")])
 async def test_periodic_work_goes_on_after_any_failure(error: BaseException) -> None:
     calls = 0
@@ -55,16 +74,10 @@ async def test_stopping_cancels_the_work() -> None:
     assert cancelled == [True]
 
 
-def test_a_log_handler_that_raises_is_no_failure_of_ours() -> None:
-    class Reads(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            assert record.exc_info is not None
-            str(record.exc_info[1])
-
-    strict = logging.getLogger("strict")
-    strict.propagate = False
-    strict.addHandler(Reads())
-    FailureLog(strict, "painting").failed(Unreadable())
+@pytest.mark.usefixtures("reading")
+def test_a_failure_whose_traceback_cannot_be_logged_is_logged_without(caplog: pytest.LogCaptureFixture) -> None:
+    log_failure(logging.getLogger("pyromq.x"), logging.WARNING, "%s is %s", "paint", "wet", error=Unreadable())
+    assert [record.getMessage() for record in caplog.records if not record.exc_info] == ["paint is wet"]
 
 
 def test_a_lasting_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pyromq.app.handlers import Handler, HandlerGroup, Publication
 from pyromq.app.worker_processes import WorkerProcesses
+from pyromq.client.background import log_failure
 from pyromq.client.listener.listener_threads import ListenerThreads
 from pyromq.client.listener.outcomes import Ack, DeadLetter
 from pyromq.client.send.producer import Producer
@@ -156,10 +157,13 @@ class GroupListener:
         for handler, some in self._runs(messages):
             try:
                 outcome = await self._calls.call(handler, some)
-            except Exception:
+            except Exception as error:
                 if not done:
                     raise
-                logger.warning("%s failed after %d of %d messages", handler.name, done, len(messages), exc_info=True)
+                counts = done, len(messages)
+                log_failure(
+                    logger, logging.WARNING, "%s failed after %d of %d messages", handler.name, *counts, error=error
+                )
                 return Ack(first=done)
             acknowledged = min(outcome.first, len(some)) if isinstance(outcome, Ack) else len(some)
             if acknowledged < len(some) or isinstance(outcome, TransactionState | BaseException):

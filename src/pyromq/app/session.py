@@ -16,6 +16,7 @@ from pyromq.app.handlers import Handler, HandlerGroup, Publication
 from pyromq.app.providers import Providers
 from pyromq.app.signature import Signature
 from pyromq.app.worker_processes import WorkerProcesses
+from pyromq.client.background import log_failure
 from pyromq.client.listener.listener_threads import ListenerThreads
 from pyromq.client.push.push_consumer import PushConsumer
 from pyromq.client.send.producer import Producer
@@ -104,7 +105,7 @@ class AppSession:
         found = await asyncio.gather(*(consumer.close() for consumer in self.consumers), return_exceptions=True)
         for error in found:
             if isinstance(error, BaseException):
-                logger.error("closing a consumer failed", exc_info=error)
+                log_failure(logger, logging.ERROR, "closing a consumer failed", error=error)
 
     async def close(self, *, failed: bool = False) -> None:
         """Finish what is in hand, commit and leave; then run the hooks and close what was opened, in reverse."""

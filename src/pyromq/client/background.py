@@ -40,6 +40,19 @@ def error_text(error: object) -> str:
         return f"its text cannot be read, str() raised {type(fault).__name__}"
 
 
+def log_failure(logger: logging.Logger, level: int, text: str, *values: object, error: BaseException | None) -> None:
+    """Log an error of a user's code with its traceback; never raises.
+
+    A handler or formatter that reads the error's text may fail (PySpark's does); the line is then written without the
+    traceback, and the work goes on.
+    """
+    try:
+        logger.log(level, text, *values, exc_info=error)
+    except Exception:
+        with suppress(Exception):
+            logger.log(level, text, *values)
+
+
 class FailureLog:
     """Logs a failure as a warning if it is new or different, and once more when it is over.
 
@@ -58,8 +71,9 @@ class FailureLog:
             self._logger.debug("%s failed again: %s", self._work, text)
         else:
             unexpected = error if isinstance(error, Exception) and not isinstance(error, PyroMQError) else None
-            with suppress(Exception):  # a handler that reads the error's text may raise; the work goes on
-                self._logger.warning("%s failed and is tried again: %s", self._work, text, exc_info=unexpected)
+            log_failure(
+                self._logger, logging.WARNING, "%s failed and is tried again: %s", self._work, text, error=unexpected
+            )
         self._last = text
 
     def worked(self) -> None:
@@ -126,8 +140,8 @@ class Periodic:
             if is_being_cancelled():
                 raise
             self._log.failed(error)
-        except Exception:
-            logger.exception("%s failed and is tried again", self._name)
+        except Exception as error:
+            log_failure(logger, logging.ERROR, "%s failed and is tried again", self._name, error=error)
         else:
             self._log.worked()
             return finished

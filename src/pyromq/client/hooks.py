@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from pyromq.client.background import log_failure
 from pyromq.client.send_result import SendResult
 from pyromq.protocol.headers.transactions import TransactionState
 from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
@@ -121,8 +122,8 @@ def accepted_by(hooks: Sequence[ConsumeHook]) -> Callable[[MessageExt], bool] | 
 def _accepts(accept: Callable[[MessageExt], bool], message: MessageExt) -> bool:
     try:
         return bool(accept(message))
-    except _FAILURES:  # no message may be lost because of it, nor its queue stop
-        logger.exception("the hook %s failed and is ignored", _name(accept))
+    except _FAILURES as error:  # no message may be lost because of it, nor its queue stop
+        _ignore(accept, error)
         return True
 
 
@@ -131,9 +132,10 @@ def run_hooks(calls: Sequence[Callable[[T], None]], context: T) -> None:
     for call in calls:
         try:
             call(context)
-        except _FAILURES:
-            logger.exception("the hook %s failed and is ignored", _name(call))
+        except _FAILURES as error:
+            _ignore(call, error)
 
 
-def _name(call: Callable[[T], object]) -> object:
-    return getattr(call, "__qualname__", call)
+def _ignore(call: Callable[[T], object], error: BaseException) -> None:
+    name = getattr(call, "__qualname__", call)
+    log_failure(logger, logging.ERROR, "the hook %s failed and is ignored", name, error=error)

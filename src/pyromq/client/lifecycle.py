@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Generic, Never, Protocol, Self, TypeVar
 from weakref import WeakSet
 
+from pyromq.client.background import log_failure
 from pyromq.errors import ClientError
 
 logger = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class ClientLifecycle(Generic[S]):
     def _report(self, closing: asyncio.Task[None]) -> None:
         """Log the failure of a `close` for which nobody waits any more."""
         if not closing.cancelled() and closing.exception() is not None:
-            logger.warning("closing the %s failed", self._kind, exc_info=closing.exception())
+            log_failure(logger, logging.WARNING, "closing the %s failed", self._kind, error=closing.exception())
 
     async def __aenter__(self) -> Self:
         await self.start()

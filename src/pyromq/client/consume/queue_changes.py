@@ -11,6 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyromq.client.background import log_failure
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import MessageQueue
 
@@ -57,5 +58,5 @@ class QueueChanges(Struct, frozen=True):
                 returned = await asyncio.to_thread(function, shown)
                 if inspect.isawaitable(returned):
                     await returned
-        except Exception:  # rebalancing must go on
-            logger.exception("the function for queues given and taken failed")
+        except Exception as error:  # rebalancing must go on
+            log_failure(logger, logging.ERROR, "the function for queues given and taken failed", error=error)

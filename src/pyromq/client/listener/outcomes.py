@@ -16,7 +16,7 @@ from types import TracebackType
 
 from msgspec import Struct
 
-from pyromq.client.background import error_text
+from pyromq.client.background import error_text, log_failure
 from pyromq.protocol.headers.transactions import TransactionState
 
 logger = logging.getLogger(__name__)
@@ -100,8 +100,10 @@ def judge(count: int, outcome: object) -> Verdict:
     """Return the meaning of what a listener returned or raised for `count` messages; never raises."""
     try:
         return _judge(count, outcome)
-    except Exception:  # what users return and raise may do anything when it is looked at
-        logger.exception("the outcome of a listener cannot be read, it counts as a failure")
+    except Exception as error:  # what users return and raise may do anything when it is looked at
+        log_failure(
+            logger, logging.ERROR, "the outcome of a listener cannot be read: it counts as a failure", error=error
+        )
         return _failure(count, outcome)
 
 

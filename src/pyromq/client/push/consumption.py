@@ -6,12 +6,11 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import perf_counter
 
 from msgspec import Struct
 
-from pyromq.client.background import is_being_cancelled
+from pyromq.client.background import is_being_cancelled, log_failure
 from pyromq.client.consume.consumer_stats import ConsumerStats
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.stall_report import blocked_by
@@ -163,12 +162,11 @@ class Consumption(ABC):
         if len(self._causes) >= _MANY_CAUSES:
             self._causes.clear()
         self._causes.add(verdict.cause)
-        with suppress(Exception):  # a handler that reads the error's text may raise; the message must not suffer
-            logger.warning(
-                "the listener of group=%s failed message=%s topic=%s times=%d: %s",
-                self._settings.group, message.message_id, message.topic, message.reconsume_times + 1, verdict.cause,
-                exc_info=verdict.error if is_new else None,
-            )  # fmt: skip
+        log_failure(
+            logger, logging.WARNING, "the listener of group=%s failed message=%s topic=%s times=%d: %s",
+            self._settings.group, message.message_id, message.topic, message.reconsume_times + 1, verdict.cause,
+            error=verdict.error if is_new else None,
+        )  # fmt: skip
 
     def _drop(self, held: ProcessQueue, messages: Sequence[MessageExt], verdict: Verdict) -> None:
         for message in messages:

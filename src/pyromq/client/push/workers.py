@@ -12,6 +12,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
+from pyromq.client.background import log_failure
 from pyromq.client.consume.fair_queue import FairQueue
 from pyromq.client.consume.process_queue import ProcessQueue
 from pyromq.client.consume.stall_report import MessageInProgress
@@ -176,9 +177,9 @@ class Workers:
     async def _work(self, job: Job) -> None:
         try:
             await self._consume(job)
-        except Exception:
+        except Exception as error:
             # Not a failure of the listener. Unfinished messages are not committed and are consumed again.
-            logger.exception("consuming from %s failed unexpectedly", job.held.queue)
+            log_failure(logger, logging.ERROR, "consuming from %s failed unexpectedly", job.held.queue, error=error)
             self._put_off(job.held, job.messages)
         except BaseException:
             if self._closed:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyromq.client.background import is_being_cancelled
+from pyromq.client.background import is_being_cancelled, log_failure
 from pyromq.client.hooks import EndContext
 from pyromq.client.listener.listener import is_async
 from pyromq.client.listener.listener_threads import ListenerThreads
@@ -55,7 +55,13 @@ class LocalTransactions:
         except (Exception, asyncio.CancelledError, SystemExit) as error:  # sys.exit() would end the loop of all clients
             if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
                 raise
-            logger.warning("the outcome of transaction message=%s is unknown", message.message_id, exc_info=error)
+            log_failure(
+                logger,
+                logging.WARNING,
+                "the outcome of transaction message=%s is unknown",
+                message.message_id,
+                error=error,
+            )
             return TransactionOutcome(UNKNOWN, cause_of(error), error)
         if outcome is None:
             return TransactionOutcome(UNKNOWN)
