@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 CLASSES := $(VENV)/.classes
+LANE   := $(VENV)/.lane
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint docs dist interop torture bench bench-peers clean
@@ -11,7 +12,7 @@ CLASSES := $(VENV)/.classes
 help:
 	@echo "make demo | test | lint | setup | docs | dist | interop | torture | bench | bench-peers | clean"
 
-setup: $(STAMP)
+setup: $(STAMP) $(LANE)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PyroMQ needs Python 3.11 or later; set PYTHON=..." >&2; exit 1; }
@@ -21,7 +22,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[all,dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP)
+# The lane in C, built in place; without a compiler the plain one runs (see src/pyromq/lane/__init__.py).
+$(LANE): $(STAMP) setup.py $(wildcard src/pyromq/lane/*.[ch])
+	-$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $(LANE)
+
+demo: $(STAMP) $(LANE)
 	$(BIN)/python -m pyromq.pipelines.demo
 
 # `make test SHUFFLE=7` runs the tests in a random order, the same for the same number.
@@ -30,7 +36,7 @@ $(CLASSES): $(STAMP)
 	-$(BIN)/python -m pyromq.spark.class_archive
 	@touch $(CLASSES)
 
-test: $(CLASSES)
+test: $(CLASSES) $(LANE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 lint: $(STAMP)
@@ -38,17 +44,17 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: $(STAMP) $(LANE)
 	$(BIN)/python bench/run.py
 
-bench-peers: $(STAMP)
+bench-peers: $(STAMP) $(LANE)
 	$(BIN)/python -m bench.peers
 
 # `make torture PART=kill_loop` runs one part, `SHORT=1` a short form; the table is tests/faults/__main__.py.
-torture: $(STAMP)
+torture: $(STAMP) $(LANE)
 	$(BIN)/python -m tests.faults $(PART) $(if $(SHORT),--short)
 
-interop: $(STAMP)
+interop: $(STAMP) $(LANE)
 	$(BIN)/python -m pytest --timeout 400 interop
 
 # The site is in build/site. A link that leads nowhere is an error.
@@ -56,10 +62,14 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
 	@echo "open build/site/index.html, or with search: python3 -m http.server -b 127.0.0.1 -d build/site"
 
-# Wheel and source package, in dist/. They are built with what the set-up has installed.
+# Source package and wheels, in dist/: one for every machine and, where `cc` is there, one with the lane in C. They are
+# built with what the set-up has installed.
+WHEEL = rm -rf build/lib* build/temp* build/bdist.* && $(BIN)/python -c \
+	'from setuptools import build_meta; build_meta.build_wheel("dist")'
 dist: $(STAMP)
-	rm -rf build/lib build/bdist.*
-	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist"); build_meta.build_wheel("dist")'
+	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")'
+	PYROMQ_LANE=plain; export PYROMQ_LANE; $(WHEEL)
+	$(WHEEL)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

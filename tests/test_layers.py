@@ -22,6 +22,7 @@ BELOW: dict[str, set[str]] = {}
 _seen: set[str] = set()
 for _layer in (
     {"protocol"},
+    {"lane"},
     {"remoting", "store", "codecs"},
     {"access"},
     {"namesrv", "broker", "client"},

@@ -53,6 +53,7 @@ from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.topic_table import TopicTable
 from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figures
+from pyromq.lane import lane_text
 from pyromq.protocol.bodies.replication import Epoch
 from pyromq.protocol.codes import MASTER_ID
 from pyromq.remoting.connection import Handler
@@ -135,7 +136,9 @@ class Broker:
             self._heal(stack)
             stack.enter_context(self.health.watch)
             self._exit = stack.pop_all()
-        logger.info("broker ready name=%s address=%s fast port=%d", self.name, self.address, self.fast_port)
+        logger.info(
+            "broker ready name=%s address=%s fast port=%d lane=%s", self.name, self.address, self.fast_port, lane_text()
+        )
         return self
 
     async def __aexit__(

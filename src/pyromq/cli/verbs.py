@@ -14,6 +14,7 @@ import pyromq
 from pyromq.cli.cluster_choice import ContextOption
 from pyromq.cli.examples import add_examples, examples_text
 from pyromq.cli.family import FamilyGroup
+from pyromq.lane import lane_text
 
 # Verb -> module in `commands`, loaded when the verb is used: `send` needs no broker and no web server.
 VERBS = {
@@ -103,7 +104,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"pyromq {pyromq.__version__}")
+        typer.echo(f"pyromq {pyromq.__version__}, {lane_text()} lane")
         raise typer.Exit
 
 

@@ -29,6 +29,7 @@ msgPutTotalTodayMorning msgPutTotalTodayNow msgGetTotalYesterdayMorning msgGetTo
 """
 LEVELS = [f"scheduleMessageOffset_{level}" for level in range(1, 19)]
 VARZ_NAMES = """
+lane
 name cluster address registered_at connections topics groups consumer_groups_online held_pulls messages_put bytes_put
 messages_got bytes_got pulls_found pulls_missed longest_get_ms replies_taken replies_not_taken backward_commits
 filter_function_errors groups_subscribing_differently commit_log_min_offset commit_log_max_offset

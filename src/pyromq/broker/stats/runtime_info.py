@@ -10,6 +10,7 @@ from typing import Final
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figure, Figures, Kind
+from pyromq.lane import lane_text
 from pyromq.protocol.codes import VERSION
 
 VERSION_TEXT: Final = "V4_9_8"  # the release whose number we announce
@@ -43,6 +44,7 @@ class BrokerRun:
         self.started_ms = clock.now_ms()
         self._started = clock.monotonic()
         self._clock = clock
+        self.lane = lane_text()
 
     @property
     def duration_ms(self) -> int:
@@ -77,6 +79,12 @@ _FIGURES: Final[tuple[Figure[BrokerRun], ...]] = (
         lambda run: VERSION_TEXT,
         runtime="brokerVersionDesc",
         in_varz=False,
+    ),
+    Figure(
+        "lane",
+        "What serves plain messages: the plain lane, or the native one with its parts.",
+        Kind.TEXT,
+        lambda run: run.lane,
     ),
     Figure(
         "started_ms",

@@ -37,6 +37,7 @@ from pyromq.console.monitoring.access import read_token
 from pyromq.console.monitoring.http_server import bind
 from pyromq.console.monitoring.monitoring import Monitoring
 from pyromq.errors import ConfigError
+from pyromq.lane import lane_text
 from pyromq.namesrv.config import namesrv_config
 from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
@@ -222,7 +223,7 @@ def broker(
             server.use_descriptors(PROCESS_ROOM)
             import_readers()
             settle_memory()
-            typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra}")
+            typer.echo(f"PyroMQ broker ready: {server.address} namesrv {made.namesrv_addr}{extra} lane {lane_text()}")
             await stopped.wait()
             logger.info("stopping")
 
