@@ -1,15 +1,55 @@
-"""The garbage collector of a server process."""
+"""The memory of a server process."""
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
 
+import pytest
 
-def run(program: str) -> list[str]:
+ON_GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+
+
+def run(program: str, **environment: str) -> list[str]:
     """Run a program in a process of its own; return the words that it prints."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
+
+
+# 64 answers of ten pages, 50 times: it would be 30,000 page faults if the memory were given back each time.
+LARGE_ANSWERS = """
+import resource
+from pyromq.remoting.collector import keep_memory
+keep_memory()
+
+def make_answers(rounds):
+    for _ in range(rounds):
+        answers = [b"x" * 38_000 for _ in range(64)]
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+make_answers(3)
+before = faults()
+make_answers(50)
+print(faults() - before)
+"""
+
+
+@ON_GLIBC
+def test_the_memory_of_large_answers_serves_the_next_ones() -> None:
+    (faults,) = run(LARGE_ANSWERS)
+    assert int(faults) < 1_000
+
+
+@ON_GLIBC
+def test_an_operator_decides_about_memory() -> None:
+    (faults,) = run(LARGE_ANSWERS, MALLOC_MMAP_THRESHOLD_="16384", MALLOC_TRIM_THRESHOLD_="16384", MALLOC_TOP_PAD_="0")
+    assert int(faults) > 20_000
 
 
 def test_what_a_full_collection_leaves_is_not_looked_at_again() -> None:
