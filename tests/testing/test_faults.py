@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from pyromq import Message, SendStatus
 from pyromq.blocking import AdminClient, Portal, Producer
-from pyromq.errors import PyroMQError
+from pyromq.errors import PyroMQError, RequestTimeout, ServiceNotAvailable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import request
 from pyromq.remoting.client import RemotingClient
@@ -146,3 +147,56 @@ async def sent_to(pair: LocalCluster, broker: LocalBroker) -> int:
     command = request(RequestCode.SEND_MESSAGE_V2, send_header("orders"), b"to the old one")
     async with RemotingClient(pair.clock) as remoting:
         return (await remoting.request(broker.address, command, 10.0)).code
+
+
+def test_a_send_whose_answer_is_lost_is_stored_and_the_producer_does_not_know() -> None:
+    with LocalCluster() as cluster, Producer("shop", cluster.namesrv, retries=0, send_timeout=30) as producer:
+        producer.send("orders", "first")
+        cluster.drop_answers(count=1)
+        with pytest.raises(RequestTimeout):
+            producer.send("orders", "lost", timeout=0.2)
+        producer.send("orders", "next")
+        cluster.expect_blocking("orders", count=3)
+
+
+def test_a_producer_survives_a_cut_connection() -> None:
+    with LocalCluster() as cluster, Producer("shop", cluster.namesrv) as producer:
+        for body in ("one", "two"):
+            producer.send("orders", body)
+            cluster.cut_connections()
+        producer.send("orders", "three")
+        bodies = {message.body for message in cluster.messages_blocking("orders")}
+        assert bodies == {b"one", b"two", b"three"}
+
+
+def test_a_full_disk_refuses_messages_until_it_has_room() -> None:
+    with LocalCluster() as cluster, Producer("shop", cluster.namesrv, retries=0) as producer:
+        producer.send("orders", "first")
+        with cluster.full_disk(), pytest.raises(ServiceNotAvailable, match="the disk is 100% full"):
+            producer.send("orders", "refused")
+        producer.send("orders", "second")
+        cluster.expect_blocking("orders", count=2)
+
+
+def test_sends_wait_for_a_slow_disk() -> None:
+    with (
+        LocalCluster(settings={"flushDiskType": "SYNC_FLUSH"}) as cluster,
+        Producer("shop", cluster.namesrv, send_timeout=30) as producer,
+    ):
+        producer.send("orders", "first")
+        begun = time.monotonic()
+        with cluster.slow_disk(seconds=0.2):
+            producer.send("orders", "second")
+        assert time.monotonic() - begun >= 0.2
+
+
+def test_a_broker_that_is_not_running_has_no_disk() -> None:
+    with LocalCluster() as cluster:
+        cluster.stop_broker()
+        with pytest.raises(RuntimeError, match="broker broker-a/0 is not running"), cluster.slow_disk(seconds=1):
+            pass
+        with pytest.raises(RuntimeError, match="broker broker-a/0 is not running"), cluster.full_disk():
+            pass
+        cluster.start_broker()
+        with cluster.full_disk():
+            cluster.kill()

@@ -57,10 +57,11 @@ class TopicReader:
         """Yield all messages, queue by queue, each from its beginning."""
         ends = [(queue, *await self.ends(queue)) for queue in self.queues]
         for queue, low, high in ends:
-            async for message in self._read(queue, low, high):
+            async for message in self.read_queue(queue, low, high):
                 yield message
 
-    async def _read(self, queue: MessageQueue, offset: int, end: int) -> AsyncIterator[MessageExt]:
+    async def read_queue(self, queue: MessageQueue, offset: int, end: int) -> AsyncIterator[MessageExt]:
+        """Yield the messages of a queue from an offset on, up to `end`."""
         while offset < end:
             answer = await self.pull(queue, offset)
             if answer.status is PullStatus.FOUND:

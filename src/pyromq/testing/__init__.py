@@ -7,8 +7,9 @@
 ...     cluster.clock.advance(hours=2)
 
 `cluster` starts a real name server and real brokers on free ports. They and the clients that share its `clock` run in
-real time until the test advances it. `app` runs an App without a network. `waiting` has `eventually`, which waits for
-a condition in real time.
+real time until the test advances it. `broker_life`, `network` and `lost_answers` are what it breaks on purpose.
+`remote` is a cluster that runs elsewhere in its place, and `expectations` what both have: waiting for messages. `app`
+runs an App without a network. `waiting` has `eventually`, which waits for a condition in real time.
 
 The names are resolved on first use, because pytest loads this package in every run where it is installed.
 """
@@ -23,19 +24,23 @@ if TYPE_CHECKING:
     from pyromq.testing.clock import TestClock as TestClock
     from pyromq.testing.cluster import LocalBroker as LocalBroker
     from pyromq.testing.cluster import LocalCluster as LocalCluster
+    from pyromq.testing.expectations import TestCluster as TestCluster
+    from pyromq.testing.remote import RemoteCluster as RemoteCluster
     from pyromq.testing.waiting import eventually as eventually
     from pyromq.testing.waiting import wait_until as wait_until
 
 _HOMES = {
     "LocalBroker": "cluster",
     "LocalCluster": "cluster",
+    "RemoteCluster": "remote",
     "TestApp": "app",
     "TestClock": "clock",
+    "TestCluster": "expectations",
     "eventually": "waiting",
     "wait_until": "waiting",
 }
 
-__all__ = ["LocalBroker", "LocalCluster", "TestApp", "TestClock", "eventually", "wait_until"]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:

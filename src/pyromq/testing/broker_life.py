@@ -1,16 +1,20 @@
-"""What one server of a LocalCluster lives on: time that can be stopped for it alone, and files that can be frozen."""
+"""What one server of a LocalCluster lives on: time that can be stopped for it alone, and files that can fail."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from pyromq.clock import TimerHandle
-from pyromq.store.files import OsFiles
+from pyromq.store.files import DiskUsage, OsFiles
 from pyromq.testing.clock import TestClock
 
+FULLEST_DISK: Final = 0.98
+"""How full a disk is at most, however full this machine's is, unless a test says so."""
 _NO_TIME: Final = 0.001
 
 
@@ -83,13 +87,17 @@ class _Timer:
             self.inner.cancel()
 
 
-class FreezableFiles(OsFiles):
+class BreakableFiles(OsFiles):
     """The system's files until `freeze`: from then on nothing is written, renamed or removed.
 
-    So they stay as a process leaves them that is killed: what was written is there, and nobody tidies up.
+    So they stay as a process leaves them that is killed: what was written is there, and nobody tidies up. A disk may
+    also be full, so that no new space is to be had, or slow.
     """
 
     def __init__(self) -> None:
+        self.is_full = False
+        self.flush_delay = 0.0
+        """Seconds that each flush takes longer."""
         self._is_frozen = False
 
     def freeze(self) -> None:
@@ -99,6 +107,8 @@ class FreezableFiles(OsFiles):
     def open(self, path: str, *, create: bool = False) -> int:
         if self._is_frozen and create and not os.path.exists(path):
             return super().open(os.devnull)
+        if create:
+            self._check_space()
         return super().open(path, create=create)
 
     def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
@@ -110,10 +120,18 @@ class FreezableFiles(OsFiles):
 
     def fallocate(self, descriptor: int, position: int, length: int) -> None:
         if not self._is_frozen:
+            self._check_space()
             super().fallocate(descriptor, position, length)
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        found = super().disk_usage(path)
+        total = found.used + found.usable
+        used = total if self.is_full else min(found.used, int(total * FULLEST_DISK))
+        return DiskUsage(used, total - used)
 
     def fdatasync(self, descriptor: int) -> None:
         if not self._is_frozen:
+            time.sleep(self.flush_delay)
             super().fdatasync(descriptor)
 
     def rename(self, source: str, target: str) -> None:
@@ -143,6 +161,10 @@ class FreezableFiles(OsFiles):
     def sync_file_system(self, path: str) -> None:
         if not self._is_frozen:
             super().sync_file_system(path)
+
+    def _check_space(self) -> None:
+        if self.is_full and not self._is_frozen:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -8,9 +8,9 @@ import shutil
 import socket
 import string
 import tempfile
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
@@ -26,8 +26,10 @@ from pyromq.errors import RemotingError
 from pyromq.namesrv.config import namesrv_config
 from pyromq.namesrv.keys import NAMESRV_TABLE
 from pyromq.namesrv.server import NameServer
-from pyromq.testing.broker_life import BrokerClock, FreezableFiles
+from pyromq.testing.broker_life import BreakableFiles, BrokerClock
 from pyromq.testing.clock import TestClock
+from pyromq.testing.expectations import TestCluster
+from pyromq.testing.lost_answers import lose_answers
 from pyromq.testing.network import Network, act_as, network_loop
 
 T = TypeVar("T")
@@ -52,14 +54,14 @@ class LocalBroker:
         self.port = 0
         self.server: Broker | None = None
         self._clock: BrokerClock | None = None
-        self._files: FreezableFiles | None = None
+        self._files: BreakableFiles | None = None
 
     def __str__(self) -> str:
         return f"{self.name}/{self.broker_id}"
 
     def new_server(self, config: BrokerConfig, clock: TestClock) -> Broker:
         """Return a server for the next start, with a clock and files of its own."""
-        self._clock, self._files = BrokerClock(clock), FreezableFiles()
+        self._clock, self._files = BrokerClock(clock), BreakableFiles()
         return Broker(config, self._clock, self._files)
 
     @property
@@ -69,11 +71,22 @@ class LocalBroker:
             raise RuntimeError(f"broker {self} is not running")
         return self._clock
 
+    @property
+    def files(self) -> BreakableFiles:
+        """The files of the server that runs; raises RuntimeError if none does."""
+        if self._files is None or self.server is None:
+            raise RuntimeError(f"broker {self} is not running")
+        return self._files
+
     def give_up(self) -> None:
         """Let the server that runs change no file any more, and wait for nothing."""
         self.clock.is_over = True
-        if self._files is not None:
-            self._files.freeze()
+        self.files.freeze()
+
+    def fill_disk(self, is_full: bool) -> None:
+        """Let the disk of the server that runs be full, or not, and have it look."""
+        self.files.is_full = is_full
+        _running(self).store.cleaner.check_disk()
 
     @property
     def address(self) -> str:
@@ -102,7 +115,7 @@ _SHARED: Final = frozenset(key for key in NAMESRV_TABLE.keys if "Acl" in key or 
 """Settings that the name server has from the brokers'."""
 
 
-class LocalCluster:
+class LocalCluster(TestCluster):
     """A name server and brokers on their own thread, inside `with` or `async with`.
 
     With `slaves`, each broker has so many slaves, which follow it; none is promoted by itself.
@@ -110,8 +123,9 @@ class LocalCluster:
     It uses free ports. Files are in a temporary directory that is removed at the end, or in `data`, which stays.
     `settings` has keys of broker.conf for all brokers; with `aclEnable` the name server is guarded too, by the accounts
     of `conf/plain_acl.yml` in `data`. Everything runs by `clock`: in real time until the test advances it. A client
-    that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`). `kill`, `pause` and `partition` do
-    to brokers what machines and networks do to them; a partition does not hold up connections with TLS.
+    that must survive that needs the same clock (`Producer(…, clock=cluster.clock)`). `kill`, `pause`, `partition`,
+    `cut_connections`, `drop_answers`, `full_disk` and `slow_disk` do to brokers what machines and networks do to them;
+    a partition does not hold up connections with TLS. `expect` waits for messages.
     """
 
     def __init__(
@@ -124,6 +138,8 @@ class LocalCluster:
         settings: Mapping[str, object] | None = None,
     ) -> None:
         self.clock = clock or TestClock()
+        self._inner = InnerAccount()
+        super().__init__(self.clock, self._inner.credentials)
         self.data = Path(data) if data is not None else Path(tempfile.gettempdir())
         self.brokers: list[LocalBroker] = []
         """The masters."""
@@ -133,7 +149,6 @@ class LocalCluster:
         self._count = brokers
         self._slaves_each = slaves
         self._temporary = data is None
-        self._inner = InnerAccount()
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
 
     def __enter__(self) -> Self:
@@ -194,6 +209,36 @@ class LocalCluster:
     def heal(self) -> None:
         """Undo all partitions; what was on its way arrives."""
         self._portal.call(on_the_loop(self._network.heal))
+
+    def cut_connections(self, broker: int | LocalBroker = 0) -> None:
+        """Reset the connections that clients have to a broker; they can make new ones at once."""
+        self._portal.call(on_the_loop(self._network.reset_clients, self._broker(broker)))
+
+    def drop_answers(self, broker: int | LocalBroker = 0, *, count: int = 1) -> None:
+        """Have a broker store the next `count` sends and answer none of them, as if the answers were lost."""
+        running = _running(self._broker(broker))
+        self._portal.call(on_the_loop(lose_answers, running.handlers, count))
+
+    @contextmanager
+    def full_disk(self, broker: int | LocalBroker = 0) -> Iterator[None]:
+        """Let nothing more fit on a broker's disk, inside `with`: it refuses messages."""
+        broken = self._broker(broker)
+        self._portal.call(on_the_loop(broken.fill_disk, True))
+        try:
+            yield
+        finally:
+            if broken.running:  # one that started meanwhile has a disk with room
+                self._portal.call(on_the_loop(broken.fill_disk, False))
+
+    @contextmanager
+    def slow_disk(self, broker: int | LocalBroker = 0, *, seconds: float) -> Iterator[None]:
+        """Let each flush of a broker take so much longer, inside `with`; with SYNC_FLUSH, sends wait for flushes."""
+        files = self._broker(broker).files
+        files.flush_delay = seconds
+        try:
+            yield
+        finally:
+            files.flush_delay = 0.0
 
     def _owners(self, servers: Server | Sequence[Server]) -> list[Hashable]:
         if isinstance(servers, int | str | LocalBroker):
@@ -300,7 +345,7 @@ class LocalCluster:
         own = {
             "brokerName": broker.name,
             "listenPort": str(port),
-            "diskSpaceWarningLevelRatio": "1",  # a test must not depend on how full this machine's disk is
+            "diskSpaceWarningLevelRatio": "0.99",  # more than FULLEST_DISK: only `full_disk` goes beyond
             "brokerFastFailureEnable": "false",  # nor on how busy it is
             "osPageCacheBusyTimeOutMills": "60000",
             "namesrvAddr": self.namesrv,

@@ -65,9 +65,18 @@ class Network:
         """Reset all connections of a server; it has no network from now on."""
         self._dead.add(owner)
         self._paused.discard(owner)
-        for gate in [gate for gate in self.gates if gate.owner == owner]:
+        for gate in self._gates_of(owner):
             gate.reset()
         self._tell()
+
+    def reset_clients(self, owner: Hashable) -> None:
+        """Reset the connections that a server has with clients now."""
+        for gate in self._gates_of(owner):
+            if self.owner_at(gate.peer_port) is None:
+                gate.reset()
+
+    def _gates_of(self, owner: Hashable) -> list[Gate]:
+        return [gate for gate in self.gates if gate.owner == owner]
 
     def revive(self, owner: Hashable) -> None:
         """Give a killed server a network again, for its next start."""
@@ -115,7 +124,7 @@ class Gate(asyncio.Protocol):
         self._network = network
         self._inner = inner
         self._context = context  # so that what the protocol starts belongs to the same server
-        self._peer_port = 0
+        self.peer_port = 0
         self._waiting: list[Callable[[], object]] = []
         self._transport: asyncio.Transport | None = None
         self._is_over = False
@@ -126,7 +135,7 @@ class Gate(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._network.gates.add(self)
         self._network.note_port(_port(transport, "sockname"), self.owner)
-        self._peer_port = _port(transport, "peername")
+        self.peer_port = _port(transport, "peername")
         self.transport = GatedTransport(self._transport, lambda: self._is_mute, self._end, self._set_inner)
         self._context.run(self._inner.connection_made, cast(asyncio.Transport, self.transport))
 
@@ -171,7 +180,7 @@ class Gate(asyncio.Protocol):
     @property
     def _is_closed(self) -> bool:
         network = self._network
-        return self._is_mute or network.is_cut(self.owner, network.owner_at(self._peer_port))
+        return self._is_mute or network.is_cut(self.owner, network.owner_at(self.peer_port))
 
     def _pass(self, call: Callable[[], object]) -> None:
         if self._network.is_dead(self.owner):
