@@ -58,15 +58,27 @@ SETTINGS = {
 
 
 class Server:
-    """One server process: started on creation, ended by `stop`, `kill` or the end of `with`."""
+    """One server process: started on creation, ended by `stop`, `kill` or the end of `with`.
 
-    def __init__(self, command: list[str], log: Path, ready: str, environment: Mapping[str, str] | None = None) -> None:
+    With `own_session` the kernel gives it the same share of the CPU as to others that have their own.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        log: Path,
+        ready: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        own_session: bool = False,
+    ) -> None:
         self.log = log
         self._out = log.open("ab")
         self._before = log.stat().st_size
         self._process = subprocess.Popen(
-            command, stdout=self._out, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
-        )
+            command, stdout=self._out, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})},
+            start_new_session=own_session,
+        )  # fmt: skip
         try:
             self._wait_for(ready)
         except BaseException:

@@ -1,0 +1,1 @@
+"""Brokers side by side on this machine, under the same load."""
