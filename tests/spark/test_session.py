@@ -4,11 +4,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pyromq import Message, blocking
+from pyromq.spark import register
 from pyromq.testing import LocalCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JOB = """
 import sys
@@ -48,3 +54,20 @@ def test_a_job_of_an_environment_that_is_not_activated(
     assert "register(spark)" in advice
     assert "PYSPARK_PYTHON" in advice
     assert rows == "['one'] python3", "only the format runs in the job's own Python"
+
+
+@pytest.mark.parametrize(("cache", "shim"), [("cache", True), ("a_file", False)])
+def test_a_registered_format_starts_without_compiling_sparks_zips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, shim: bool
+) -> None:
+    (tmp_path / "a_file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    used: list[str] = []
+    context = SimpleNamespace(master="local[2]", pythonExec="python3")
+    source = SimpleNamespace(register=lambda _: used.append(context.pythonExec))
+    conf = SimpleNamespace(get=lambda _, default: default)
+    register(cast("SparkSession", SimpleNamespace(_sc=context, dataSource=source, conf=conf)))
+    assert used[0].startswith(str(tmp_path / cache)) is shim
+    assert used == [sys.executable] or shim, "without a place for the shim, this Python"
+    assert context.pythonExec == "python3", "the user's own functions run where they ran before"

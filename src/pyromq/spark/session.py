@@ -13,7 +13,7 @@ from pyromq.errors import ConfigError
 from pyromq.spark.launch import ship as shipping
 from pyromq.spark.launch.addresses import check_reachable
 from pyromq.spark.launch.interrupted_start import no_jvm_left_behind
-from pyromq.spark.launch.java import archive_options, cache_directory, prepare_environment, write_once
+from pyromq.spark.launch.java import archive_options, cache_directory, prepare_environment, worker_python, write_once
 from pyromq.spark.speculation import SETTING, refuse_speculation
 
 if TYPE_CHECKING:
@@ -76,7 +76,11 @@ def _own_python(spark: SparkSession) -> Iterator[None]:
     if context is None or os.environ.get("PYSPARK_PYTHON") or not str(context.master).startswith("local"):
         yield
         return
-    usual, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        own = str(worker_python(cache_directory()))
+    except ConfigError:  # no directory for the shim: slower, not worse
+        own = sys.executable
+    usual, context.pythonExec = context.pythonExec, own
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,16 @@ def test_processes_of_a_local_spark_are_this_python_without_sparks_zips_in_front
     given = {**os.environ, "PYTHONPATH": "/a b:/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10-src.zip:/c"}
     told = subprocess.run(command, capture_output=True, text=True, env=given, check=True).stdout
     assert told == f"{sys.executable} /a b:/c\n"
+
+
+def test_a_spark_from_elsewhere_keeps_its_own_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a SPARK_HOME in front of the installed PySpark, processes must not take the installed one."""
+    home = tmp_path / "spark" / "python"
+    (home / "pyspark").mkdir(parents=True)
+    (home / "pyspark" / "__init__.py").touch()
+    monkeypatch.setattr(java, "find_spec", lambda name: PathFinder.find_spec(name, [str(home), *sys.path]))
+    assert java.worker_python(tmp_path / "cache") == Path(sys.executable)
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.spark

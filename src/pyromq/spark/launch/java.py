@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tempfile
@@ -61,7 +62,7 @@ def prepare_environment(*, local: bool = True) -> None:
     """Set the environment variables that Spark reads when its JVM starts; keep the user's own, JAVA_HOME if usable."""
     os.environ["JAVA_HOME"] = str(find_java())
     # Without it workers would take python3 from the PATH.
-    _set_default("PYSPARK_PYTHON", str(_worker_python(cache_directory())) if local else sys.executable)
+    _set_default("PYSPARK_PYTHON", str(worker_python(cache_directory())) if local else sys.executable)
     if local:
         _set_default("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -77,18 +78,24 @@ def archive_options() -> str:
     return f'"-XX:SharedArchiveFile={path}" {QUIET_ARCHIVES}' if path.is_file() else ""
 
 
-def _worker_python(cache: Path) -> Path:
+def worker_python(cache: Path) -> Path:
     """Return the Python for a local Spark's processes: this one, through a shim if PySpark is installed in it.
 
-    Spark puts zips of PySpark's sources first on the path. Each process would compile them again: a second of CPU time.
-    The shim removes them.
+    Spark puts zips of PySpark's sources first on the path. Each process would compile them again, most of a second of
+    CPU time whenever a stream starts. The shim removes them.
     """
     python = Path(sys.executable)
-    installed = [find_spec(name) for name in ("pyspark", "py4j")]
-    if os.name != "posix" or any(spec is None or ".zip" in str(spec.origin) for spec in installed):
+    if os.name != "posix" or not all(_is_installed(name) for name in ("pyspark", "py4j")):
         return python
     name = f"python-{zlib.crc32(os.fsencode(python)):08x}"
     return write_once(cache / name, _PYTHON_SHIM.format(python=python), mode=0o755)
+
+
+def _is_installed(package: str) -> bool:
+    """Tell whether a package is imported from where this Python has its packages: not from a zip, nor a SPARK_HOME."""
+    spec = find_spec(package)
+    places = (*site.getsitepackages(), site.getusersitepackages())
+    return spec is not None and str(Path(str(spec.origin)).parent.parent) in places
 
 
 def _set_default(name: str, value: str) -> None:
