@@ -8,7 +8,7 @@ error of one is logged: neither the others nor whoever causes the signal may suf
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Generic, ParamSpec
 
 from pyromq.errors import StoreError
@@ -42,7 +42,7 @@ class StoreSignals:
     """What a store tells a broker; made before the store, which gets the three as its callbacks."""
 
     def __init__(self) -> None:
-        self.arrived: Signal[[Sequence[Arrival]]] = Signal()
+        self.arrived: Signal[[Iterable[Arrival]]] = Signal()
         """Messages have become visible."""
         self.durable: Signal[[int]] = Signal()
         """The log is durable up to an end; only where sends wait for the flush."""

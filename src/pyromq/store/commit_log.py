@@ -82,10 +82,12 @@ class CommitLog:
         self._mapped_tail = mapped_tail
         self._files = files
         self._reserve_step = reserve_step
-        self._reserved = 0  # up to here the disk has space for us, room for the record that closes the file included
+        self.reserved = 0
+        """Up to here the disk has space for us, room for the record that closes the file included."""
         self._current: LogFile | None = None
         self._runs: list[_FilePart] = []
-        self._parts: list[bytes] = []
+        self.parts: list[bytes] = []
+        """The open group as far as it goes into the current file; the lane lets records join here."""
         self._max_maps = max_maps
         self._maps: OrderedDict[int, memoryview] = OrderedDict()
 
@@ -103,7 +105,7 @@ class CommitLog:
 
     def settle(self, end: int) -> None:
         """Begin to write at the end that recovery found."""
-        self.end = self.position = self._reserved = self._opened_at = self.mapped_from = end
+        self.end = self.position = self.reserved = self._opened_at = self.mapped_from = end
         self._residency.settle(end)
         if self.start <= end < self.segments.stop:
             self._current = self._open(self.segments.file_start(end))
@@ -119,7 +121,7 @@ class CommitLog:
 
         Raises DiskFull or StoreError if there is no space; the log is then as before and may be tried again.
         """
-        if self.position + size > self._reserved - BLANK_SIZE:
+        if self.position + size > self.reserved - BLANK_SIZE:
             self._find_room(size)
 
     def _find_room(self, size: int) -> None:
@@ -127,12 +129,12 @@ class CommitLog:
             self._start_file(size)
         elif size + BLANK_SIZE > self._current.start + self.file_size - self.position:
             self._roll(self._current, size)
-        if self.position + size > self._reserved - BLANK_SIZE:
+        if self.position + size > self.reserved - BLANK_SIZE:
             self._reserve(self.position + size + BLANK_SIZE)
 
     def append(self, parts: tuple[bytes, ...], size: int) -> None:
         """Let a record join the open group at `position`; room was made before."""
-        self._parts += parts
+        self.parts += parts
         self.position += size
 
     def end_file(self, blank: bytes) -> None:
@@ -141,12 +143,12 @@ class CommitLog:
         Raises DiskFull or StoreError if there is no space; the log is then as before and may be tried again.
         """
         blank = blank.rstrip(b"\0")  # the file reads as zeros there
-        if self.position + len(blank) > self._reserved:
+        if self.position + len(blank) > self.reserved:
             self._reserve(self.position + len(blank))
-        self._parts.append(blank)
+        self.parts.append(blank)
         self.position = self.segments.file_start(self.position) + self.file_size
         self._current = None
-        self._parts = []
+        self.parts = []
 
     def write(self) -> WrittenFiles:
         """Write the open group; after an OSError nothing may be written any more."""
@@ -175,7 +177,7 @@ class CommitLog:
             self.segments.cut(start)
             raise
         self.position = start
-        self._reserved = start + reserved
+        self.reserved = start + reserved
         self._begin_run(self._current)
 
     def _step(self, needed: int) -> int:
@@ -187,10 +189,10 @@ class CommitLog:
         return max(needed, self._reserve_step) if usable > 2 * self._reserve_step else needed
 
     def _roll(self, full: LogFile, size: int) -> None:
-        if self.position + BLANK_SIZE > self._reserved:  # the first record after a start finds no room
+        if self.position + BLANK_SIZE > self.reserved:  # the first record after a start finds no room
             self._reserve(self.position + BLANK_SIZE)
         blank = blank_record(full.start + self.file_size - self.position)
-        parts = self._parts
+        parts = self.parts
         self._start_file(size)  # raises before anything has changed
         parts.append(blank)
 
@@ -204,13 +206,13 @@ class CommitLog:
     def _begin_run(self, file: LogFile) -> None:
         run = _FilePart(file, self.position)
         self._runs.append(run)
-        self._parts = run.parts
+        self.parts = run.parts
 
     def _reserve(self, needed: int) -> None:
         file_end = self.segments.file_start(self.position) + self.file_size
-        target = min(self._reserved + self._step(needed - self._reserved), file_end)
-        self.segments.reserve(self._reserved, target - self._reserved)
-        self._reserved = target
+        target = min(self.reserved + self._step(needed - self.reserved), file_end)
+        self.segments.reserve(self.reserved, target - self.reserved)
+        self.reserved = target
 
     # --- reading
 

@@ -64,8 +64,8 @@ class ConsumeQueue:
     """One queue of one topic: consumers see `min_offset` up to `max_offset`, the next message gets `next_offset`."""
 
     __slots__ = (
-        "_first_record", "_reserved", "checked_offset", "is_removed", "max_offset", "min_offset", "next_offset",
-        "queue_id", "segments", "sound_ranges", "topic", "topic_name",
+        "_first_record", "checked_offset", "is_removed", "max_offset", "min_offset", "next_offset", "queue_id",
+        "reserved", "segments", "sound_ranges", "topic", "topic_name",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, segments: SegmentedFile) -> None:
@@ -80,7 +80,8 @@ class ConsumeQueue:
         """From here on entries were written, or compared with the log, since the store was opened."""
         self.sound_ranges: tuple[tuple[int, int], ...] = ()
         """What lies before that and was found sound when it was read."""
-        self._reserved = 0
+        self.reserved = 0
+        """Up to this byte of the queue there is room for entries."""
         self._first_record = -1  # where the message at min_offset is in the log; -1 before it was looked up
 
     # --- writing
@@ -88,30 +89,30 @@ class ConsumeQueue:
     def make_room(self, count: int) -> None:
         """See to it that entries from `next_offset` on can be written; raises DiskFull if there is no space."""
         needed = (self.next_offset + count) * ENTRY_SIZE
-        if needed > self._reserved:
+        if needed > self.reserved:
             self._find_room(needed)
 
     def _find_room(self, needed: int) -> None:
         try:
-            while needed > self._reserved:
+            while needed > self.reserved:
                 self._reserve()
         except StoreError:
             with suppress(OSError):
                 self.segments.cut(self.next_offset * ENTRY_SIZE)  # no file stays that would be empty
-            self._reserved = min(self._reserved, self.segments.stop)
+            self.reserved = min(self.reserved, self.segments.stop)
             raise
 
     def _reserve(self) -> None:
         segments = self.segments
-        if self._reserved >= segments.stop:
+        if self.reserved >= segments.stop:
             segments.add(_FIRST_RESERVE)
-            self._reserved = segments.stop - segments.file_size + min(_FIRST_RESERVE, segments.file_size)
+            self.reserved = segments.stop - segments.file_size + min(_FIRST_RESERVE, segments.file_size)
             return
         # As much again as the file holds: few calls for a busy queue, a page for a quiet one.
-        used = self._reserved % segments.file_size
+        used = self.reserved % segments.file_size
         step = min(max(used, _FIRST_RESERVE), _MAX_RESERVE, segments.file_size - used)
-        segments.reserve(self._reserved, step)
-        self._reserved += step
+        segments.reserve(self.reserved, step)
+        self.reserved += step
 
     @property
     def has_file(self) -> bool:
@@ -125,7 +126,7 @@ class ConsumeQueue:
     def take_over(self, made: MadeFile) -> None:
         """Begin with a first file that was made before."""
         self.segments.take_over(made)
-        self._reserved = min(_FIRST_RESERVE, self.segments.file_size)
+        self.reserved = min(_FIRST_RESERVE, self.segments.file_size)
 
     def append(self, entries: list[bytes]) -> None:
         """Write entries behind the last one, for consumers to see; room was made before."""
@@ -254,7 +255,7 @@ class ConsumeQueue:
     def settle(self, end: int) -> None:
         """Let the queue end here; whatever stands behind is not looked at."""
         self.max_offset = self.next_offset = end
-        self._reserved = end * ENTRY_SIZE
+        self.reserved = end * ENTRY_SIZE
 
     def cut(self, end: int) -> None:
         """Let the queue end here and remove whatever stands behind."""

@@ -12,7 +12,7 @@ All calls come from one thread, the loop's. Only the flusher has another, and it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from time import perf_counter
@@ -70,7 +70,7 @@ class MessageStore:
         files: OsFiles | None = None,
         *,
         call_threadsafe: Callable[..., object] | None = None,
-        on_arrival: Callable[[Sequence[Arrival]], None] = _ignore,
+        on_arrival: Callable[[Iterable[Arrival]], None] = _ignore,
         on_durable: Callable[[int], None] = _ignore,
         on_failure: Callable[[StoreError], None] = _ignore,
     ) -> None:
@@ -228,7 +228,7 @@ class MessageStore:
         except OSError as error:
             self._log.drop_group()
             raise self._fail("write to", error) from error
-        self.write_times.note(began, perf_counter(), len(group.arrivals))
+        self.write_times.note(began, perf_counter(), group.count)
         if not self.waits_for_flush:
             self._visibility.add_durable(group)
             return

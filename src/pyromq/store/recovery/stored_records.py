@@ -87,7 +87,7 @@ class StoredRecords:
         code = stored_tags_code(queue.topic, properties, stored_ms, self._delay_levels_ms)
         self._appender.join_stored(record, data, None, has_keys=True)
         group = self._appender.group
-        group.arrivals.append(Arrival(queue.topic, queue.queue_id, queue_offset, code))
+        group.restored.append(Arrival(queue.topic, queue.queue_id, queue_offset, code))
         group.restore = lambda: self._restore(queue, queue_offset, ENTRY.pack(physical_offset, size, code))
         queue.next_offset = queue_offset + 1
         self._finish(end)
@@ -119,10 +119,10 @@ def unseen_groups(
             groups.append(appender.take_stored(begin, end))
 
     records = StoredRecords(parts, appender, delay_levels_ms, finish)
-    for record in walk_log(parts.log, start):
+    for number, record in enumerate(walk_log(parts.log, start), 1):
         if parts.fences.end_at(record[0]) is None:
             records.join(record, None)
-        if len(appender.group.arrivals) >= _GROUP:
+        if number % _GROUP == 0:
             finish(record[0] + record[1])
     finish(parts.log.end)
     return groups
