@@ -21,7 +21,7 @@ from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
 from pyromq.remoting.limits import Limits, Tally
-from pyromq.remoting.outstanding import Deadlines, Outstanding
+from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
 from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about
 
 logger = logging.getLogger(__name__)
@@ -271,7 +271,8 @@ class Connection(asyncio.Protocol):
 
         Raise ConnectionLost if the connection is closed, RemotingError if too many requests are outstanding.
         """
-        command.opaque, future = self.open_request(command.code, timeout)
+        future: asyncio.Future[RemotingCommand] = self._loop.create_future()
+        command.opaque = self.open_request(future, command.code, timeout)
         try:
             frame = self._encode(command)
         except BaseException:
@@ -280,14 +281,14 @@ class Connection(asyncio.Protocol):
         self.send(frame)
         return future
 
-    def open_request(self, code: int, timeout: float) -> tuple[int, asyncio.Future[RemotingCommand]]:
-        """Return the opaque of a request and the future of its answer; the caller must `send` the frame.
+    def open_request(self, waiter: AnswerWaiter, code: int, timeout: float) -> int:
+        """Return the opaque of a request, whose answer goes to `waiter`; the caller must `send` the frame.
 
         Raises the same errors as `request_future`.
         """
         if self.closed:
             raise ConnectionLost(self._lost_text())
-        return self._outstanding.open(code, timeout)
+        return self._outstanding.open(waiter, code, timeout)
 
     def oneway(self, command: RemotingCommand) -> None:
         """Send a request without an answer; raise ConnectionLost if the connection is closed."""

@@ -58,8 +58,21 @@ class Deadlines:
         return bool(self._waiting)
 
 
+class AnswerWaiter(Protocol):
+    """Whoever wants the answer to a request: a future, or something lighter."""
+
+    def done(self) -> bool:
+        """Return True if the answer is not wanted any more."""
+
+    def set_result(self, answer: RemotingCommand, /) -> None:
+        """Take the answer, whatever its code; it must not raise."""
+
+    def set_exception(self, error: RemotingError, /) -> None:
+        """Take the reason why there is none; it must not raise."""
+
+
 class _Request(Struct, gc=False):
-    future: asyncio.Future[RemotingCommand]
+    waiter: AnswerWaiter
     deadline: int
     code: int
     timeout: float
@@ -83,26 +96,24 @@ class Outstanding:
         self._on_silence = on_silence
         self._deadlines = deadlines
         self._limit = limit
-        self._loop = asyncio.get_running_loop()
         self._requests: dict[int, _Request] = {}
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def open(self, code: int, timeout: float) -> tuple[int, asyncio.Future[RemotingCommand]]:
-        """Return the opaque of a new request and the future of its answer; raise RemotingError if too many are open."""
+    def open(self, waiter: AnswerWaiter, code: int, timeout: float) -> int:
+        """Return the opaque of a new request; `waiter` gets its answer. Raise RemotingError if too many are open."""
         requests = self._requests
         if self.full:
             raise RemotingError(f"{len(requests)} requests to {self.address} are already outstanding")
         if not requests:
             self._deadlines.watch(self)
         self.opaque = opaque = (self.opaque + 1) & OPAQUE_MASK
-        future: asyncio.Future[RemotingCommand] = self._loop.create_future()
-        requests[opaque] = _Request(future, self._deadlines.after(timeout), code, timeout)
+        requests[opaque] = _Request(waiter, self._deadlines.after(timeout), code, timeout)
         if len(requests) >= self._limit:
             self.full = True
             self.has_room.clear()
-        return opaque, future
+        return opaque
 
     def forget(self, opaque: int) -> None:
         """Drop a request that was not sent."""
@@ -119,21 +130,21 @@ class Outstanding:
         request = self._requests.pop(answer.opaque, None)
         if request is None:
             logger.debug("dropped an answer from %s that no request waits for opaque=%d", self.address, answer.opaque)
-        elif not request.future.done():
-            request.future.set_result(answer)
+        elif not request.waiter.done():
+            request.waiter.set_result(answer)
         if self.full:
             self._make_room()
 
     def expire(self, tick: int) -> bool:
         """Time out what was due by `tick` and drop what was cancelled; return True if requests are left."""
-        over = [opaque for opaque, item in self._requests.items() if item.deadline <= tick or item.future.done()]
+        over = [opaque for opaque, item in self._requests.items() if item.deadline <= tick or item.waiter.done()]
         silence = ""
         for opaque in over:
             request = self._requests.pop(opaque)
-            if not request.future.done():
+            if not request.waiter.done():
                 seconds = round(request.timeout, 2)  # connecting may have taken a little of it
                 text = f"no answer from {self.address} within {seconds:g} s (request code {request.code})"
-                request.future.set_exception(RequestTimeout(text))
+                request.waiter.set_exception(RequestTimeout(text))
                 if self.silent_since(opaque):
                     silence = f"a request had no answer within {seconds:g} s, and nothing else arrived"
         self._make_room()
@@ -149,8 +160,8 @@ class Outstanding:
         """End all requests with ConnectionLost."""
         requests, self._requests = self._requests, {}
         for request in requests.values():
-            if not request.future.done():
-                request.future.set_exception(ConnectionLost(reason))  # one for each: raising adds a traceback to it
+            if not request.waiter.done():
+                request.waiter.set_exception(ConnectionLost(reason))  # one for each: raising adds a traceback to it
         self._make_room()
 
     def _make_room(self) -> None:

@@ -12,7 +12,7 @@ from pyromq.client.send.producer import Producer
 from pyromq.client.send_result import SendStatus
 from pyromq.errors import BrokerError, ConnectionLost, InvalidMessage
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import request
+from pyromq.protocol.command import RemotingCommand, request
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster, TestClock
 from tests.client.send.test_send_retries import TOPIC, scripted
@@ -46,9 +46,10 @@ async def test_both_ways_put_the_same_bytes_on_the_wire(
         address = cluster.brokers[0].address
         connection = delivery.instance.api.remoting.ready(address)
         assert connection is not None
-        sent = fast_send.try_send(message)
+        future: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        sent = fast_send.try_send(message, future)
         assert sent is not None
-        future, queue, message_id, now_ms, _ = sent
+        queue, message_id, now_ms, _ = sent
         (short,) = connection._parts
         assert (await future).code == 0
 
@@ -75,7 +76,8 @@ async def test_what_is_not_plain_goes_the_general_way(
     await warm(producer, topic)
     message = Message(**{"topic": topic, "body": b"x", **options})
     assert producer._session.fast_send is not None
-    assert producer._session.fast_send.try_send(message) is None, reason
+    future: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+    assert producer._session.fast_send.try_send(message, future) is None, reason
     assert (await producer.send(message)).status is SendStatus.SEND_OK
 
 

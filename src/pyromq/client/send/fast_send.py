@@ -8,8 +8,8 @@ the general path (MessagePreparer, Delivery), which puts the same bytes on the w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -19,20 +19,21 @@ from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.prepare import MessagePreparer, not_a_message
 from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
-from pyromq.errors import ClientError, PyroMQError
+from pyromq.errors import ClientError, PyroMQError, RemotingError
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.frame_templates import SendFrames, SignedSendFrames
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.messages.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from pyromq.protocol.names import TBW102
+from pyromq.remoting.outstanding import AnswerWaiter
 
 _MAX_TEMPLATES = 1000
 _LONGEST_KEYS = 1000  # keys and tags of this length are far below the limit of a record: no need to count bytes
 _LONGEST_TAGS = 1000
 
-_Sent = tuple[asyncio.Future[RemotingCommand], MessageQueue, str, int, float]
-"""The future of the answer; the queue, the message's id and its time of birth; the monotonic time of the send."""
+_Sent = tuple[MessageQueue, str, int, float]
+"""The queue, the message's id and its time of birth; the monotonic time of the send."""
 
 
 class _Template(Struct, frozen=True, gc=False):
@@ -42,6 +43,35 @@ class _Template(Struct, frozen=True, gc=False):
     frames: SendFrames
     properties: bytes
     """JSON of all properties, from the opening quote up to the message's id."""
+
+
+class Promise(Protocol):
+    """What a sender who does not wait has in its hand: it is given the outcome once."""
+
+    def set_result(self, result: SendResult, /) -> None: ...
+
+    def set_exception(self, error: BaseException, /) -> None: ...
+
+
+class _Unanswered:
+    """A message that was sent without a task: its connection passes it the answer, as it would to a future."""
+
+    __slots__ = ("fast_send", "message", "promise", "sent")
+
+    def __init__(self, fast_send: FastSend, message: Message, promise: Promise) -> None:
+        self.fast_send = fast_send
+        self.message = message
+        self.promise = promise
+        self.sent: _Sent | None = None
+
+    def done(self) -> bool:
+        return False  # it cannot be taken back
+
+    def set_result(self, answer: RemotingCommand | RemotingError, /) -> None:
+        if self.sent is not None:  # else it was never sent
+            self.fast_send.answered(self.message, self.sent, self.promise, answer)
+
+    set_exception = set_result
 
 
 class FastSend:
@@ -67,6 +97,8 @@ class FastSend:
         self._routes = delivery.instance.routes
         self._remoting = delivery.instance.api.remoting
         self._templates: dict[tuple[str, str | None, bool], _Template] = {}
+        self._retries: set[asyncio.Task[SendResult]] = set()
+        self._loop = asyncio.get_running_loop()
 
     async def send(self, message: Message) -> SendResult:
         """Send a message to any queue of its topic."""
@@ -77,65 +109,61 @@ class FastSend:
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
-            sent = self.try_send(message)
+            answer: asyncio.Future[RemotingCommand] = self._loop.create_future()
+            sent = self.try_send(message, answer)
             if sent is None:
                 return await self._send_generally(message)
-            future, queue, message_id, now_ms, began = sent
             outcome: SendResult | PyroMQError
             try:
-                outcome = self._delivery.result(queue, message_id, read_sent(await future))
+                outcome = self._delivery.result(sent[0], sent[1], read_sent(await answer))
                 if self._delivery.is_final(outcome):
                     return outcome
             except PyroMQError as error:
                 outcome = error
-            prepared = self._preparer.prepare(message, made=(message_id, now_ms))
-            return await self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome), began)
+            return await self._try_again(message, sent, outcome)
         finally:
             self._in_flight.leave(size)
 
-    def start(self, message: Message, settle: Callable[[SendResult | BaseException], None]) -> bool:
-        """Send a plain message without a task of its own and call `settle` with the outcome; False if it cannot."""
+    def start(self, message: Message, promise: Promise) -> bool:
+        """Send a plain message without a task of its own and give `promise` the outcome; return False if it cannot."""
         size = len(message.body)
         if not self._in_flight.try_enter(size):
             return False
+        waiter = _Unanswered(self, message, promise)
         sent = None
         try:
-            sent = self.try_send(message)
+            sent = waiter.sent = self.try_send(message, waiter)
         finally:
             if sent is None:
                 self._in_flight.leave(size)
-        if sent is None:
-            return False
-        sent[0].add_done_callback(partial(self._answered, message, sent, settle))
-        return True
+        return sent is not None
 
-    def _answered(
-        self,
-        message: Message,
-        sent: _Sent,
-        settle: Callable[[SendResult | BaseException], None],
-        answer: asyncio.Future[RemotingCommand],
+    def answered(
+        self, message: Message, sent: _Sent, promise: Promise, answer: RemotingCommand | RemotingError
     ) -> None:
-        _, queue, message_id, now_ms, began = sent
+        """Note the answer to a send that has no task, or the lack of one: pass it on, or try again."""
+        self._in_flight.leave(len(message.body))
         outcome: SendResult | PyroMQError
         try:
-            outcome = self._delivery.result(queue, message_id, read_sent(answer.result()))
-            is_final = self._delivery.is_final(outcome)
+            if isinstance(answer, RemotingError):
+                raise answer
+            outcome = self._delivery.result(sent[0], sent[1], read_sent(answer))
+            if self._delivery.is_final(outcome):
+                promise.set_result(outcome)
+                return
         except PyroMQError as error:
-            outcome, is_final = error, False
-        except BaseException as error:  # cancelled: the client was closed
-            self._in_flight.leave(len(message.body))
-            settle(error)
-            return
-        self._in_flight.leave(len(message.body))
-        if is_final:
-            settle(outcome)
-            return
-        prepared = self._preparer.prepare(message, made=(message_id, now_ms))
-        again = self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome), began)
-        asyncio.ensure_future(again).add_done_callback(lambda task: settle(outcome_of(task)))
+            outcome = error
+        trying = asyncio.ensure_future(self._try_again(message, sent, outcome))
+        self._retries.add(trying)
+        trying.add_done_callback(self._retries.discard)
+        trying.add_done_callback(lambda task: settle(promise, task))
 
-    def try_send(self, message: Message) -> _Sent | None:
+    async def _try_again(self, message: Message, sent: _Sent, outcome: SendResult | PyroMQError) -> SendResult:
+        queue, message_id, now_ms, began = sent
+        prepared = self._preparer.prepare(message, made=(message_id, now_ms))
+        return await self._delivery.send_anywhere(prepared, self._timeout, (queue, outcome), began)
+
+    def try_send(self, message: Message, waiter: AnswerWaiter) -> _Sent | None:
         """Send a plain message if its connection is open; return None if it has to take the general path."""
         try:
             template = self._templates.get((message.topic, message.tags, message.wait))
@@ -156,11 +184,11 @@ class FastSend:
             return None
         now_ms = self._clock.now_ms()
         message_id = self._preparer.new_id(now_ms)
-        opaque, future = connection.open_request(SendFrames.code, self._timeout)
+        opaque = connection.open_request(waiter, SendFrames.code, self._timeout)
         text = properties + message_id.encode() + b'"'
         nonce = connection.next_nonce().encode()
         connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body, nonce))
-        return future, queue, message_id, now_ms, self._clock.monotonic()
+        return queue, message_id, now_ms, self._clock.monotonic()
 
     async def _send_generally(self, message: Message) -> SendResult:
         self._guard.check()
@@ -191,11 +219,14 @@ class FastSend:
         return SignedSendFrames(rules.group, topic, TBW102, rules.topic_queues, credentials)
 
 
-def outcome_of(task: asyncio.Future[SendResult]) -> SendResult | BaseException:
-    """Return the result of a finished send, or its exception."""
+def settle(promise: Promise, task: asyncio.Future[SendResult]) -> None:
+    """Give a promise the outcome of a task that has ended."""
     if task.cancelled():
-        return ClientError("the producer was closed before the message was stored")
-    return task.exception() or task.result()
+        promise.set_exception(ClientError("the producer was closed before the message was stored"))
+    elif (error := task.exception()) is not None:
+        promise.set_exception(error)
+    else:
+        promise.set_result(task.result())
 
 
 def _with_keys(keys: Sequence[str], properties: bytes) -> bytes | None:

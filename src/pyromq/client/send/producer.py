@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pyromq.client.config import ClientConfig, check_options
@@ -12,6 +12,7 @@ from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.publish_info import Select
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
+from pyromq.client.send.fast_send import Promise
 from pyromq.client.send.find_message import find_message
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
@@ -205,10 +206,10 @@ class Producer(ClientLifecycle[ProducerSession]):
         kind = "fifo" if order_key is not None else "delay" if system else "normal"
         return await self._spans.around([message], sending, kind, order_key, system)
 
-    def _start_send(self, message: Message, settle: Callable[[SendResult | BaseException], None]) -> bool:
-        """Start a plain send without a task, and call `settle` with its outcome; return False if `send` must do it."""
+    def _start_send(self, message: Message, promise: Promise) -> bool:
+        """Start a plain send without a task, and give `promise` its outcome; return False if `send` must do it."""
         fast = self._session.fast_send
-        return fast is not None and fast.start(message, settle)
+        return fast is not None and fast.start(message, promise)
 
     async def _send(
         self,

@@ -10,8 +10,9 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from pyromq.client.send.fast_send import outcome_of
+from pyromq.client.send.fast_send import settle
 from pyromq.client.send.producer import Producer
+from pyromq.client.send.sent_soon import SentSoon
 from pyromq.client.send_result import SendResult
 from pyromq.errors import ClientError
 from pyromq.protocol.messages.message import Message
@@ -19,7 +20,7 @@ from pyromq.protocol.messages.message import Message
 MOST_ON_THEIR_WAY = 1024
 """With so many sends on their way, `add` waits: as many as a producer sends at a time."""
 
-_Waiting = tuple[Message, Mapping[str, Any], Future[SendResult]]
+_Waiting = tuple[Message, Mapping[str, Any], SentSoon]
 
 
 class SendSoon:
@@ -32,7 +33,8 @@ class SendSoon:
         self._producer = producer
         self._soon = soon
         self._waiting: deque[_Waiting] = deque()
-        self._unsettled: set[Future[SendResult]] = set()
+        self._unsettled: set[SentSoon] = set()
+        self._guard = threading.Lock()
         self._room = threading.Event()  # set unless a thread waits for room
         self._room.set()
         self._is_woken = False
@@ -41,8 +43,7 @@ class SendSoon:
         """Send a message soon, after those that were added before; return its future."""
         if len(self._unsettled) >= MOST_ON_THEIR_WAY:
             self._wait_for_room()
-        future: Future[SendResult] = Future()
-        future.set_running_or_notify_cancel()  # it cannot be taken back: the message may be on its way
+        future = SentSoon(self._guard, self._ended)
         self._unsettled.add(future)
         self._waiting.append((message, options, future))
         if not self._is_woken:
@@ -69,37 +70,24 @@ class SendSoon:
         except (ClientError, RuntimeError) as error:  # the loop has ended, or this thread is the loop's own
             self._is_woken = False
             while self._waiting:
-                self._settle(self._waiting.popleft()[2], error)
+                self._waiting.popleft()[2].set_exception(error)
             raise
 
     def _start_waiting(self) -> None:
         self._is_woken = False  # before the look: what is added from now on wakes the loop again
         while self._waiting:
             message, options, future = self._waiting.popleft()
-            settle = partial(self._settle, future)
             try:
-                if not options and self._producer._start_send(message, settle):
+                if not options and self._producer._start_send(message, future):
                     continue
             except ClientError as error:  # it is not open
-                settle(error)
+                future.set_exception(error)
                 continue
             task = asyncio.ensure_future(self._producer.send(message, **options))
-            task.add_done_callback(partial(self._settle_by, settle))
+            task.add_done_callback(partial(settle, future))
 
-    def _settle_by(
-        self, settle: Callable[[SendResult | BaseException], None], task: asyncio.Future[SendResult]
-    ) -> None:
-        settle(outcome_of(task))
-
-    def _settle(self, future: Future[SendResult], outcome: SendResult | BaseException) -> None:
-        self._unsettled.discard(future)
-        if not self._room.is_set() and len(self._unsettled) <= MOST_ON_THEIR_WAY // 2:
+    def _ended(self, future: SentSoon) -> None:
+        unsettled = self._unsettled
+        unsettled.discard(future)
+        if not self._room.is_set() and len(unsettled) <= MOST_ON_THEIR_WAY // 2:
             self._room.set()
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-
-
-def _settle_by_task(settle: Callable[[SendResult | BaseException], None], task: asyncio.Future[SendResult]) -> None:
-    settle(outcome_of(task))
