@@ -11,7 +11,7 @@ import struct
 import msgspec
 
 from pyromq.protocol.acl import SIGNATURE, Credentials, signature
-from pyromq.protocol.codes import VERSION, RequestCode
+from pyromq.protocol.codes import VERSION, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, SerializeType, response
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.headers.pull import PullMessageResponseHeader
@@ -31,6 +31,8 @@ _PULL_ANSWER = (
     b'{"code":%d,"extFields":{"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d"},'
     b'"flag":1,"language":"JAVA","opaque":%d,%b'
 ) + _TAIL
+_SUCCESS = int(ResponseCode.SUCCESS)
+_FOUND = b'"remark":"FOUND",'
 
 
 def send_answer(
@@ -74,6 +76,14 @@ def pull_answer_head(
         request.opaque,
         b"" if remark is None else b'"remark":%b,' % encode_json(remark),
     )
+    return _PREFIX.pack(len(text) + 4 + body_length, len(text)) + text
+
+
+def found_answer_head(
+    suggest: int, next_offset: int, min_offset: int, max_offset: int, opaque: int, body_length: int
+) -> bytes:
+    """Return the same for messages that were found, in an answer to a JSON request."""
+    text = _PULL_ANSWER % (_SUCCESS, suggest, next_offset, min_offset, max_offset, opaque, _FOUND)
     return _PREFIX.pack(len(text) + 4 + body_length, len(text)) + text
 
 

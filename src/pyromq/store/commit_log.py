@@ -48,6 +48,15 @@ class LogFile(NamedTuple):
     descriptor: int
 
 
+class Stretch(NamedTuple):
+    """Bytes from `low` up to `high` that are in memory; `whole` is the file that holds them and begins at `start`."""
+
+    low: int
+    high: int
+    start: int
+    whole: memoryview
+
+
 class WrittenFiles(NamedTuple):
     """Which files a group was written to, and which of them the log has left: whoever flushes these closes them."""
 
@@ -250,6 +259,17 @@ class CommitLog:
                 whole = self._whole(start)
             found.append(whole[first - start : last - start])
         return found
+
+    def stretch(self, first: int, last: int) -> Stretch | None:
+        """Return what is known to be in memory around bytes from one position up to another; None if nothing is."""
+        if not self.start <= first < last <= self.end:
+            return None
+        low, high = self.mapped_from, self.end
+        if first < low:
+            low, high = self._residency.known(first, last, high)
+        start = first - first % self.segments.file_size
+        low, high = max(low, start), min(high, start + self.segments.file_size)
+        return Stretch(low, high, start, self._whole(start)) if low <= first and last <= high else None
 
     def pread(self, position: int, length: int) -> bytes:
         """Return bytes of one file by a call that lets other threads run while the disk is read."""

@@ -28,6 +28,7 @@ from pyromq.store.index.key_query import MAX_OFFSET, MAX_TIME_MS, QueryBudget, r
 from pyromq.store.read.copied_log import CopiedLog
 from pyromq.store.read.disk_access import DiskAccess
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
+from pyromq.store.read.plain_reader import PlainReader
 from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries
 from pyromq.store.read.read_guard import ReadGuard
 from pyromq.store.read.readable import PropertyFilter
@@ -91,8 +92,7 @@ class MessageStore:
         self.waits_for_flush = config.waits_for_flush
         """Whether a message is durable, and may be acknowledged, only when it is flushed (SYNC_FLUSH)."""
         self._exit = ExitStack()
-        self.is_open = False
-        """Whether messages can be read."""
+        self.is_open = False  # whether messages can be read
         self.found_topics: dict[str, int] = {}
         """Topics that recovery met behind the checkpoint, each with the number of queues it needs at least."""
         self.write_times = WriteTimes()
@@ -116,6 +116,7 @@ class MessageStore:
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
         self._reader = QueueReader(self._log, self._queues, read_limits(config), guard)
+        self.plain_reader = PlainReader(self, self._log, self._queues, guard)  # for most pulls
         self.flusher = self._directory.flusher(self._flushed, self._flush_failed)
         self._raw_log = RawLog(self._directory.parts, self._appender, config.delay_levels_ms, self.commit)
 
@@ -402,9 +403,8 @@ class MessageStore:
     @cached_property
     def _merged(self) -> MergedReader:
         from pyromq.store.read.merged_reader import MergedReader  # numpy: only where somebody reads so much
-        from pyromq.store.read.record_columns import RecordColumns
 
-        return MergedReader(self._log, self._queues, read_limits(self.config), RecordColumns(self.fences))
+        return MergedReader(self._log, self._queues, read_limits(self.config), self.fences)
 
     def raw_entries(self, topic: str, queue_id: int, start: int, stop: int) -> bytes:
         """Return the queue entries of a range, 20 bytes each, as stored; raises OffsetOutOfRange if some are gone."""

@@ -298,6 +298,15 @@ class SegmentedFile:
         offset = position - start
         return self._pool.pread(self.path(start), min(length, self.file_size - offset), offset)
 
+    def pread_cached(self, position: int, length: int) -> bytearray | None:
+        """Return the same if it is in memory; None if the disk would have to be read."""
+        if not self.start <= position < self.stop:
+            return bytearray()
+        start = position - position % self.file_size
+        buffer = bytearray(min(length, start + self.file_size - position))
+        count = self._files.pread_cached(self._pool.get(self.path(start)), buffer, position - start)
+        return buffer if count == len(buffer) else None
+
     def pread_runs(self, runs: Sequence[Sequence[int]]) -> list[bytes | bytearray]:
         """Read runs of bytes, each from one position up to another in the same file.
 

@@ -69,6 +69,27 @@ def test_a_commit_that_may_only_go_forward_keeps_a_higher_one(tmp_path: Path) ->
     assert offsets.backward_commits == 0
 
 
+async def test_a_mere_step_forward_is_noted_and_anything_else_left_to_commit(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    assert not offsets.advance("billing", "orders", 0, 7)  # the first of its row
+    offsets.commit("billing", "orders", 0, 7, "me")
+    offsets.save_if_changed()
+    await offsets.saver.finish()
+    mark = offsets.changed_keys.mark
+    assert offsets.advance("billing", "orders", 0, 7)
+    assert offsets.changed_keys.mark == mark
+    assert not offsets.advance("billing", "orders", 0, 6)
+    assert not offsets.advance("billing", "orders", 0, -1)
+    assert not offsets.advance("billing", "orders", 1, 3)
+    assert offsets.advance("billing", "orders", 0, 9)
+    assert offsets.changed_keys.mark == mark + 1
+    offsets.save_if_changed()
+    await offsets.saver.finish()
+    again = make(tmp_path)
+    again.load()
+    assert again.snapshot() == {"orders@billing": {0: 9}}
+
+
 def test_a_negative_commit_is_no_commit(tmp_path: Path) -> None:
     offsets = make(tmp_path)
     offsets.commit("billing", "orders", 0, -1, "me")

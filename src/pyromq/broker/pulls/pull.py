@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.long_polling import HeldPull, LongPolling
+from pyromq.broker.pulls.plain_pulls import PlainPulls
 from pyromq.broker.pulls.selection import MessageFilter, Selection
 from pyromq.errors import BrokerError, NoPermission, StoreError
 from pyromq.protocol.codes import (
@@ -22,7 +23,7 @@ from pyromq.protocol.codes import (
     PULL_SUSPEND_FLAG,
     ResponseCode,
 )
-from pyromq.protocol.command import RemotingCommand, response
+from pyromq.protocol.command import RemotingCommand, SerializeType, response
 from pyromq.protocol.frame_templates import pull_answer_head
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
 from pyromq.remoting.connection import Connection
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 MAX_COUNT = 65_536
 MAX_SUSPEND = 300.0  # a longer wait would only hold memory for a client that has given up
 
+_JSON = SerializeType.JSON
 _FOUND = GetStatus.FOUND
 _NOTHING_WANTED = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_OVERFLOW_ONE)
 _CODES = {
@@ -64,6 +66,7 @@ class PullHandler:
         self._stats = parts.stats
         self._offset_moved = parts.offset_moved
         self._lives = parts.lives
+        self._plain = PlainPulls(parts)
         parts.topics.changed.subscribe(self._topics_changed)
         self.configure(parts.config)
 
@@ -82,6 +85,11 @@ class PullHandler:
         """Answer with messages, or hold the pull until one arrives."""
         header = request.header(PullMessageRequestHeader)
         wanted = self.check(header)
+        if request.serialize is _JSON:
+            suggest = self.suggested_broker(header.consumer_group, suggest_slave=False)
+            answer = self._plain.answer(header, wanted, suggest, request.opaque)
+            if answer is not None:
+                return answer
         result = self._read(header, wanted)
         code = _code(result, header)
         if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:

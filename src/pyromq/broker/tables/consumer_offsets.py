@@ -92,6 +92,19 @@ class ConsumerOffsets:
         self.saver.changes.rows.setdefault(key, {})[queue_id] = offset
         self.changed_keys.note(key)
 
+    def advance(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Note a group's progress; return False, with nothing noted, unless it is a mere step forward, or none."""
+        key = _key(topic, group)
+        offsets = self._table.get(key)
+        before = None if offsets is None else offsets.get(queue_id)
+        if offsets is None or before is None or offset < before:
+            return False
+        if offset > before:
+            offsets[queue_id] = offset
+            self.saver.changes.rows.setdefault(key, {})[queue_id] = offset
+            self.changed_keys.note(key)
+        return True
+
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the committed offset, None where the group never committed."""
         offsets = self._table.get(_key(topic, group))

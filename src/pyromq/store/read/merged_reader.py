@@ -14,13 +14,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyromq.lane.pull_answers import LOWEST_CODE_HIGH
 from pyromq.protocol.messages.record import SMALLEST_RECORD
 from pyromq.store.commit_log import CommitLog
 from pyromq.store.consume_queue import ConsumeQueue
-from pyromq.store.read.queue_reader import LOWEST_CODE_HIGH, ReadableQueues, ReadLimits
+from pyromq.store.read.queue_reader import ReadableQueues, ReadLimits
 from pyromq.store.read.record_columns import Expected, RecordColumns
 from pyromq.store.results import MergedResult, QueueRange
 from pyromq.store.segments import FileRange, NotInMemory
+from pyromq.store.small_files.fences import Fences
 
 _ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("high", ">i4"), ("low", ">i4")])
 _LARGEST_RECORD: Final = 64 << 20
@@ -50,11 +52,11 @@ class _Entries(NamedTuple):
 class MergedReader:
     """Reads ranges of the queues of one topic; changes nothing."""
 
-    def __init__(self, log: CommitLog, queues: ReadableQueues, limits: ReadLimits, records: RecordColumns) -> None:
+    def __init__(self, log: CommitLog, queues: ReadableQueues, limits: ReadLimits, fences: Fences) -> None:
         self._log = log
         self._queues = queues
         self._memory = limits.memory
-        self._records = records
+        self._records = RecordColumns(fences)
 
     def get(
         self, topic: str, ranges: Sequence[QueueRange], max_count: int, max_bytes: int, codes: frozenset[int] | None

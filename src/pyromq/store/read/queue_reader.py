@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from pyromq.errors import OffsetOutOfRange
+from pyromq.lane.pull_answers import LOWEST_CODE_HIGH
 from pyromq.protocol.messages.record import SMALLEST_RECORD
 from pyromq.store.config import StoreConfig
 from pyromq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
@@ -19,12 +20,11 @@ from pyromq.store.segments import FileRange, NotInMemory
 
 _PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
-_SCAN_ENTRIES: Final = 800
+SCAN_ENTRIES: Final = 800
+"""Entries that one read looks at, at least, if it filters."""
 _SCAN_PLAINLY: Final = 32 * ENTRY_SIZE
 _FETCHED_AT_ONCE: Final = 4 << 20
 _COMPARE_UP_TO: Final = 8  # codes; numpy's isin costs as much as eight comparisons
-# Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass.
-LOWEST_CODE_HIGH: Final = -1
 
 
 Place = tuple[int, tuple[int, int]]
@@ -261,8 +261,8 @@ class _Answer:
 def _most_entries(most: int, max_count: int, codes: frozenset[int] | None, wants: PropertyFilter | None) -> int:
     """Return how many entries to look at for an answer that holds at most `most` messages."""
     if wants is not None:
-        return min(_SCAN_ENTRIES, wants.scan_limit)
-    return most if codes is None else max(_SCAN_ENTRIES, max_count)
+        return min(SCAN_ENTRIES, wants.scan_limit)
+    return most if codes is None else max(SCAN_ENTRIES, max_count)
 
 
 def matching_entries(data: bytes, codes: frozenset[int] | None) -> Iterator[tuple[int, tuple[int, int]]]:

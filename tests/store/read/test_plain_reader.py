@@ -1,0 +1,163 @@
+"""Plain reads: what they answer is what the ordinary reader answers, in both lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyromq.lane import native
+from pyromq.lane.pull_answers import AnswerPull, packed_codes, plain_answer
+from pyromq.protocol.command import RemotingCommand
+from pyromq.protocol.frame_templates import pull_answer_head
+from pyromq.protocol.tag_filter import tag_code
+from pyromq.store.message_store import GetStatus, MessageStore
+from pyromq.store.read.plain_reader import PlainReader
+from pyromq.store.read.read_guard import ReadGuard
+from tests.store.helpers import message, small_store
+
+MODULE = native("pulls")
+LANES: list[AnswerPull] = [plain_answer] if MODULE is None else [plain_answer, MODULE.answer]
+both = pytest.mark.parametrize("answer", LANES, ids=["plain", "native"][: len(LANES)])
+
+OPAQUE = 77
+QUEUES = 3
+MESSAGES = 120
+
+
+def reader(store: MessageStore, answer: AnswerPull) -> PlainReader:
+    """Return a plain reader of a store that uses the given lane."""
+    guard = ReadGuard(store._log, store.fences, store.config.delay_levels_ms)
+    return PlainReader(store, store._log, store._queues, guard, answer)
+
+
+def ordinary(
+    store: MessageStore, queue_id: int, offset: int, count: int, max_bytes: int | None, tags: frozenset[str] | None
+) -> tuple[bytes, int] | None:
+    """Return the answer of the ordinary path and the number of its messages; None if it finds none."""
+    codes = None if tags is None else frozenset(map(tag_code, tags))
+    result = store.get("orders", queue_id, offset, count, max_bytes=max_bytes, codes=codes)
+    if result.status is not GetStatus.FOUND:
+        return None
+    request = RemotingCommand(11, OPAQUE)
+    head = pull_answer_head(
+        request, 0, "FOUND", 0, result.next_offset, result.min_offset, result.max_offset, result.size
+    )
+    return b"".join((head, *result.views)), result.count
+
+
+@contextmanager
+def filled_store(root: Path, **changes: Any) -> Iterator[MessageStore]:
+    with small_store(root, **changes) as store:
+        for index in range(MESSAGES):
+            store.put(message(queue_id=index % QUEUES, body=bytes(index % 50), tag=f"tag{index % 7 // 2}"))
+        store.commit()
+        yield store
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[list[MessageStore]]:
+    """Stores whose queues and logs have files of different sizes."""
+    with (
+        TemporaryDirectory() as one,
+        TemporaryDirectory() as other,
+        filled_store(Path(one)) as small,
+        filled_store(Path(other), commit_log_file_size=1 << 20, consume_queue_file_size=20_000) as large,
+    ):
+        yield [small, large]
+
+
+@both
+@settings(deadline=None)
+@given(
+    st.integers(0, 1),
+    st.integers(-1, QUEUES),
+    st.integers(-1, MESSAGES // QUEUES + 1),
+    st.integers(-1, 60),
+    st.one_of(st.none(), st.none(), st.integers(0, 5000)),
+    st.one_of(st.none(), st.frozensets(st.sampled_from(["tag0", "tag1", "tag2", "tag3", "none"]), max_size=3)),
+)
+def test_a_plain_answer_is_the_ordinary_one(
+    answer: AnswerPull,
+    stores: list[MessageStore],
+    which: int,
+    queue_id: int,
+    offset: int,
+    count: int,
+    max_bytes: int | None,
+    tags: frozenset[str] | None,
+) -> None:
+    store = stores[which]
+    codes = None if tags is None else packed_codes(frozenset(map(tag_code, tags)))
+    found = reader(store, answer).get("orders", queue_id, offset, count, max_bytes, codes, 0, OPAQUE)
+    if found is not None:
+        assert (found.frame, found.messages) == ordinary(store, queue_id, offset, count, max_bytes, tags)
+        assert found.max_offset == store.max_offset("orders", queue_id)
+
+
+@both
+@pytest.mark.parametrize("tags", [None, frozenset({"tag0"}), frozenset({"tag0", "tag1", "tag2", "tag3"})])
+def test_reads_of_what_was_just_written_are_plain(
+    answer: AnswerPull, stores: list[MessageStore], tags: frozenset[str] | None
+) -> None:
+    codes = None if tags is None else packed_codes(frozenset(map(tag_code, tags)))
+    for offset in range(0, MESSAGES // QUEUES, 3):
+        found = reader(stores[1], answer).get("orders", 1, offset, 32, None, codes, 0, OPAQUE)
+        expected = ordinary(stores[1], 1, offset, 32, None, tags)
+        assert found is not None or expected is None
+        assert found is None or (found.frame, found.messages) == expected
+
+
+@both
+def test_a_read_over_two_files_of_the_log_is_not_plain(answer: AnswerPull, tmp_path: Path) -> None:
+    with small_store(tmp_path, consume_queue_file_size=20_000) as store:
+        for _ in range(6):
+            store.put(message(body=bytes(1000)))
+        store.commit()
+        plain = reader(store, answer)
+        sizes = [plain.get("orders", 0, offset, 32, None, None, 0, OPAQUE) for offset in range(6)]
+        assert [found and found.messages for found in sizes] == [None, None, None, 3, 2, 1]
+
+
+@both
+def test_what_was_written_before_the_store_was_opened_is_looked_at_closely(answer: AnswerPull, tmp_path: Path) -> None:
+    with filled_store(tmp_path, commit_log_file_size=1 << 20):
+        pass
+    with small_store(tmp_path, commit_log_file_size=1 << 20) as store:
+        assert reader(store, answer).get("orders", 0, 0, 32, None, None, 0, OPAQUE) is None
+        assert ordinary(store, 0, 0, 32, None, None) is not None
+
+
+@both
+def test_where_damage_is_known_nothing_is_plain(answer: AnswerPull, tmp_path: Path) -> None:
+    with filled_store(tmp_path, commit_log_file_size=1 << 20) as store:
+        plain = reader(store, answer)
+        assert plain.get("orders", 0, 0, 32, None, None, 0, OPAQUE) is not None
+        store.fences.add(0, 100, store._log.segments.path(0))
+        assert plain.get("orders", 0, 0, 32, None, None, 0, OPAQUE) is None
+
+
+@both
+def test_messages_that_are_not_visible_are_not_read(answer: AnswerPull, tmp_path: Path) -> None:
+    with small_store(tmp_path, commit_log_file_size=1 << 20, shows_confirmed_only=True) as store:
+        place = [store.put(message()) for _ in range(3)]
+        store.commit()
+        plain = reader(store, answer)
+        assert plain.get("orders", 0, 0, 32, None, None, 0, OPAQUE) is None
+        store.confirm(place[2].physical_offset)
+        found = plain.get("orders", 0, 0, 32, None, None, 0, OPAQUE)
+        assert found is not None
+        assert (found.messages, found.max_offset) == (2, 2)
+
+
+@both
+def test_a_closed_store_has_no_answer(answer: AnswerPull, tmp_path: Path) -> None:
+    with filled_store(tmp_path, commit_log_file_size=1 << 20) as store:
+        plain = reader(store, answer)
+    assert plain.get("orders", 0, 0, 32, None, None, 0, OPAQUE) is None
