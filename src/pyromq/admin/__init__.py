@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from pyromq.admin.messages.consumption import GroupConsumption as GroupConsumption
     from pyromq.admin.messages.direct_consumption import DirectPlan as DirectPlan
     from pyromq.admin.messages.direct_consumption import DirectResult as DirectResult
+    from pyromq.admin.messages.level_loads import LevelLoad as LevelLoad
     from pyromq.admin.messages.messages import Messages as Messages
     from pyromq.admin.messages.search import MessageSearch as MessageSearch
     from pyromq.admin.messages.search import SearchBudget as SearchBudget
@@ -149,6 +150,7 @@ _HOMES = {
     "KvListing": "maintenance.key_values",
     "KvSetting": "maintenance.key_values",
     "Letter": "letters.letter",
+    "LevelLoad": "messages.level_loads",
     "LetterCauses": "letters.dead_letters",
     "Level": "health.checks",
     "Limit": "health.checks",

@@ -49,6 +49,7 @@ class TimedMessages(_Theme):
     plan_cancel = waits(timed_messages.TimedMessages.plan_cancel)
     cancel = waits(timed_messages.TimedMessages.cancel)
     histogram = waits(timed_messages.TimedMessages.histogram)
+    levels = waits(timed_messages.TimedMessages.levels)
 
 
 class Transactions(_Theme):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 
 from pyromq.admin.masters import FindMasters
+from pyromq.admin.messages.level_loads import LevelLoad, level_loads
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.calls.timer_calls import WaitingMessage
 from pyromq.clock import Clock
@@ -55,7 +56,7 @@ _STEPS_MS = tuple(
 
 
 class TimedMessages:
-    """Messages sent with a delay or a time. Messages with a delay level are not included."""
+    """Messages sent with a delay or a time. Of messages with a delay level, only `levels` tells."""
 
     def __init__(self, api: BrokerApi, masters: FindMasters, group: str, clock: Clock) -> None:
         self._api = api
@@ -131,6 +132,13 @@ class TimedMessages:
         return DelayHistogram(
             start_ms=start, step_ms=step, counts=tuple(counts), counted=len(dues), waiting=waiting, is_whole=is_whole
         )
+
+    async def levels(self) -> tuple[LevelLoad, ...]:
+        """Return what waits at the delay levels of all brokers, also of Apache's: retries and messages with a level.
+
+        Raises NoMaster if a broker could not be asked.
+        """
+        return await level_loads(self._api, self._masters)
 
     async def plan_cancel(self, message_id: str, topic: str = "") -> list[str]:
         """Return the names of the brokers on which `cancel` would find the message; looks through all that wait."""
