@@ -27,6 +27,7 @@ from pyromq.console.live.tails import Tails
 from pyromq.console.login.accounts import AccountClients
 from pyromq.console.login.sign_in import SignIn
 from pyromq.console.reading.history import FigureHistory
+from pyromq.console.reading.queue_rates import QueueRates
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.reading.recorder import Recorder
 from pyromq.console.route_table import ROUTES
@@ -57,6 +58,7 @@ class Console:
             admin=self._admin,
             reader=reader,
             history=history,
+            queue_rates=QueueRates(clock),
             hub=LiveHub(reader, clock),
             tails=Tails(clock),
             sign_in=SignIn(settings.console_file, AccountClients(self._admin, self._client_of), clock),

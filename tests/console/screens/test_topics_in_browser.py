@@ -75,6 +75,7 @@ def test_a_sent_message_is_stored_and_the_tail_shows_it(
         return [(m.tags, m.keys, m.properties.get("region")) async for m in console.admin.read("browser-sent")]
 
     assert ("paid", ("o-7",), "EU") in console.ask(stored())
+    expect(page.locator("#queues tbody td:nth-child(3)")).to_have_text([re.compile(r"\d/s")] * 2)  # read twice by now
 
 
 def test_a_delayed_message_waits(page: Page, console: BlockingSite) -> None:

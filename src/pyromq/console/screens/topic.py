@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from pyromq.console.web.visit import Visit
 from pyromq.errors import NoRoute
 from pyromq.protocol.codes import PERM_READ, PERM_WRITE
 from pyromq.protocol.delay_levels import DEFAULT_DELAY_LEVELS
-from pyromq.protocol.messages.message import Message
+from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.names import MAX_QUEUES, NO_SEND_TOPICS, is_system_topic
 
 SAMPLE: Final = SearchBudget(messages=500, seconds=3.0)
@@ -36,6 +37,8 @@ class QueueRow(Struct, frozen=True):
     """Of the messages of the fullest queue."""
     size: float | None
     """About how many bytes it holds, by the mean size of messages."""
+    rate: float | None
+    """Messages a second; None until the page has read the queue twice."""
 
 
 async def topic(visit: Visit) -> Response:
@@ -50,7 +53,7 @@ async def topic(visit: Visit) -> Response:
         topic=name,
         found=found,
         row=row,
-        queues=_queue_rows(found, None if row is None else row.average_bytes),
+        queues=_queue_rows(found, None if row is None else row.average_bytes, _rates(visit, found)),
         skew=_skew(found),
         long=long,
         rate=visit.history.points(f"topic/{name}/in", long=long),
@@ -200,11 +203,20 @@ async def _describe(visit: Visit, name: str) -> TopicDescription:
         raise NotFound(visit.t("No broker has the topic {topic}.", topic=name)) from None
 
 
-def _queue_rows(found: TopicDescription, average: float | None) -> list[QueueRow]:
+def _rates(visit: Visit, found: TopicDescription) -> dict[MessageQueue, float]:
+    return visit.parts.queue_rates.read(found.topic, {each.queue: each.max_offset for each in found.queues})
+
+
+def _queue_rows(found: TopicDescription, average: float | None, rates: Mapping[MessageQueue, float]) -> list[QueueRow]:
     most = max((queue.messages for queue in found.queues), default=0) or 1
     return [
-        QueueRow(queue, queue.messages / most, None if average is None else queue.messages * average)
-        for queue in sorted(found.queues, key=lambda each: each.queue)
+        QueueRow(
+            each,
+            share=each.messages / most,
+            size=None if average is None else each.messages * average,
+            rate=rates.get(each.queue),
+        )
+        for each in sorted(found.queues, key=lambda each: each.queue)
     ]
 
 

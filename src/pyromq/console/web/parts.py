@@ -15,6 +15,7 @@ from pyromq.console.live.hub import LiveHub
 from pyromq.console.live.tails import Tails
 from pyromq.console.login.sign_in import SignIn
 from pyromq.console.reading.history import FigureHistory
+from pyromq.console.reading.queue_rates import QueueRates
 from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.web.settings import ConsoleSettings
 from pyromq.pipelines.jobs.jobs import PipelineJobs
@@ -29,6 +30,7 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     """The console's own client; raises ClientError while there is none."""
     reader: SnapshotReader
     history: FigureHistory
+    queue_rates: QueueRates
     hub: LiveHub
     tails: Tails
     sign_in: SignIn
