@@ -172,6 +172,17 @@ def test_a_delayed_message_is_shown_and_canceled(
     assert console.ask(waiting()) == ["o-600", "o-3000"]
 
 
+def test_what_waits_at_a_delay_level_appears_on_the_open_page(
+    page: Page, console: BlockingSite, producer: blocking.Producer
+) -> None:
+    page.goto(f"{console.url}/delays")
+    producer.send(order("browse-level", 1), level=17)
+    row = page.locator("#levels tbody tr", has_text="1 h")  # nobody loaded the page again
+    expect(row).to_contain_text("browse-level")
+    expect(row.locator(".with-bar")).to_have_text("1")
+    assert (17, 1) in [(load.level, load.waiting) for load in console.ask(console.admin.timed_messages.levels())]
+
+
 def test_open_transactions_are_listed(page: Page, console: BlockingSite, console_cluster: LocalCluster) -> None:
     with blocking.TransactionProducer(
         "browse-ledger", console_cluster.namesrv, check=lambda message: UNKNOWN

@@ -97,20 +97,25 @@
     const fresh = new DOMParser().parseFromString(html, "text/html");
     for (const next of $$("[data-live][id]", fresh)) {
       const now = document.getElementById(next.id);
-      if (!now || now.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) continue;
+      if (!now || $("dialog[open]", now)) continue;  // somebody decides about what is shown there
+      if (now.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) continue;
       if (next.dataset.chart !== undefined) {
         if (now.dataset.chart !== next.dataset.chart) { now.dataset.chart = next.dataset.chart; draw(now); }
         continue;
       }
       if (now.dataset.html === next.outerHTML) continue;
-      const focused = now.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const focused = now.contains(document.activeElement) ? place(document.activeElement) : "";
       const open = $$("details[open][id]", now).map((one) => one.id);
       next.dataset.html = next.outerHTML;
       now.replaceWith(next);
       prepare(next);
       open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
-      if (focused) $(`[href="${CSS.escape(focused)}"]`, next)?.focus();
+      if (focused) $(focused, next)?.focus();
     }
+  }
+  function place(element) {
+    const name = ["href", "data-open"].find((one) => element.hasAttribute(one));
+    return name ? `[${name}="${CSS.escape(element.getAttribute(name))}"]` : "";
   }
   let age = 0;
   function setAge(seconds) { age = seconds; showAge(); }

@@ -1,18 +1,20 @@
-"""Delays: messages that wait for their time, as a histogram and one by one."""
+"""Delays: messages that wait for their time, as a histogram and one by one, and what waits at delay levels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 from starlette.responses import Response
 
+from pyromq.admin.messages.level_loads import LevelLoad
 from pyromq.admin.timed_messages import DelayHistogram, TimedMessage
 from pyromq.console.login.roles import UserRole
 from pyromq.console.web.failures import NotFound
 from pyromq.console.web.route import Route
 from pyromq.console.web.visit import Visit
-from pyromq.errors import NotSupported
+from pyromq.errors import AccessDenied, NotSupported
 
 MOST_COUNTED: Final = 5_000
 MOST_SHOWN: Final = 50
@@ -20,7 +22,7 @@ _HOUR_MS: Final = 3_600_000
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """What waits."""
+    """What waits for a time of its own."""
 
     histogram: DelayHistogram
     rows: tuple[TimedMessage, ...]
@@ -38,10 +40,17 @@ async def delays(visit: Visit) -> Response:
         waiting = None if reason else await _waiting(visit, topic)
     except NotSupported as error:
         reason = str(error)
-    topics = sorted({row.topic for row in waiting.rows} | ({topic} if topic else set())) if waiting else []
-    now_ms = visit.parts.clock.now_ms()
+    levels = () if topic else await _levels(visit)
     return await visit.render(
-        "delays.html", waiting=waiting, reason=reason, topic=topic, topics=topics, now_ms=now_ms, most=MOST_COUNTED
+        "delays.html",
+        waiting=waiting,
+        levels=levels,
+        reason=reason,
+        topic=topic,
+        topics=sorted({row.topic for row in waiting.rows} | ({topic} if topic else set())) if waiting else [],
+        next_due=_next_due(waiting, levels),
+        now_ms=visit.parts.clock.now_ms(),
+        most=MOST_COUNTED,
     )
 
 
@@ -54,6 +63,20 @@ async def _waiting(visit: Visit, topic: str) -> Waiting:
         count for place, count in enumerate(histogram.counts) if histogram.start_ms + place * histogram.step_ms < limit
     ]
     return Waiting(histogram=histogram, rows=tuple(rows[:MOST_SHOWN]), soon=sum(upto))
+
+
+async def _levels(visit: Visit) -> tuple[LevelLoad, ...]:
+    try:
+        return await visit.admin.timed_messages.levels()
+    except AccessDenied:  # an account without the right to ask brokers about themselves
+        return ()
+
+
+def _next_due(waiting: Waiting | None, levels: Sequence[LevelLoad]) -> tuple[int, str] | None:
+    """Return when the next message is due, and its topic."""
+    found = [(load.next_due_ms, load.next_topic) for load in levels if load.next_due_ms is not None]
+    found += [(row.due_ms, row.topic) for row in (waiting.rows if waiting else ())[:1]]
+    return min(found, default=None)
 
 
 async def cancel(visit: Visit) -> Response:
