@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from pyromq import Message, blocking
 from pyromq.console.web.navigation import MENU
@@ -13,8 +13,13 @@ from pyromq.testing import LocalCluster
 from tests.console.screens.test_groups_in_browser import consumed
 from tests.console.site import BlockingSite
 
-SCREENS = (*(entry.path for entry in MENU), "/topics/TBW102", "/topics/TBW102/tail", "/topics/TBW102/settings",
-           "/groups/TOOLS_CONSUMER", "/search?q=t")  # fmt: skip
+SCREENS = (*(entry.path for entry in MENU if entry.path != "/messages"), "/messages?topic=seen", "/topics/seen",
+           "/topics/seen/tail", "/topics/seen/settings", "/groups/seen", "/search?q=t")  # fmt: skip
+LARGE, SMALL = ViewportSize(width=1280, height=860), ViewportSize(width=400, height=800)
+
+SETTLED_WIDTH = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
+    () => done(document.documentElement.scrollWidth))))"""
+"""Charts follow a change of the window in the next frame."""
 
 
 def test_the_overview_follows_what_happens(page: Page, console: BlockingSite, console_cluster: LocalCluster) -> None:
@@ -60,29 +65,46 @@ def test_dark_and_chinese_stay_for_the_next_page(page: Page, console: BlockingSi
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
 
-def test_at_400_pixels_nothing_is_wider_than_the_screen(page: Page, console: BlockingSite) -> None:
-    page.set_viewport_size({"width": 400, "height": 800})
-    for path in SCREENS:
-        page.goto(console.url + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+def test_the_menu_of_a_small_screen_opens_and_leads_on(page: Page, console: BlockingSite) -> None:
+    page.set_viewport_size(SMALL)
+    page.goto(f"{console.url}/topics")
     page.locator("#burger").click()
     page.get_by_role("link", name="Overview").click()
     expect(page.locator("h1")).to_have_text("Overview")
 
 
-def test_axe_finds_nothing_serious_in_light_and_dark(browser: Browser, console: BlockingSite) -> None:
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, color_scheme="light", bypass_csp=True)
-    page, axe, found = context.new_page(), Axe(), []
-    for path in SCREENS:
+def test_every_screen_is_accessible_in_light_and_dark_and_fits_a_small_screen(
+    browser: Browser, console: BlockingSite, console_cluster: LocalCluster
+) -> None:
+    consumed(console_cluster, "seen", "seen")
+    with blocking.Producer("seen", console_cluster.namesrv) as producer:  # something in each table
+        message_id = producer.send(Message(topic="seen", body=b'{"n": 1}', keys=["k"], tags="t")).message_id
+        producer.send(Message(topic="seen", body=b"timed"), delay=3600)
+        producer.send(Message(topic="seen", body=b"level"), level=18)
+    context = browser.new_context(viewport=LARGE, bypass_csp=True)
+    page, axe, found = context.new_page(), Axe(), list[object]()
+    for path in (*SCREENS, f"/messages/seen/{message_id}"):
         page.emulate_media(color_scheme="light")
+        page.set_viewport_size(LARGE)
         page.goto(console.url + path)
-        violations = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        page.emulate_media(color_scheme="dark")  # only colours change, and the page has axe by now
-        violations += page.evaluate("axe.run({runOnly: ['color-contrast']})")["violations"]
-        found += [
-            (path, violation["id"], [node["target"] for node in violation["nodes"]][:3])
-            for violation in violations
-            if violation["impact"] in ("serious", "critical")
-        ]
+        page.evaluate(axe.axe_script)
+        found += [(path, "light", one) for one in serious(page, path)]
+        page.emulate_media(color_scheme="dark")  # only colours change
+        found += [(path, "dark", one) for one in serious(page, path, runOnly=["color-contrast"])]
+        page.set_viewport_size(SMALL)
+        if (width := page.evaluate(SETTLED_WIDTH)) > SMALL["width"]:
+            found.append((path, "is wider than the screen", width))
     context.close()
     assert not found
+
+
+def serious(page: Page, path: str, **options: object) -> list[tuple[str, list[str]]]:
+    """Return what axe finds: in the frame around all screens on the first one, and in what each shows of its own."""
+    script = "([part, options]) => axe.run(part, options).then((result) => result.violations)"
+    wanted = {"resultTypes": ["violations"], "iframes": False, "preload": False, **options}
+    violations = page.evaluate(script, ["html" if path == "/" else "main", wanted])
+    return [
+        (violation["id"], [node["target"] for node in violation["nodes"]][:3])
+        for violation in violations
+        if violation["impact"] in ("serious", "critical")
+    ]
