@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 from pyromq.testing import LocalCluster, wait_until
 from tests.broker.replication.test_replication import same_logs, send, server
@@ -23,3 +24,29 @@ def test_a_slave_whose_connection_broke_within_a_record_gets_that_record_again(t
 
         cluster._portal.call(take_half_and_go_on())
         wait_until(lambda: same_logs(cluster), seconds=20)
+
+
+class ClosedWriter:
+    """The writing side of a connection that its master has closed; what uvloop does with it then."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> None:
+        raise RuntimeError("unable to perform operation, the handler is closed")
+
+
+def test_nothing_is_reported_on_a_connection_that_is_closed(tmp_path: Path) -> None:
+    """The end of the stream may be read later than it is known: what was sent before it is still to be appended."""
+    with LocalCluster(slaves=1, data=tmp_path) as cluster:
+        follower = server(cluster.slaves[0])._follower
+        wait_until(lambda: follower.is_connected)
+
+        async def beat() -> None:
+            writer, follower._writer = follower._writer, cast(Any, ClosedWriter())
+            try:
+                assert follower._heartbeat()
+            finally:
+                follower._writer = writer
+
+        cluster._portal.call(beat())

@@ -78,6 +78,9 @@ class Follower:
         """Whether, since it was made, all that a master had was here once."""
         self.caught_up: Signal[[]] = Signal()
         """Heard when that is so."""
+        self.lost: Signal[[]] = Signal()
+        """The connection to a master has ended."""
+        self._lost_at: float | None = None
         self._goal: int | None = None
         self._leaders = leaders
         self.master = KnownMaster("", "")
@@ -159,6 +162,13 @@ class Follower:
     def silent_seconds(self) -> float | None:
         """For how long nothing was heard of a master; None if nothing ever was."""
         return None if self._heard is None else max(self._parts.clock.monotonic() - self._heard, 0.0)
+
+    @property
+    def alone_seconds(self) -> float | None:
+        """For how long no master has been followed; None if one is, or none ever was."""
+        if self.is_connected or self._lost_at is None:
+            return None
+        return self._parts.clock.monotonic() - self._lost_at
 
     @property
     def confirmed(self) -> int:
@@ -285,6 +295,8 @@ class Follower:
             self._writer = None
             self._ticker.stop()
             writer.close()
+            self._lost_at = self._parts.clock.monotonic()
+            self.lost()
         raise ConnectFailed(f"the master at {master.ha} closed the connection")
 
     async def _connect(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -333,10 +345,12 @@ class Follower:
     # --- reports
 
     def _report(self, *, again: bool = False) -> None:
-        confirmed = self.confirmed
-        if self._writer is not None and (again or confirmed > self._reported):
+        confirmed, writer = self.confirmed, self._writer
+        if writer is None or writer.is_closing():
+            return
+        if again or confirmed > self._reported:
             self._reported = max(confirmed, self._reported)
-            self._writer.write(encode_report(self._reported))
+            writer.write(encode_report(self._reported))
             self._note_caught_up()
 
     def _note_caught_up(self) -> None:

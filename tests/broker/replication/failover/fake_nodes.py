@@ -55,6 +55,8 @@ class FakeFollower:
     def __init__(self) -> None:
         self.has_caught_up = False
         self.silent_seconds: float | None = None
+        self.alone_seconds: float | None = None
+        self.lost: Signal[[]] = Signal()
         self.moves = 0
 
     async def follow_another(self) -> None:
@@ -149,3 +151,16 @@ async def pair(nodes: list[Node], end: int = 1000) -> tuple[Node, Node]:
     one.reports(two, end)
     await one.look()
     return one, two
+
+
+async def trio(nodes: list[Node], etcd: FakeEtcd) -> tuple[Node, Node, Node]:
+    """Have the first lead and the others be in its set."""
+    one, two = await pair(nodes)
+    three = nodes[2]
+    await three.look()
+    three.epochs.adopt(one.epochs.epochs)
+    for _ in range(2):
+        one.reports(three, 1000)
+        await one.look()
+    assert set((await view(etcd)).members or ()) == {node.epochs.store_id for node in nodes}
+    return one, two, three

@@ -12,7 +12,7 @@ from pyromq.errors import StoreError
 from pyromq.store.write.visibility import EVERYTHING
 from pyromq.testing import TestClock
 from tests.broker.replication.failover.fake_etcd import FakeEtcd
-from tests.broker.replication.failover.fake_nodes import LEASE, Node, pair, view
+from tests.broker.replication.failover.fake_nodes import LEASE, Node, pair, trio, view
 
 
 @pytest.fixture
@@ -357,18 +357,20 @@ async def test_a_leader_that_stops_while_its_slave_is_away_stays_in_the_set(node
 
 
 async def test_a_leader_hands_over_to_a_member_that_is_there(nodes: list[Node], etcd: FakeEtcd) -> None:
-    one, two = await pair(nodes)
-    three = nodes[2]
-    await three.look()
-    three.epochs.adopt(one.epochs.epochs)
-    for _ in range(2):
-        one.reports(three, 1000)
-        await one.look()
-    assert set((await view(etcd)).members or ()) == {node.epochs.store_id for node in nodes}
+    one, two, three = await trio(nodes, etcd)
     first, second = sorted((two, three), key=lambda node: node.epochs.store_id)
     one.leaves(first)
     await one.coordinator.hand_over()
     assert (await view(etcd)).preferred == second.epochs.store_id
+
+
+async def test_etcd_is_asked_more_often_once_the_master_is_lost(nodes: list[Node]) -> None:
+    _, two = await pair(nodes)
+    settled = two.coordinator.pause
+    two.follower.alone_seconds = 0.1
+    assert two.coordinator.pause < settled / 2
+    two.follower.alone_seconds = 60.0
+    assert two.coordinator.pause == settled
 
 
 async def test_a_leader_that_stops_late_changes_nothing(nodes: list[Node], etcd: FakeEtcd) -> None:

@@ -167,13 +167,14 @@ class Failover(RuleBasedStateMachine):
             for place in range(limit):
                 assert self.visible.setdefault(place, node.log[place]) == node.log[place]
 
-    @rule(who=WHO, is_heard=st.booleans())
-    def change_set(self, who: int, is_heard: bool) -> None:
+    @rule(who=WHO, is_heard=st.booleans(), hands_over=st.booleans())
+    def change_set(self, who: int, is_heard: bool, hands_over: bool = False) -> None:
         """A leader writes a change of the set; it may not hear whether that was done, and asks again later."""
         node = self.nodes[who]
         if node.set is None or node.leads is None or not node.runs:
             return
-        wanted = node.set.propose(len(node.log), self.now)
+        slow = node.set.lacking(len(node.log)) if hands_over else frozenset()
+        wanted = node.set.propose_without(slow) if hands_over else node.set.propose(len(node.log), self.now)
         if wanted is not None:
             self.etcd.change(node.leads, wanted)
         if is_heard and self.etcd.leader is not None and self.etcd.leader.epoch == node.leads:
@@ -448,7 +449,7 @@ def walk(machine: type[Failover], seed: int, steps: int) -> None:
         if name == "copy":
             arguments["count"] = chance.choice((0, 1, 1 << 20))
         elif name == "change_set":
-            arguments["is_heard"] = chance.random() < 0.4
+            arguments |= {"is_heard": chance.random() < 0.4, "hands_over": chance.random() < 0.2}
         elif name == "time_passes":
             arguments["seconds"] = chance.choice((0.3, OUT_AFTER + 0.1))
         getattr(model, name)(**arguments)

@@ -62,6 +62,8 @@ _WAIT_FOR_PREFERRED: Final = 1.0
 _WAIT_FOR_MASTER: Final = 5.0
 """How long one that was a slave waits for its old master to appear, before there ever was a leader."""
 _RESIGN_TIMEOUT: Final = 3.0
+_PROMPT: Final = 0.2
+"""Seconds within which members have to confirm before a handover: it waits for each of them, and so does its heir."""
 
 
 class Etcd(Protocol):
@@ -151,6 +153,8 @@ class Coordinator:
         self._takes_messages = False
         self._began, self._waited = 0.0, 0.0
         self._turn = asyncio.Lock()
+        self._woken = asyncio.Event()
+        follower.lost.subscribe(self._woken.set)
         self._task: asyncio.Task[None] | None = None
 
     # --- life
@@ -182,13 +186,34 @@ class Coordinator:
         if replicas is None or leader is None:
             return
         heirs = replicas.set.heirs(self._clock.monotonic())  # before their connections end
+        chosen = successor or next(iter(heirs), "")
+        if chosen:
+            await self._let_the_slow_go(leader, replicas, chosen)
         await self._roles.follow()  # drains: every answer that waits has what it needs, or its time is up
         self._end(replicas)
-        chosen = successor or next(iter(heirs), "")
+        self._woken.set()
         try:
             await wait_for(self._clock, self._resign(leader, chosen), _RESIGN_TIMEOUT)
         except (EtcdAway, TimeoutError) as error:
             logger.warning("could not resign, the lease has to run out: %s", error)
+
+    async def _let_the_slow_go(self, leader: Leader, replicas: InSyncReplicas, successor: str) -> None:
+        """Have members leave the set that lag, while this broker still takes messages. They join the next leader's."""
+        end = self._store.max_physical_offset
+        deadline = self._clock.monotonic() + _PROMPT
+        while replicas.set.lacking(end) and self._clock.monotonic() < deadline:
+            await self._clock.sleep(_PROMPT / 20)
+        slow = replicas.set.lacking(end) - {successor}
+        if not slow or self._wanted is not None:
+            return
+        try:
+            view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
+            self._wanted, self._set_revision = replicas.set.propose_without(slow), view.set_revision
+            if self._wanted is not None:
+                await self._change_set(view, leader, replicas)
+            replicas.look()
+        except EtcdAway as error:
+            logger.warning("the handover waits for all members of the set: %s", error)
 
     async def _resign(self, leader: Leader, successor: str) -> None:
         """Lead no more; one that stops leaves the set too, where another is there that can lead at once."""
@@ -210,7 +235,9 @@ class Coordinator:
     async def _run(self) -> None:
         while not self._is_stopping:  # a request may end by itself just when it is cancelled
             await self.look()
-            await self._clock.sleep(self.pause)
+            self._woken.clear()
+            with suppress(TimeoutError):
+                await wait_for(self._clock, self._woken.wait(), self.pause)
 
     @property
     def pause(self) -> float:
@@ -218,7 +245,8 @@ class Coordinator:
         if self.replicas is not None:
             return _POLL if self._takes_messages else _SOON
         since = self._leaderless_since
-        return _SOON if since is not None and self._clock.monotonic() - since < _AWAITED else _POLL
+        waited = self._follower.alone_seconds if since is None else self._clock.monotonic() - since
+        return _SOON if waited is not None and waited < _AWAITED else _POLL
 
     async def look(self) -> None:
         """Ask etcd once, and act on what it says."""

@@ -9,7 +9,7 @@ log then. One who leaves is waited for until the change is written. So whoever e
 that was ever acknowledged: any member can be elected, and nobody else.
 
 A member leaves if it is silent, or if it falls behind: sends would wait for it, each until its time is up. It joins if
-it is near, and quick: what is in the log now is there within a second.
+it is near, and quick: what is in the log now is there within a second. Before a handover whoever lags at all leaves.
 
 Nothing here waits, sends or reads a clock: it is told what happens, and asked.
 """
@@ -93,6 +93,20 @@ class InSyncSet:
             del self._joining[member]
         return wanted
 
+    def propose_without(self, slow: frozenset[str]) -> frozenset[str] | None:
+        """Return the set without some members, to be written now; None if they are in none, or a change is under way.
+
+        For a handover, which waits for everybody that counts, twice: those who join are not waited for any more either.
+        """
+        if self.proposed is not None:
+            return None
+        self._joining.clear()
+        wanted = self.written - (slow - {self.me})
+        if wanted == self.written:
+            return None
+        self.proposed = wanted
+        return wanted
+
     def settled(self, members: Iterable[str]) -> None:
         """Etcd has this set now: the change was written, or was not and this one was found there."""
         self.written = frozenset(members)
@@ -136,6 +150,10 @@ class InSyncSet:
     def common_end(self) -> int:
         """Up to where every other member has the log; without bound if there is none."""
         return min((self._ends.get(member, 0) for member in self.others), default=EVERYTHING)
+
+    def lacking(self, end: int) -> frozenset[str]:
+        """Return who counts and has not confirmed that it has the log up to an end."""
+        return frozenset(member for member in self.others if self._ends.get(member, 0) < end)
 
     def heirs(self, now: float) -> list[str]:
         """Return the other members that are there, whoever has most of the log first: one of them can lead next."""
