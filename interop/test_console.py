@@ -168,7 +168,7 @@ def test_a_level_delays_everywhere_and_any_time_only_ours(browser: Browser, name
     browser.act("/topics", topic=name, queues="1")
     browser.act(f"/topics/{name}/send", body="much later", level="17")
     delays = browser.open("/delays")
-    assert re.search(rf'id="levels".*<td>17</td><td class="number">1 h</td>.*{name}', delays, re.DOTALL)
+    assert re.search(rf'id="levels".*<td>17</td><td class="number">60 min</td>.*{name}', delays, re.DOTALL)
     browser.act(f"/topics/{name}/send", body="soon", level="1")
     wait_until(lambda: [message.body for message in browser.stored(name)] == [b"soon"], seconds=60)
     page = browser.open(f"/topics/{name}")

@@ -177,7 +177,7 @@ def test_what_waits_at_a_delay_level_appears_on_the_open_page(
 ) -> None:
     page.goto(f"{console.url}/delays")
     producer.send(order("browse-level", 1), level=17)
-    row = page.locator("#levels tbody tr", has_text="1 h")  # nobody loaded the page again
+    row = page.locator("#levels tbody tr", has_text="60 min")  # nobody loaded the page again
     expect(row).to_contain_text("browse-level")
     expect(row.locator(".with-bar")).to_have_text("1")
     assert (17, 1) in [(load.level, load.waiting) for load in console.ask(console.admin.timed_messages.levels())]
