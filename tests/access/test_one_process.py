@@ -62,6 +62,8 @@ async def test_others_are_refused_in_one_clear_line(cluster: LocalCluster, accou
 
 
 async def test_a_consumer_without_the_right_says_so(cluster: LocalCluster) -> None:
+    async with Producer("shop", cluster.namesrv, credentials=SHOP) as producer:
+        await producer.send(Message(topic=MINE, body=b"x"))  # creates the topic
     with pytest.raises(AccessDenied) as caught:
         await LitePullConsumer("another", cluster.namesrv, {MINE: "*"}, credentials=SHOP).start()
     assert str(caught.value) == "access denied: account 'test-shop' has no SUB right on group 'another'"

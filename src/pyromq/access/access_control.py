@@ -22,7 +22,15 @@ from msgspec import Struct
 from pyromq.access.account import PUB, Account, Permission
 from pyromq.access.accounts import Accounts, AccountSet
 from pyromq.access.address_patterns import matcher
-from pyromq.access.decisions import Fields, decide, decide_as_apache, need_admin, need_group, need_topic
+from pyromq.access.decisions import (
+    Fields,
+    decide,
+    decide_as_apache,
+    may_publish,
+    need_admin,
+    need_group,
+    need_topic,
+)
 from pyromq.access.message_topic import stored_topic
 from pyromq.access.refusals import Refusals
 from pyromq.access.replays import Replays
@@ -33,6 +41,8 @@ from pyromq.figures import BoundFigures
 from pyromq.protocol.acl import ACCESS_KEY, NONCE, Credentials
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
+from pyromq.protocol.headers.signed_send import SignedSendHeader
+from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.remoting.audit.access_log import AccessLog
 from pyromq.remoting.connection import Connection, HandlerResult
 from pyromq.remoting.requests import RequestTable
@@ -45,6 +55,9 @@ _CALLER: Final = "access_caller"
 """The attribute with the account of its last request, as it was found in the accounts of that moment."""
 _TRUSTED: Final = ""
 """What stands there for requests that a white list let in."""
+_QUICK_BODY: Final = 64 * 1024
+"""Bytes of a body whose signature may be computed twice, if the first form of its header was not what was signed."""
+_MOST_TOPICS: Final = 100
 
 
 class AccessRules(Struct, frozen=True, kw_only=True):
@@ -69,6 +82,8 @@ class _Caller(NamedTuple):
     access_key: str
     account: Account
     verifier: Verifier
+    sends_to: set[str]
+    """Topics that it has sent to and may send to."""
 
 
 class AccessControl:
@@ -116,6 +131,11 @@ class AccessControl:
     def admit(self, request: RemotingCommand, connection: Connection) -> None:
         """Return if the request may be handled; else raise AccessRefused."""
         ext = request.ext
+        if type(ext) is SignedSendHeader:
+            if self._admits_send(ext, request, connection):
+                return
+            request.read_plainly()
+            ext = request.ext
         fields: Fields = ext if isinstance(ext, dict) else request.ext_fields
         if self._trusts and self.accounts.current.is_white(host_of(connection)):
             self._note(connection, _TRUSTED)
@@ -133,12 +153,40 @@ class AccessControl:
             account = self._authenticate(fields, request, connection)
             self._note(connection, account.access_key)
             connection.attributes[_CALLER] = _Caller(
-                self.accounts.current, account.access_key, account, self._verifier_of(account)
+                self.accounts.current, account.access_key, account, self._verifier_of(account), set()
             )
         if not account.admin:
             self._checks.get(request.code, need_admin)(account, fields)
         elif self._compatible and (account.topics or account.groups) and self._checks[request.code] is not need_admin:
             self._checks[request.code](account, fields)
+
+    def _admits_send(self, header: SignedSendHeader, request: RemotingCommand, connection: Connection) -> bool:
+        """Return True if a send is like those before it on its connection and may be handled; False to look closely.
+
+        It may be a good one even so, such as the first one, or one that is written in another way. Raise AccessRefused
+        if it was sent before.
+        """
+        caller = connection.attributes.get(_CALLER)
+        if (
+            not isinstance(caller, _Caller)
+            or caller.accounts is not self.accounts.current
+            or caller.access_key != header.access_key
+            or self._trusts
+            or len(request.body) > _QUICK_BODY
+            or not caller.verifier.is_signature(header.signature, header.signed_text(), request.body)
+        ):
+            return False
+        topic = header.topic
+        if topic not in caller.sends_to:
+            if not caller.account.admin and (
+                topic.startswith(RETRY_PREFIX) or not may_publish(caller.account.on_topic(topic), PUB)
+            ):
+                return False
+            if len(caller.sends_to) < _MOST_TOPICS:
+                caller.sends_to.add(topic)
+        if header.nonce:
+            self._replays.check_values(request.code, header.signed_code, header.signed_at, header.nonce)
+        return True
 
     def _authenticate(self, fields: Fields, request: RemotingCommand, connection: Connection) -> Account:
         access_key = fields.get(ACCESS_KEY)

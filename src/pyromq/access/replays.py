@@ -36,15 +36,18 @@ class Replays:
 
     def check(self, fields: Mapping[str, str], code: int) -> None:
         """Raise UnknownCaller if a request with a right signature is not what its client sent just now."""
-        if fields.get(CODE) != str(code):
+        self.check_values(code, fields.get(CODE, ""), fields.get(TIME, ""), fields[NONCE])
+
+    def check_values(self, code: int, signed_code: str | None, signed_at: str | None, nonce: str) -> None:
+        """Do the same with the three fields."""
+        if signed_code != str(code):
             raise UnknownCaller("the request was signed for another code")
         try:
-            signed_at = int(fields.get(TIME, ""))
-            connection, _, text = fields[NONCE].partition(".")
+            behind = self._clock.now_ms() - int(signed_at or "")
+            connection, _, text = nonce.partition(".")
             number = int(text)
         except ValueError:
             raise UnknownCaller("pyromqTime or pyromqNonce is not readable") from None
-        behind = self._clock.now_ms() - signed_at
         if abs(behind) > MOST_SKEW_MS:
             raise UnknownCaller(f"signed {behind / 1000:.0f} s ago, by the clocks of both sides; 300 s are allowed")
         if len(connection) > _LONGEST or number <= self._last.get(connection, 0):

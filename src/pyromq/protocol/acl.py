@@ -9,6 +9,7 @@ protection: TLS is.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import itertools
 import re
@@ -38,6 +39,10 @@ UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 # both texts.
 _NOT_SIGNED: Final = frozenset({SIGNATURE, UNIQUE_KEY_QUERY})
 _NOT_SIGNED_SINCE_494: Final = frozenset({SIGNATURE})
+
+_BLOCK: Final = 64  # bytes of SHA-1
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 ACCESS_DENIED: Final = "access denied"
 """The start of a refusal's remark after `name_account`."""
@@ -84,6 +89,28 @@ def signed_names(fields: Mapping[str, str], *, is_newer: bool = False) -> list[s
 def signature(signed: bytes, secret: bytes) -> bytes:
     """Return the signature of bytes."""
     return b2a_base64(hmac.digest(secret, signed, "sha1"), newline=False)
+
+
+class Signer:
+    """Makes the same signatures for one secret in half the time: the hash of the secret is computed once."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, secret: str) -> None:
+        key = secret.encode()
+        if len(key) > _BLOCK:
+            key = hashlib.sha1(key).digest()  # noqa: S324 (RocketMQ's choice)
+        key = key.ljust(_BLOCK, b"\0")
+        self._inner = hashlib.sha1(key.translate(_INNER))  # noqa: S324
+        self._outer = hashlib.sha1(key.translate(_OUTER))  # noqa: S324
+
+    def signature(self, text: bytes, body: bytes) -> bytes:
+        """Return the signature of a request with this text and this body."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text)
+        inner.update(body)
+        outer.update(inner.digest())
+        return b2a_base64(outer.digest(), newline=False)
 
 
 def signed(command: RemotingCommand, credentials: Credentials, nonce: str = "", now_ms: int = 0) -> RemotingCommand:

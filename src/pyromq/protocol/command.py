@@ -19,7 +19,9 @@ from pyromq.protocol.headers.binary_header import BinaryHeader, read_binary, wri
 from pyromq.protocol.headers.json_header import (
     UNREADABLE,
     HotHeader,
+    SignedSendJson,
     TextHeader,
+    read_guarded_json,
     read_hot_json,
     read_plain_json,
     write_json,
@@ -57,6 +59,8 @@ class RemotingCommand(Struct, gc=False):
     ext: Mapping[str, str] | Header | None = None
     body: bytes = b""
     serialize: SerializeType = SerializeType.JSON
+    signed_header: bytes = b""
+    """The header of a signed send as it came, for `read_plainly`; else empty."""
 
     @property
     def is_response(self) -> bool:
@@ -75,6 +79,12 @@ class RemotingCommand(Struct, gc=False):
         """Return the ext fields as this header; raise MalformedHeader if one is missing or unreadable."""
         ext = self.ext
         return ext if isinstance(ext, kind) else from_ext(_as_mapping(ext), kind)
+
+    def read_plainly(self) -> None:
+        """Replace the typed header of a signed send by its ext fields as the client wrote them."""
+        if self.signed_header:
+            self.ext = read_plain_json(self.signed_header).ext_fields
+            self.signed_header = b""
 
     def encode(self) -> bytes:
         """Return the whole frame; raise LocalProtocolError if it does not fit into one."""
@@ -134,7 +144,8 @@ def response(
 def decode(frame: bytes | memoryview, *, typed: bool = True, max_header: int = MAX_HEADER) -> RemotingCommand:
     """Read a frame without its first four bytes; raise RemoteProtocolError.
 
-    With `typed`, hot requests get their typed header at once. Without it, all ext fields are kept, known or not.
+    With `typed`, hot requests get their typed header at once. Without it, all ext fields are kept, known or not, for
+    access control: a signed send as SignedSendHeader, everything else as text.
     A client may raise `max_header` for answers: the answer to a batch holds an id of 32 characters for each message.
     """
     try:
@@ -147,11 +158,11 @@ def decode(frame: bytes | memoryview, *, typed: bool = True, max_header: int = M
     header, body = frame[4:end], frame[end:]
     if not isinstance(header, bytes) or not isinstance(body, bytes):  # of a large frame, which is copied only here
         header, body = bytes(header), bytes(body)
-    head: HotHeader | TextHeader | BinaryHeader
+    head: HotHeader | TextHeader | SignedSendJson | BinaryHeader
     if word <= HEADER_LENGTH_MASK:
         serialize = _JSON
         try:
-            head = read_hot_json(header) if typed else read_plain_json(header)
+            head = read_hot_json(header) if typed else read_guarded_json(header)
         except UNREADABLE:
             head = read_plain_json(header)
     else:
@@ -167,6 +178,7 @@ def decode(frame: bytes | memoryview, *, typed: bool = True, max_header: int = M
         head.ext_fields,
         body,
         serialize,
+        b"" if typed or type(head) is not SignedSendJson else header,
     )
 
 

@@ -10,7 +10,7 @@ import struct
 
 import msgspec
 
-from pyromq.protocol.acl import SIGNATURE, Credentials, signature
+from pyromq.protocol.acl import SIGNATURE, Credentials, Signer
 from pyromq.protocol.codes import VERSION, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, SerializeType, response
 from pyromq.protocol.headers import encode_json
@@ -135,7 +135,7 @@ class SignedSendFrames(SendFrames):
         # In the order of the field names: those of the account start with capitals, so they come first.
         same = "".join([*account.values(), group, topic, default_topic, str(topic_queues)])
         self._signed = _escaped(same.encode()) + _SIGNED_NUMBERS
-        self._secret = credentials.secret_key.encode()
+        self._signer = Signer(credentials.secret_key)
 
     def frame(
         self, opaque: int, queue_id: int, born_timestamp_ms: int, properties: bytes, body: bytes, nonce: bytes = b""
@@ -143,8 +143,8 @@ class SignedSendFrames(SendFrames):
         """Return the whole frame of one request; `properties` is JSON already. It is signed when it is born."""
         born = born_timestamp_ms
         stamp = _SIGNED_STAMP % (self.code, nonce, born)
-        text = b"".join((self._signed % (queue_id, born), _text_of(properties).encode(), _SIGNED_END, stamp, body))
-        own = queue_id, born, properties, nonce, born, signature(text, self._secret), opaque
+        text = b"".join((self._signed % (queue_id, born), _text_of(properties).encode(), _SIGNED_END, stamp))
+        own = queue_id, born, properties, nonce, born, self._signer.signature(text, body), opaque
         header = self._template % own
         header_length = len(header)
         return _PREFIX.pack(4 + header_length + len(body), header_length) + header + body

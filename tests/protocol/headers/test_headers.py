@@ -27,6 +27,10 @@ FIELDS = {
     "SendMessageRequestHeader": "producerGroup:S topic:S defaultTopic:S defaultTopicQueueNums:I queueId:I sysFlag:I"
     " bornTimestamp:L flag:I properties:S? reconsumeTimes:I? unitMode:B maxReconsumeTimes:I? batch:B bname:S?",
     "SendMessageRequestHeaderV2": "a:S b:S c:S d:I e:I f:I g:L h:I i:S? j:I? k:B l:I? m:B n:S?",
+    "SignedSendHeader": (
+        "a:S b:S c:S d:I e:I f:I g:L h:I i:S? j:I? k:B l:I? m:B n:S? "
+        "AccessKey:S Signature:S SecurityToken:S? pyromqCode:S? pyromqNonce:S? pyromqTime:S?"
+    ),
     "SendMessageResponseHeader": "msgId:S? queueId:I queueOffset:L transactionId:S? MSG_REGION:S? TRACE_ON:B",
     "ConsumerSendMsgBackRequestHeader": "offset:L group:S delayLevel:I originMsgId:S? originTopic:S? unitMode:B"
     " maxReconsumeTimes:I? bname:S?",

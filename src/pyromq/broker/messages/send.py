@@ -100,7 +100,7 @@ class SendHandler:
             if self._flow.refuses:
                 self._flow.check()
             header = request.ext
-            if type(header) is not SendMessageRequestHeaderV2:
+            if not isinstance(header, SendMessageRequestHeaderV2):  # a signed one is a kind of it
                 header = request.header(_KINDS.get(request.code, SendMessageRequestHeaderV2))
             topic = self._find_topic(header.topic)
             if topic is not None and topic.accepts_plain_sends and not self._accept_from_ms:

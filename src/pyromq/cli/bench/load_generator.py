@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from pyromq.protocol.acl import ACCESS_KEY, SIGNATURE, Credentials, signature
+from pyromq.protocol.acl import ACCESS_KEY, SIGNATURE, Credentials, Signer
 from pyromq.protocol.names import TBW102
 from pyromq.remoting.tls.client_tls import environment_tls
 
@@ -177,7 +177,7 @@ class SignedSendSlot(SendSlot):
 
     def __init__(self, account: Credentials, *given: Any) -> None:
         self._account = account
-        self._secret = account.secret_key.encode()
+        self._signer = Signer(account.secret_key)
         super().__init__(*given)
 
     def renumber(self, index: int) -> None:
@@ -191,7 +191,7 @@ class SignedSendSlot(SendSlot):
     def next_request(self) -> bytes:
         self._count += 1
         now_ms = int(time.time() * 1000)
-        proof = signature(self._signed % (now_ms, self._count) + self._body, self._secret)
+        proof = self._signer.signature(self._signed % (now_ms, self._count), self._body)
         return b"".join((self._prefix, self._header % (now_ms, self._count, proof), self._body))
 
 

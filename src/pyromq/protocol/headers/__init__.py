@@ -1,6 +1,7 @@
 """Request and response headers: one Struct for what travels in the ext fields of a command.
 
     send, pull, offsets, transactions, timed_messages   what producers and consumers ask
+    signed_send                                         a send with its account and signature
     clients, routes, admin, accounts                    what brokers, name servers and tools ask
     json_header, binary_header                          the two forms of a command's whole header
 

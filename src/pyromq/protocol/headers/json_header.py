@@ -19,6 +19,7 @@ from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.headers import I32, MAX_FIELDS
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from pyromq.protocol.headers.signed_send import SignedSendHeader
 
 
 class _ReadHeader(Struct, rename="camel", kw_only=True, gc=False):
@@ -39,6 +40,13 @@ class TextHeader(_ReadHeader, kw_only=True, gc=False):
 class _MixedHeader(_ReadHeader, kw_only=True, gc=False):
     code: I32 = 0
     ext_fields: dict[str, Raw] | None = None  # C++ and JavaScript clients mix texts, numbers and booleans
+
+
+class SignedSendJson(_ReadHeader, kw_only=True, gc=False):
+    """The header of a send with an account and a signature."""
+
+    code: I32
+    ext_fields: SignedSendHeader
 
 
 H = TypeVar("H", TextHeader, _MixedHeader)
@@ -79,6 +87,8 @@ HotHeader: TypeAlias = _Success | _Send | _SendV2 | _SendBatch | _Pull
 read_hot_json: Callable[[bytes], HotHeader] = msgspec.json.Decoder(HotHeader, strict=False).decode
 _read_text = msgspec.json.Decoder(TextHeader, strict=False).decode
 _read_mixed = msgspec.json.Decoder(_MixedHeader, strict=False).decode
+_read_signed_send = msgspec.json.Decoder(SignedSendJson, strict=False).decode
+_SEND_STARTS = (b'{"code":310,', b'{"code":320,')  # as Java's clients and ours write them
 
 # What msgspec raises for arbitrary bytes: its own errors, bad UTF-8 and numbers (ValueError), deep nesting.
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -94,6 +104,16 @@ def read_plain_json(data: bytes) -> TextHeader:
         return _as_text(_checked(_read_mixed(data)))
     except UNREADABLE as error:
         raise RemoteProtocolError(f"malformed JSON header: {error}") from None
+
+
+def read_guarded_json(data: bytes) -> TextHeader | SignedSendJson:
+    """Read the header of a request whose signature will be checked: signed sends at once, all others as text."""
+    if data.startswith(_SEND_STARTS):
+        try:
+            return _read_signed_send(data)
+        except UNREADABLE:
+            pass
+    return read_plain_json(data)
 
 
 def _checked(header: H) -> H:
