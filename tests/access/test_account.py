@@ -52,6 +52,23 @@ def test_the_group_decides_about_its_retry_topic() -> None:
     assert everything.on_topic("%RETRY%audit") == DENY
 
 
+def test_the_group_decides_who_reads_its_dead_letters() -> None:
+    everything = replace(SHOP, default_topic=PUB | SUB, topics={"*": PUB | SUB}, default_group=PUB | SUB)
+    assert everything.on_topic("%DLQ%bill-eu") == SUB
+    assert everything.on_topic("%DLQ%other") == SUB  # nobody but the broker writes them
+    assert everything.on_topic("%DLQ%audit") == DENY
+    listed = replace(SHOP, topics={"%DLQ%audit": SUB, "%DLQ%bill-eu": DENY})
+    assert listed.on_topic("%DLQ%audit") == SUB
+    assert listed.on_topic("%DLQ%bill-eu") == DENY
+
+
+def test_in_rocketmq_topics_of_dead_letters_are_topics_like_others() -> None:
+    everything = replace(SHOP, default_topic=SUB, topics={"orders": DENY})
+    assert everything.on_topic_as_apache("%DLQ%audit") == SUB
+    assert everything.on_topic_as_apache("orders") == DENY
+    assert everything.on_topic_as_apache("%RETRY%audit") == DENY
+
+
 @pytest.mark.parametrize(
     "topic",
     ["SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC", "DefaultCluster_REPLY_TOPIC"],

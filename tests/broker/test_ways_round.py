@@ -90,6 +90,21 @@ async def test_a_retry_topic_is_written_by_its_group_and_for_topics_that_it_may_
     assert "a batch" in await peer.refusal(SHOP, code, header(MY_GROUP, None, batch=True), b"x")
 
 
+async def test_dead_letters_are_read_by_their_group_and_written_by_nobody(peer: GuardedPeer) -> None:
+    offsets = [await peer.send(f"%DLQ%{group}") for group in (MY_GROUP, "g")]
+    views = [ViewMessageByIdRequestHeader(offset=offset) for offset in offsets]
+    await peer.done(SHOP, RequestCode.VIEW_MESSAGE_BY_ID, views[0])
+    await peer.done(SHOP, RequestCode.PULL_MESSAGE, pull_header(f"%DLQ%{MY_GROUP}", consumer_group=MY_GROUP))
+    for code, header in (
+        (RequestCode.VIEW_MESSAGE_BY_ID, views[1]),
+        (RequestCode.PULL_MESSAGE, pull_header("%DLQ%g", consumer_group=MY_GROUP)),
+    ):
+        assert "group 'g', whose dead letters these are" in await peer.refusal(SHOP, code, header)
+    for group in (MY_GROUP, "g"):
+        reason = await peer.refusal(SHOP, RequestCode.SEND_MESSAGE_V2, send_header(f"%DLQ%{group}"), b"x")
+        assert reason == f"account 'test-shop' has no PUB right on topic '%DLQ%{group}'"
+
+
 async def test_a_batch_needs_the_right_to_its_topic(peer: GuardedPeer) -> None:
     reason = await peer.refusal(SHOP, RequestCode.SEND_BATCH_MESSAGE, send_header(OTHER, batch=True), b"x")
     assert reason == "account 'test-shop' has no PUB right on topic 'other'"

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyromq.protocol.names import NO_SEND_TOPICS, REPLY_SUFFIX, RETRY_PREFIX
+from pyromq.protocol.names import DLQ_PREFIX, NO_SEND_TOPICS, REPLY_SUFFIX, RETRY_PREFIX
 
 PREFIX_MARK: Final = "*"
 """A name in a list of rights that ends in this stands for all names that begin so."""
@@ -67,17 +67,27 @@ class Account(Struct, frozen=True, kw_only=True, eq=True):
     def on_topic(self, topic: str) -> Permission:
         """Return what it may do with a topic; of a retry topic the group decides.
 
-        The broker's own topics hold messages of all topics, and a reply topic the replies to everybody: only an entry
-        with the whole name counts there.
+        So it does for dead letters, unless an entry has their whole name: who consumes as the group may read them. Only
+        the broker writes them. The broker's own topics hold messages of all topics, and a reply topic the replies to
+        everybody: only an entry with the whole name counts there.
         """
         if topic.startswith(RETRY_PREFIX):
             return self.on_group(topic.removeprefix(RETRY_PREFIX))
         found = self.topics.get(topic)
         if found is not None:
             return found
+        if topic.startswith(DLQ_PREFIX):
+            return self.on_group(topic.removeprefix(DLQ_PREFIX)) & SUB
         if topic in NO_SEND_TOPICS or topic.endswith(REPLY_SUFFIX):
             return Permission.DENY
         return _longest_prefix(self.topics, topic, self.default_topic)
+
+    def on_topic_as_apache(self, topic: str) -> Permission:
+        """Return what RocketMQ 4.9 lets it do with a topic: only of retry topics the group decides."""
+        if topic.startswith(RETRY_PREFIX):
+            return self.on_group(topic.removeprefix(RETRY_PREFIX))
+        found = self.topics.get(topic)
+        return _longest_prefix(self.topics, topic, self.default_topic) if found is None else found
 
     def on_group(self, group: str) -> Permission:
         """Return what it may do with a consumer group."""

@@ -17,7 +17,7 @@ from pyromq.errors import AccessRefused
 from pyromq.protocol.codes import RequestCode as Code
 from pyromq.protocol.headers import Header
 from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
-from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from pyromq.protocol.rights import Right
 from pyromq.remoting.requests import RequestRow, RequestTable
 
@@ -32,9 +32,17 @@ _EITHER: Final = PUB | SUB
 def need_topic(account: Account, right: Permission, topic: str) -> None:
     """Raise AccessRefused unless the account has one of the rights on a topic."""
     if not account.on_topic(topic) & right:
-        words = " or ".join(one.name or "" for one in right)
-        what = f"group {topic.removeprefix(RETRY_PREFIX)!r}" if topic.startswith(RETRY_PREFIX) else f"topic {topic!r}"
-        raise AccessRefused(f"account {account.access_key!r} has no {words} right on {what}")
+        raise _refusal(account, right, topic)
+
+
+def _refusal(account: Account, right: Permission, topic: str) -> AccessRefused:
+    words = " or ".join(one.name or "" for one in right)
+    what = f"topic {topic!r}"
+    if topic.startswith(RETRY_PREFIX):
+        what = f"group {topic.removeprefix(RETRY_PREFIX)!r}"
+    elif topic.startswith(DLQ_PREFIX) and right == SUB:
+        what = f"group {topic.removeprefix(DLQ_PREFIX)!r}, whose dead letters these are"
+    return AccessRefused(f"account {account.access_key!r} has no {words} right on {what}")
 
 
 def need_group(account: Account, group: str) -> None:
@@ -161,13 +169,18 @@ def decide_as_apache(table: RequestTable) -> dict[int, Check]:
     return checks
 
 
+def _need_as_apache(account: Account, right: Permission, topic: str) -> None:
+    if not account.on_topic_as_apache(topic) & right:
+        raise _refusal(account, right, topic)
+
+
 def _as_apache_sends(topic_field: str, group_field: str) -> Check:
     def check(account: Account, fields: Fields) -> None:
         topic = fields.get(topic_field, "")
         if group_field and topic.startswith(RETRY_PREFIX):
             need_group(account, fields.get(group_field, ""))
         else:
-            need_topic(account, PUB, topic)
+            _need_as_apache(account, PUB, topic)
 
     return check
 
@@ -175,7 +188,7 @@ def _as_apache_sends(topic_field: str, group_field: str) -> Check:
 def _named(topic_field: str, group_field: str) -> Check:
     def check(account: Account, fields: Fields) -> None:
         if topic := fields.get(topic_field):
-            need_topic(account, SUB, topic)
+            _need_as_apache(account, SUB, topic)
         if group := fields.get(group_field):
             need_group(account, group)
 

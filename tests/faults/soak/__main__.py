@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +32,7 @@ SAMPLED_EVERY = 5.0
 WARM_UP = 12.0
 MOST_GROWTH_MB = 32
 MOST_MORE_DESCRIPTORS = 32
+STORE = "store's "
 SETTINGS = ("fileReservedTime=72", "mappedFileSizeCommitLog=134217728", "pyromqMaxTopics=2000")
 
 
@@ -40,6 +42,9 @@ class Sample(Struct):
     at: float
     memory_mb: int
     descriptors: int
+    """Without those of the store's files: the log grows, and with it their number."""
+    kinds: Counter[str]
+    """All of them by what they are."""
 
 
 class Report(Struct):
@@ -60,6 +65,8 @@ class Report(Struct):
             more = _middle(last, "descriptors") - _middle(first, "descriptors")
             print(f"soak: memory {_middle(first, 'memory_mb')} -> {_middle(last, 'memory_mb')} MB, descriptors "
                   f"{_middle(first, 'descriptors')} -> {_middle(last, 'descriptors')}")  # fmt: skip
+            for name, sample in (("first", first[0]), ("last", last[-1])):
+                print(f"soak: {name} {dict(sample.kinds)}")
             if growth > MOST_GROWTH_MB:
                 self.faults.append(f"memory grew by {growth} MB")
             if more > MOST_MORE_DESCRIPTORS:
@@ -68,6 +75,17 @@ class Report(Struct):
             self.faults.append("the load ended without a result")
         elif self.load["missing"] or self.load["invented"]:
             self.faults.append(f"{self.load['missing']} messages missing, {self.load['invented']} invented")
+
+
+def descriptors_by_kind(pid: int) -> Counter[str]:
+    """Return how many descriptors of a process are sockets, files of each folder of the store, and so on."""
+    kinds: Counter[str] = Counter()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            target = descriptor.readlink()
+            folder = next((part for part in ("commitlog", "consumequeue", "index") if part in target.parts), None)
+            kinds[f"{STORE}{folder}" if folder else str(target).partition(":")[0]] += 1
+    return kinds
 
 
 def _middle(samples: Sequence[Sample], name: str) -> int:
@@ -161,8 +179,9 @@ class Soak:
         while True:
             pid = self._server.pid
             try:
-                descriptors = len(os.listdir(f"/proc/{pid}/fd"))
-                self._report.samples.append(Sample(time.monotonic(), memory_mb(pid), descriptors))
+                kinds = descriptors_by_kind(pid)
+                others = sum(count for kind, count in kinds.items() if not kind.startswith(STORE))
+                self._report.samples.append(Sample(time.monotonic(), memory_mb(pid), others, kinds))
             except OSError:
                 pass  # it is being killed
             await asyncio.sleep(SAMPLED_EVERY)
