@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from pyromq.client.hooks import SendContext, SendHook
 from pyromq.client.poll.lite_pull_consumer import LitePullConsumer
 from pyromq.client.send.producer import Producer
 from pyromq.client.send_result import SendStatus
-from pyromq.errors import BrokerError, InvalidMessage
+from pyromq.errors import BrokerError, InvalidMessage, PyroMQError
 from pyromq.protocol.messages.message import Message
 from pyromq.testing import LocalCluster
 from tests.client.helpers import read
@@ -106,3 +107,57 @@ async def test_closing_sends_what_waits(cluster: LocalCluster, topic: str) -> No
     await asyncio.sleep(0.01)
     await producer.close()
     assert all(result.status is SendStatus.SEND_OK for result in await asyncio.gather(*sends))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tags": "created"},
+        {"tags": 'größe "%d" \\', "keys": ["o-1", "o-2"]},
+        {"keys": ["größe"], "wait": False},
+        {"properties": {"a": "b"}, "tags": "t"},
+        {"flag": 7},
+    ],
+)
+@pytest.mark.parametrize("namespace", [None, "shop"])
+async def test_the_first_and_the_next_message_of_a_kind_have_the_same_properties(
+    cluster: LocalCluster, topic: str, group: str, options: dict[str, Any], namespace: str | None
+) -> None:
+    async with Producer("p", cluster.namesrv, linger=0.001, namespace=namespace) as producer:
+        message = Message(topic=topic, body=b"x", **options)
+        results = [await producer.send(message) for _ in range(3)]
+    subscriptions = {topic: "*"}
+    async with LitePullConsumer(
+        group, cluster.namesrv, subscriptions, start_from="earliest", namespace=namespace
+    ) as consumer:
+        found = {message.message_id: message for message in await read(consumer, 3)}
+    assert found.keys() == {result.message_id for result in results}
+    shown = [
+        ({**found[result.message_id].properties, "UNIQ_KEY": ""}, found[result.message_id].flag) for result in results
+    ]
+    assert shown[0] == shown[1] == shown[2]
+    assert shown[0][1] == options.get("flag", 0)
+
+
+async def test_whoever_waits_for_room_does_not_wait_for_the_time_to_pass(cluster: LocalCluster, topic: str) -> None:
+    async with Producer("p", cluster.namesrv, linger=3600.0, max_in_flight=3) as producer:
+        sends = [asyncio.create_task(producer.send(Message(topic=topic, body=b"x"))) for _ in range(7)]
+        await asyncio.gather(*sends[:6])  # the seventh may wait alone
+        await producer.close()
+        assert (await sends[6]).status is SendStatus.SEND_OK
+
+
+async def test_a_wrong_message_and_a_cancelled_one_leave_no_trace_in_what_is_in_flight(
+    cluster: LocalCluster, topic: str
+) -> None:
+    async with Producer("p", cluster.namesrv, linger=0.001, max_in_flight=1) as producer:
+        for wrong in (Message(topic=topic, body=b""), Message(topic=topic, body=b"x", flag=1 << 40)):
+            with pytest.raises(PyroMQError):
+                await producer.send(wrong)
+        leaving = asyncio.create_task(producer.send(Message(topic=topic, body=b"x")))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert (await producer.send(Message(topic=topic, body=b"x"))).status is SendStatus.SEND_OK
+        assert producer._in_flight.try_enter(1)
+        producer._in_flight.leave(1)

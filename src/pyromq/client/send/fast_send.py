@@ -16,7 +16,7 @@ from msgspec import Struct
 from pyromq.client.net.calls.broker_api import read_sent
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
-from pyromq.client.send.prepare import MessagePreparer, not_a_message
+from pyromq.client.send.prepare import MessagePreparer, not_a_message, plain_keys
 from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, PyroMQError, RemotingError
@@ -24,13 +24,11 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.frame_templates import SendFrames, SignedSendFrames
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.messages.message import Message, MessageQueue
-from pyromq.protocol.messages.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from pyromq.protocol.names import TBW102
 from pyromq.remoting.outstanding import AnswerWaiter
 
 _MAX_TEMPLATES = 1000
-_LONGEST_KEYS = 1000  # keys and tags of this length are far below the limit of a record: no need to count bytes
-_LONGEST_TAGS = 1000
+_LONGEST_TAGS = 1000  # far below the limit of a record: no need to count bytes
 
 _Sent = tuple[MessageQueue, str, int, float]
 """The queue, the message's id and its time of birth; the monotonic time of the send."""
@@ -46,7 +44,9 @@ class _Template(Struct, frozen=True, gc=False):
 
 
 class Promise(Protocol):
-    """What a sender who does not wait has in its hand: it is given the outcome once."""
+    """What a sender has in its hand, a future of some kind: it is given the outcome once."""
+
+    def done(self) -> bool: ...
 
     def set_result(self, result: SendResult, /) -> None: ...
 
@@ -203,14 +203,8 @@ class FastSend:
             return
         if len(self._templates) >= _MAX_TEMPLATES:
             self._templates.clear()
-        bare = Message(topic=message.topic, body=b"-", wait=message.wait)
-        bare.tags = message.tags  # as they are: they have been checked
-        sample = self._preparer.prepare(bare)
-        self._templates[message.topic, message.tags, message.wait] = _Template(
-            topic,
-            self._frames(topic),
-            encode_json(sample.properties.removesuffix(sample.message_id))[:-1],
-        )
+        stem = encode_json(self._preparer.stem(message))[:-1]
+        self._templates[message.topic, message.tags, message.wait] = _Template(topic, self._frames(topic), stem)
 
     def _frames(self, topic: str) -> SendFrames:
         rules, credentials = self._delivery.rules, self._remoting.credentials
@@ -231,12 +225,5 @@ def settle(promise: Promise, task: asyncio.Future[SendResult]) -> None:
 
 def _with_keys(keys: Sequence[str], properties: bytes) -> bytes | None:
     """Return the JSON with the keys in front; None if the general path has to check them."""
-    try:
-        text = " ".join(keys)
-    except TypeError:
-        return None
-    if not (text.isascii() and text.isprintable() and len(text) <= _LONGEST_KEYS):
-        return None
-    if "" in keys or text.count(" ") != len(keys) - 1:
-        return None
-    return encode_json(f"{KEYS}{NAME_VALUE_SEPARATOR}{text}{PROPERTY_SEPARATOR}")[:-1] + properties[1:]
+    text = plain_keys(keys)
+    return None if text is None else encode_json(text)[:-1] + properties[1:]

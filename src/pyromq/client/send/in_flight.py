@@ -17,6 +17,11 @@ class InFlightLimit:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._idle: asyncio.Future[None] | None = None
 
+    @property
+    def has_waiting(self) -> bool:
+        """True if somebody waits for room."""
+        return bool(self._waiting)
+
     def try_enter(self, size: int) -> bool:
         """Enter and return True if there is room and nobody waits: the fast path."""
         count, total = self._count, self._size + size
@@ -44,7 +49,11 @@ class InFlightLimit:
 
     def leave(self, size: int) -> None:
         """Leave, and admit those who wait if there is room for them."""
-        self._count -= 1
+        self.leave_together(1, size)
+
+    def leave_together(self, count: int, size: int) -> None:
+        """Leave with several requests of `size` bytes together."""
+        self._count -= count
         self._size -= size
         if self._waiting:
             self._admit()

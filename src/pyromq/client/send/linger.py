@@ -7,9 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
-from pyromq.client.send.prepare import MessagePreparer, PreparedElement, PreparedMessage, size_in_batch
+from pyromq.client.lifecycle import ForkGuard
+from pyromq.client.send.fast_send import Promise
+from pyromq.client.send.in_flight import InFlightLimit
+from pyromq.client.send.prepare import MessagePreparer, PreparedMessage, body_size
 from pyromq.client.send_result import SendResult, results_of_batch
 from pyromq.clock import Clock, TimerHandle
+from pyromq.protocol.messages.batch import element_parts, element_size
 from pyromq.protocol.messages.message import Message, MessageQueue
 
 _MOST_BYTES = 256 * 1024
@@ -21,32 +25,80 @@ _Key = tuple[str, bool, MessageQueue | None]
 class _OpenBatch(Struct, eq=False):
     first: Message
     timer: TimerHandle
-    elements: list[PreparedElement] = field(default_factory=list)
-    waiting: list[asyncio.Future[SendResult]] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    sources: list[Message] = field(default_factory=list)
+    waiting: list[Promise] = field(default_factory=list)
     size: int = 0
+    body_bytes: int = 0
+    """As they count towards what is in flight."""
 
 
 class Linger:
-    """Gathers the messages of a topic, or of a queue, for `seconds`, then sends them together."""
+    """Gathers the messages of a topic, or of a queue, for `seconds`, then sends them together.
+
+    A message is in flight from `send` to the answer to its batch, even if nobody waits for it any more.
+    """
 
     def __init__(
         self,
         seconds: float,
         preparer: MessagePreparer,
+        in_flight: InFlightLimit,
         clock: Clock,
+        guard: ForkGuard,
         send: Callable[[PreparedMessage, MessageQueue | None], Awaitable[SendResult]],
     ) -> None:
         self._seconds = seconds
         self._preparer = preparer
+        self._in_flight = in_flight
         self._clock = clock
+        self._guard = guard
         self._send = send
         self._open: dict[_Key, _OpenBatch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
 
-    async def send(self, message: Message, queue: MessageQueue | None, order_key: str | None) -> SendResult:
-        """Send a message with others; after a cancellation it may still be sent."""
-        element = self._preparer.element(message, order_key)
-        size = size_in_batch(element[1])
+    async def send(
+        self,
+        message: Message,
+        order_key: str | None = None,
+        choose: Callable[[], Awaitable[MessageQueue]] | None = None,
+    ) -> SendResult:
+        """Send a message with others, to any queue or to the chosen one; after a cancellation it may still be sent."""
+        self._guard.check()
+        size = body_size(message)
+        if not self._in_flight.try_enter(size):
+            self.flush()  # whoever waits for room cannot join
+            await self._in_flight.enter(size)
+            self._loop.call_soon(self._flush_if_full)  # behind those who were admitted together with this one
+        future: asyncio.Future[SendResult] = self._loop.create_future()
+        try:
+            self._add(message, size, future, order_key, None if choose is None else await choose())
+        except BaseException:
+            self._in_flight.leave(size)
+            raise
+        return await future
+
+    def start(self, message: Message, promise: Promise) -> bool:
+        """Send a message with others and give `promise` the outcome; return False if there is no room now."""
+        size = len(message.body)
+        if not self._in_flight.try_enter(size):
+            self.flush()
+            return False
+        try:
+            self._add(message, size, promise, None, None)
+        except BaseException:
+            self._in_flight.leave(size)
+            raise
+        return True
+
+    def _add(
+        self, message: Message, body_bytes: int, waiter: Promise, order_key: str | None, queue: MessageQueue | None
+    ) -> None:
+        message_id, properties = self._preparer.element(message, order_key)
+        parts = element_parts(message.flag, message.body, properties)
+        size = element_size(body_bytes, len(properties))
         key = (message.topic, message.wait, queue)
         batch = self._open.get(key)
         if batch is not None and batch.size + size > _MOST_BYTES:
@@ -55,18 +107,23 @@ class Linger:
         if batch is None:
             timer = self._clock.call_later(self._seconds, self._flush, key)
             batch = self._open[key] = _OpenBatch(message, timer)
-        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        batch.elements.append(element)
-        batch.waiting.append(future)
+        batch.parts += parts
+        batch.ids.append(message_id)
+        batch.sources.append(message)
+        batch.waiting.append(waiter)
         batch.size += size
-        if len(batch.elements) >= _MOST_MESSAGES:
+        batch.body_bytes += body_bytes
+        if len(batch.ids) >= _MOST_MESSAGES:
             self._flush(key)
-        return await future
 
     def flush(self) -> None:
         """Send all waiting messages now."""
         for key in list(self._open):
             self._flush(key)
+
+    def _flush_if_full(self) -> None:
+        if self._in_flight.has_waiting:
+            self.flush()
 
     def _flush(self, key: _Key) -> None:
         batch = self._open.pop(key)
@@ -77,14 +134,17 @@ class Linger:
 
     async def _deliver(self, batch: _OpenBatch, queue: MessageQueue | None) -> None:
         try:
-            result = await self._send(self._preparer.batch(batch.first, batch.elements), queue)
+            body = b"".join(batch.parts)
+            result = await self._send(self._preparer.encoded_batch(batch.first, body, batch.ids, batch.sources), queue)
         except BaseException as error:
-            for future in batch.waiting:
-                if not future.done():
-                    future.set_exception(error)
+            for waiter in batch.waiting:
+                if not waiter.done():
+                    waiter.set_exception(error)
             if not isinstance(error, Exception):
                 raise
             return
-        for future, part in zip(batch.waiting, results_of_batch(result), strict=True):
-            if not future.done():
-                future.set_result(part)
+        finally:
+            self._in_flight.leave_together(len(batch.waiting), batch.body_bytes)
+        for waiter, part in zip(batch.waiting, results_of_batch(result), strict=True):
+            if not waiter.done():
+                waiter.set_result(part)

@@ -20,6 +20,10 @@ from pyromq.protocol.names import NO_SEND_TOPICS, RETRY_PREFIX, with_namespace
 _COMPRESS_IN_THREAD_OVER = 32 * 1024  # takes about a millisecond; longer would delay every other send
 _MAX_WITH_CONTEXT = names.MAX_PROPERTIES_LENGTH - 2048  # brokers add properties of their own, with every retry
 
+_MAX_STEMS = 1000
+_LONGEST_KEYS = 1000  # keys and tags of this length are far below the limit of a record: no need to count bytes
+_LONGEST_TAGS = 1000
+
 PreparedElement = tuple[str, BatchElement, Message]
 """A message of a batch: its id, its encoded form, and the original."""
 
@@ -64,6 +68,7 @@ class MessagePreparer:
         self._compress_over = compress_over
         self._namespace = namespace
         self._ids = message_ids()
+        self._stems: dict[tuple[str, str | None, bool], bytes] = {}
 
     def new_id(self, now_ms: int) -> str:
         """Return an id for a message created at this time."""
@@ -108,10 +113,37 @@ class MessagePreparer:
         for chunk in _chunks(elements, self._max_message_size):
             yield self.batch(messages[0], chunk)
 
-    def element(self, message: Message, order_key: str | None) -> PreparedElement:
-        """Check and prepare one message of a batch."""
+    def element(self, message: Message, order_key: str | None) -> tuple[str, bytes]:
+        """Check a message that travels in a batch; return its id and its properties."""
+        try:
+            stem = self._stems.get((message.topic, message.tags, message.wait))
+        except TypeError:  # a list of tags: the general path raises the right error
+            stem = None
+        if stem is None or message.properties or order_key or not 0 < len(message.body) <= self._max_message_size:
+            return self._checked_element(message, order_key)
+        if message.keys:
+            keys = plain_keys(message.keys)
+            if keys is None:
+                return self._checked_element(message, order_key)
+            stem = keys.encode() + stem
+        message_id = self._ids.next(self._clock.now_ms())
+        return message_id, stem + message_id.encode()
+
+    def _checked_element(self, message: Message, order_key: str | None) -> tuple[str, bytes]:
         self._check_batch([message])
-        return self._element(message, order_key)
+        if self._context is None and len(message.tags or "") <= _LONGEST_TAGS:
+            if len(self._stems) >= _MAX_STEMS:
+                self._stems.clear()
+            self._stems[message.topic, message.tags, message.wait] = self.stem(message).encode()
+        message_id, element, _ = self._element(message, order_key)
+        return message_id, element.properties
+
+    def stem(self, message: Message) -> str:
+        """Return the properties of all messages with the topic and tag of a checked one, up to a message's id."""
+        bare = Message(topic=message.topic, body=b"-", wait=message.wait)
+        bare.tags = message.tags
+        sample = self.prepare(bare)
+        return sample.properties.removesuffix(sample.message_id)
 
     def _element(self, message: Message, order_key: str | None = None) -> PreparedElement:
         message_id = self._ids.next(self._clock.now_ms())
@@ -120,15 +152,22 @@ class MessagePreparer:
 
     def batch(self, first: Message, elements: Sequence[PreparedElement]) -> PreparedMessage:
         """Return a batch of these elements."""
+        ids, encoded, sources = zip(*elements, strict=True)
+        return self.encoded_batch(first, encode_batch(encoded), ids, sources)
+
+    def encoded_batch(
+        self, first: Message, body: bytes, ids: Sequence[str], sources: Sequence[Message]
+    ) -> PreparedMessage:
+        """Return a batch whose body is there already."""
         return PreparedMessage(
             source=first,
             topic=self._topic(first),
-            body=encode_batch(element for _, element, _ in elements),
+            body=body,
             properties=encode_properties({names.WAIT: "true" if first.wait else "false"}),
-            message_id=",".join(message_id for message_id, _, _ in elements),
+            message_id=",".join(ids),
             born_timestamp_ms=self._clock.now_ms(),
             batch=True,
-            sources=[message for _, _, message in elements],
+            sources=sources,
         )
 
     def _check(self, message: Message) -> None:
@@ -187,6 +226,19 @@ def not_a_message(value: object) -> InvalidMessage:
     """Return the exception for a value that somebody wants to send as it is."""
     forms = "Message(topic=..., body=...), or send(topic, value)"
     return InvalidMessage(f"only a Message can be sent, not {type(value).__name__}: {forms}")
+
+
+def plain_keys(keys: Sequence[str]) -> str | None:
+    """Return the property of a message's keys as it travels; None if the general path has to check them."""
+    try:
+        text = " ".join(keys)
+    except TypeError:
+        return None
+    if not (text.isascii() and text.isprintable() and len(text) <= _LONGEST_KEYS):
+        return None
+    if "" in keys or text.count(" ") != len(keys) - 1:
+        return None
+    return f"{names.KEYS}{names.NAME_VALUE_SEPARATOR}{text}{names.PROPERTY_SEPARATOR}"
 
 
 def _chunks(elements: Iterable[PreparedElement], limit: int) -> Iterator[list[PreparedElement]]:

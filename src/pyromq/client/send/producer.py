@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from pyromq.client.config import ClientConfig, check_options
 from pyromq.client.hooks import SendHook
@@ -197,8 +198,11 @@ class Producer(ClientLifecycle[ProducerSession]):
         anywhere = order_key is None and queue is None and select is None
         simply = timeout is None and delay is None and at is None and level is None and message_id is None
         session = self._opened
-        if session is not None and session.fast_send is not None and anywhere and simply:
-            return await session.fast_send.send(message)
+        if session is not None and anywhere and simply:
+            if session.fast_send is not None:
+                return await session.fast_send.send(message)
+            if session.linger is not None and self._spans is None and len(message.body) < self._compress_over:
+                return await session.linger.send(message)
         system = delay_properties(delay, at, level)
         sending = self._send(message, order_key, queue, select, timeout, system, message_id)
         if self._spans is None:
@@ -208,8 +212,11 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     def _start_send(self, message: Message, promise: Promise) -> bool:
         """Start a plain send without a task, and give `promise` its outcome; return False if `send` must do it."""
-        fast = self._session.fast_send
-        return fast is not None and fast.start(message, promise)
+        session = self._session
+        if session.fast_send is not None:
+            return session.fast_send.start(message, promise)
+        is_small = self._spans is None and len(message.body) < self._compress_over
+        return is_small and session.linger is not None and session.linger.start(message, promise)
 
     async def _send(
         self,
@@ -224,13 +231,13 @@ class Producer(ClientLifecycle[ProducerSession]):
         session = self._session
         delivery, linger = session.delivery, session.linger
         size = body_size(message)
+        made = None if message_id is None else (message_id, self._clock.now_ms())
+        alone = timeout is not None or system is not None or made is not None
+        if linger is not None and not alone and size < self._compress_over:
+            return await self._send_with_others(linger, message, order_key, queue, select)
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
-            made = None if message_id is None else (message_id, self._clock.now_ms())
-            alone = timeout is not None or system is not None or made is not None
-            if linger is not None and not alone and size < self._compress_over:
-                return await self._send_with_others(linger, message, order_key, queue, select)
             timeout = self._send_timeout if timeout is None else timeout
             if system is None:
                 prepared = self._preparer.prepare(message, order_key, made=made)
@@ -262,11 +269,11 @@ class Producer(ClientLifecycle[ProducerSession]):
         queue: MessageQueue | None,
         select: Select | None,
     ) -> SendResult:
-        chosen: MessageQueue | None = None
-        if order_key is not None or queue is not None or select is not None:
-            topic = with_namespace(message.topic, self._config.namespace)
-            chosen = await self._delivery.choose(message, topic, order_key=order_key, queue=queue, select=select)
-        return await linger.send(message, chosen, order_key)
+        if order_key is None and queue is None and select is None:
+            return await linger.send(message)
+        topic = with_namespace(message.topic, self._config.namespace)
+        choose = partial(self._delivery.choose, message, topic, order_key=order_key, queue=queue, select=select)
+        return await linger.send(message, order_key, choose)
 
     async def send_oneway(
         self,

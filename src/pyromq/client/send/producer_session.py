@@ -60,7 +60,7 @@ class ProducerSession:
         """The short way for plain messages, if nobody watches single sends."""
         if settings.linger is not None:
             send = partial(send_batch, delivery, settings.send_timeout)
-            self.linger = Linger(settings.linger, preparer, clock, send)
+            self.linger = Linger(settings.linger, preparer, in_flight, clock, self.instance.guard, send)
         elif not delivery.is_watched and spans is None:
             largest = min(settings.compress_over - 1, settings.max_message_size)
             self.fast_send = FastSend(

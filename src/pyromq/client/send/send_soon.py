@@ -14,7 +14,7 @@ from pyromq.client.send.fast_send import settle
 from pyromq.client.send.producer import Producer
 from pyromq.client.send.sent_soon import SentSoon
 from pyromq.client.send_result import SendResult
-from pyromq.errors import ClientError
+from pyromq.errors import ClientError, PyroMQError
 from pyromq.protocol.messages.message import Message
 
 MOST_ON_THEIR_WAY = 1024
@@ -80,7 +80,7 @@ class SendSoon:
             try:
                 if not options and self._producer._start_send(message, future):
                     continue
-            except ClientError as error:  # it is not open
+            except PyroMQError as error:  # it is not open, or the message is wrong
                 future.set_exception(error)
                 continue
             task = asyncio.ensure_future(self._producer.send(message, **options))

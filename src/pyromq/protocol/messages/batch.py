@@ -29,16 +29,18 @@ def element_size(body_length: int, properties_length: int) -> int:
     return _HEAD.size + body_length + _LENGTH.size + properties_length
 
 
-def encode_batch(elements: Iterable[BatchElement]) -> bytes:
-    """Write messages as the body of a batch send."""
-    parts: list[bytes] = []
+def element_parts(flag: int, body: bytes, properties: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return a message as it is written in a batch, in parts; raise LocalProtocolError if it does not fit."""
     try:
-        for flag, body, properties in elements:
-            size = element_size(len(body), len(properties))
-            parts += _HEAD.pack(size, 0, 0, flag, len(body)), body, _LENGTH.pack(len(properties)), properties
+        head = _HEAD.pack(_HEAD.size + len(body) + _LENGTH.size + len(properties), 0, 0, flag, len(body))
+        return head, body, _LENGTH.pack(len(properties)), properties
     except struct.error as error:
         raise LocalProtocolError(f"a message does not fit a batch: {error}") from None
-    return b"".join(parts)
+
+
+def encode_batch(elements: Iterable[BatchElement]) -> bytes:
+    """Write messages as the body of a batch send."""
+    return b"".join([part for element in elements for part in element_parts(*element)])
 
 
 def decode_batch(body: bytes) -> list[BatchElement]:
