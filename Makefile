@@ -47,8 +47,10 @@ lint: $(STAMP)
 bench: $(STAMP) $(LANE)
 	$(BIN)/python bench/run.py
 
+# `make bench-peers JSON=FILE` keeps all rounds of the brokers, for `python -m bench.peers page FILE`.
 bench-peers: $(STAMP) $(LANE)
-	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.peers brokers $(if $(JSON),--json $(JSON))
+	$(BIN)/python -m bench.peers spark
 
 # `make torture PART=kill_loop` runs one part, `SHORT=1` a short form; the table is tests/faults/__main__.py.
 torture: $(STAMP) $(LANE)

@@ -49,7 +49,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pipelines",
         "report",
     ),
-    "Internals": ("architecture", "benchmarks", "interop"),
+    "Internals": ("architecture", "performance", "benchmarks", "interop"),
 }
 """The pages of `docs/` in the order in which they are read; one that is listed nowhere comes last in "Operate"."""
 
@@ -75,7 +75,7 @@ def navigation(commands: list[str], api: list[str]) -> list[dict[str, Any]]:
 
 def site_path(path: str) -> str:
     """Return the page that shows a file of the repository."""
-    if path.startswith("docs/") and path.endswith((".md", ".png")):
+    if path.startswith("docs/") and path.endswith((".md", ".png", ".svg")):
         return path.removeprefix("docs/")
     return _OUTSIDE.get(path, f"files/{path}.md")
 

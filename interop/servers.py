@@ -164,6 +164,8 @@ class Broker(Server):
         settings: Mapping[str, str] | None = None,
         port: int | None = None,
         options: Sequence[str] = (),
+        *,
+        own_session: bool = False,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.kind = kind
@@ -174,10 +176,10 @@ class Broker(Server):
         config.write_text(_broker_conf(self.store, self.port, namesrv, {**SETTINGS, **(settings or {})}))
         log = directory / f"{kind}-broker.log"
         if kind == "pyromq":
-            super().__init__(pyromq_command("broker", "-c", str(config)), log, "ready: ")
+            super().__init__(pyromq_command("broker", "-c", str(config)), log, "ready: ", own_session=own_session)
         else:
             command = _java_server(toolkit, directory, "org.apache.rocketmq.broker.BrokerStartup", config, options)
-            super().__init__(command, log, "boot success", _environment(toolkit))
+            super().__init__(command, log, "boot success", _environment(toolkit), own_session=own_session)
 
 
 def free_port() -> int:

@@ -6,6 +6,7 @@ import json
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -98,13 +99,19 @@ def _send_fields(topic: str, queue_id: int, seed: str) -> dict[str, str]:
     }  # fmt: skip
 
 
+def _filled_in(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a send that the generator leaves as they are."""
+    unique = secrets.token_hex(8).upper()
+    values = {_NUMBER: unique, _HEX: unique, _TIME: str(time.time_ns() // 1_000_000)}
+    own = dict(fields)
+    for mark, value in values.items():
+        own = {name: text.replace(mark, value) for name, text in own.items()}
+    return own
+
+
 def _signed(fields: Mapping[str, str], opaque: int, body: bytes, account: Credentials) -> bytes:
     """Return a signed send. Nothing is filled in later, so a slot has several, each with its own key."""
-    unique = secrets.token_hex(8).upper()
-    own = {
-        name: value.replace(_NUMBER, unique).replace(_HEX, unique).replace(_TIME, "1700000000000")
-        for name, value in fields.items()
-    }
+    own = _filled_in(fields)
     own[ACCESS_KEY] = account.access_key
     return frame(RequestCode.SEND_MESSAGE_V2, {**own, SIGNATURE: sign(own, body, account.secret_key)}, opaque, body)
 
@@ -164,8 +171,17 @@ def _subscribe(connection: socket.socket, backlog: Backlog, client: str) -> None
     ask(connection, RequestCode.HEART_BEAT, {}, json.dumps(body).encode())
 
 
-def ask(connection: socket.socket, code: int, fields: Mapping[str, str], body: bytes = b"") -> dict[str, str]:
+def ask(
+    connection: socket.socket,
+    code: int,
+    fields: Mapping[str, str],
+    body: bytes = b"",
+    account: Credentials | None = None,
+) -> dict[str, str]:
     """Send one request and return the fields of its answer; raise RuntimeError unless it is a success."""
+    if account is not None:
+        fields = {**fields, ACCESS_KEY: account.access_key}
+        fields[SIGNATURE] = sign(fields, body, account.secret_key)
     connection.sendall(frame(code, fields, 0, body))
     while True:
         answer = decode(receive(connection, int.from_bytes(receive(connection, 4), "big")), typed=False)
@@ -176,14 +192,31 @@ def ask(connection: socket.socket, code: int, fields: Mapping[str, str], body: b
     return answer.ext_fields
 
 
-def ranges(address: tuple[str, int], topic: str, queues: int = QUEUES) -> list[tuple[int, int, int]]:
+def wait_for_slave(address: tuple[str, int], topic: str, seconds: float = 60.0) -> None:
+    """Send to a SYNC_MASTER until its slave has a message too."""
+    fields = _filled_in(_send_fields(topic, 0, "0" * 16))
+    end = time.monotonic() + seconds
+    with connected(address, 1) as (connection,):
+        while True:
+            try:
+                ask(connection, RequestCode.SEND_MESSAGE_V2, fields, b"is the slave there?")
+                return
+            except RuntimeError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+
+def ranges(
+    address: tuple[str, int], topic: str, queues: int = QUEUES, account: Credentials | None = None
+) -> list[tuple[int, int, int]]:
     """Return the offsets that the queues of a topic have, as (queue, first, end)."""
     with connected(address, 1) as (connection,):
         found = []
         for queue_id in range(queues):
             queue = {"topic": topic, "queueId": str(queue_id)}
             low, high = (
-                int(ask(connection, code, queue)["offset"])
+                int(ask(connection, code, queue, account=account)["offset"])
                 for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
             )
             found.append((queue_id, low, high))

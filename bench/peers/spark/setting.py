@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from pyromq.spark.schema import DEFAULT_COLUMNS
 from pyromq.spark.session import local_session
 
+from ..kafka import Kafka
 from .jobs import Source
-from .kafka import Kafka
 from .messages import QUEUES, Copies, PyroMQ, Topic, digest, fill
 
 LIKE_KAFKA = "topic,queue_id,queue_offset,keys,body,store_timestamp"
 """The columns that correspond to those of Spark's Kafka source."""
-_POMS = Path(__file__).with_name("poms")
+_POMS = Path(__file__).parent.with_name("poms")
 _MEMORY = "2g"
 
 

@@ -1,0 +1,143 @@
+"""The figures of docs/performance.md: tables and a chart, from the results of runs.
+
+    python -m bench.peers page RESULT.json [GROWTH.json]
+
+It rewrites what stands between the two marks of the page, and docs/images/performance.svg. The figures that nobody
+measured in these runs are not there: a row needs a result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .chart import Bar, chart
+from .result import Result
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "performance.md"
+CHART = ROOT / "docs" / "images" / "performance.svg"
+BEGIN = "<!-- from here on made by `python -m bench.peers page` -->\n"
+END = "<!-- until here -->\n"
+OURS, PLAIN, APACHE = "pyromq", "plain", "apache"
+NAMES = {
+    OURS: "PyroMQ", PLAIN: "PyroMQ, plain lane", APACHE: "Apache RocketMQ", "kafka": "Kafka", "redis": "Redis Streams",
+    "nats": "NATS JetStream", "rabbitmq": "RabbitMQ",
+}  # fmt: skip
+
+
+class Aim(NamedTuple):
+    """What we want to reach against Apache's broker."""
+
+    rate: float
+    cpu: float | None = None
+    p99: float | None = None
+
+    def __str__(self) -> str:
+        most = [f" / ≤ {bound:g}" for bound in (self.cpu, self.p99) if bound is not None]
+        return f"≥ {self.rate:g}" + "".join(most)
+
+
+AIMS = {
+    "send 1x1": Aim(1.4, 0.55), "send 64x1": Aim(1.8, 0.38, 0.5), "send 256x1": Aim(1.9, 0.4),
+    "send 8x32": Aim(2.0, 0.35, 0.3), "sync 1x1": Aim(1.5), "sync 64x1": Aim(1.8, 0.4), "sync 8x32": Aim(2.0, 0.35),
+    "pull 8x1": Aim(2.0, 0.4), "pull 64x1": Aim(1.8), "pull 8x8": Aim(2.0, 0.4), "pair 64x1": Aim(1.25),
+    "pair 8x32": Aim(1.25), "acl 64x1": Aim(1.25), "acl 8x32": Aim(1.25),
+}  # fmt: skip
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def beside_apache(result: Result) -> str:
+    """Return the table of ratios to Apache's broker."""
+    rows = []
+    for work in result.works():
+        apache = result.median(work, APACHE)
+        ours, plain = (result.ratio(work, name, APACHE) for name in (OURS, PLAIN))
+        if apache is None or not (ours or plain):
+            continue
+        base = f"{apache.rate:,.0f}/s ({apache.cpu:.1f}; {apache.p99_ms:.2f} ms)"
+        rows.append([work, base, str(ours or "–"), str(AIMS.get(work, "–")), str(plain or "–")])
+    return _table(["work", "Apache 4.9.7 (CPU/M; p99)", "PyroMQ", "aim", "plain lane"], rows)
+
+
+def all_peers(result: Result) -> str:
+    """Return the table of rates and CPU times of everybody."""
+    names = [name for name in result.names() if name in NAMES]
+    rows = []
+    for work in result.works():
+        cells = [result.median(work, name) for name in names]
+        rows.append([work, *(f"{cell.rate:,.0f} ({cell.cpu:.1f})" if cell else "–" for cell in cells)])
+    return _table(["messages/s (CPU/M)", *(NAMES[name] for name in names)], rows)
+
+
+def memory(result: Result) -> str:
+    """Return the most anonymous memory of each peer, over all works of one broker."""
+    single = [one for one in result.rounds if not one.work.startswith("pair")]
+    most = {name: max(one.memory_mib for one in single if one.peer == name) for name in result.names() if name in NAMES}
+    return ", ".join(f"{NAMES[name]} {mib:,.0f} MiB" for name, mib in most.items())
+
+
+def told(result: Result) -> str:
+    """Return how it was measured and what is missing."""
+    facts = ", ".join(f"{name} {value}" for name, value in result.machine.items())
+    java = {about["java"] for about in result.peers.values() if "java" in about}
+    versions = {f"{NAMES.get(key.split()[0], key)} {about['version']}" for key, about in result.peers.items()}
+    lines = [
+        f"Measured by `{result.command}` on: {facts}.",
+        f"Versions: {'; '.join(sorted(versions))}.",
+        *(f"Flags of a JVM: `{flags}`." for flags in sorted(java)),
+        f"The most anonymous memory of a broker: {memory(result)}.",
+    ]
+    if result.missing:
+        lines.append("Not measured, or not counted:\n")
+    return "\n".join(_wrapped(lines)) + "".join(f"\n- {what}: {why[:200]}" for what, why in result.missing.items())
+
+
+def _wrapped(lines: Iterable[str]) -> Iterable[str]:
+    for line in lines:
+        yield textwrap.fill(line.rstrip("\n"), 118, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def bars(result: Result) -> list[Bar]:
+    """Return the bars of the chart: rates in those of Apache's broker."""
+    found = []
+    for work in result.works():
+        for name in (OURS, PLAIN):
+            if ratio := result.ratio(work, name, APACHE):
+                found.append(Bar(work, NAMES[name], ratio.rate))
+    return found
+
+
+def written(page: str, results: Sequence[Result]) -> str:
+    """Return the page with the figures of these results."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    parts = []
+    for result in results:
+        if any(result.median(work, APACHE) for work in result.works()):
+            parts += [
+                "### Beside Apache RocketMQ",
+                beside_apache(result),
+                f"![rates]({CHART.relative_to(PAGE.parent)})",
+            ]
+        parts += ["### All peers", all_peers(result), "### How it was measured", told(result)]
+    return before + BEGIN + "\n" + "\n\n".join(part.rstrip("\n") for part in parts) + "\n\n" + END + after
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.peers page", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, nargs="+")
+    results = [Result.read(path) for path in parser.parse_args(words).results]
+    PAGE.write_text(written(PAGE.read_text(), results))
+    if found := [bar for result in results for bar in bars(result)]:
+        CHART.write_text(chart("messages a second, Apache RocketMQ 4.9.7 = 1", found))
+    return 0

@@ -1,0 +1,1 @@
+"""Spark reads the same messages from PyroMQ and, with its own Kafka source, from Kafka."""
