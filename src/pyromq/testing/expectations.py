@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -69,15 +70,13 @@ class TestCluster:
             has_tag = tags is None or message.tags == tags
             return has_tag and set(wanted) <= set(message.keys) and (where is None or bool(where(message)))
 
-        look = _Look()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._look_until(look, topic, lambda: len(look.fitting(fits)) >= count)
-        except TimeoutError:
-            raise AssertionError(look.failure(topic, count, fits, f"within {seconds:g} s")) from None
-        if len(look.fitting(fits)) > count:
+        look = await self._look_until(topic, lambda found: len(list(filter(fits, found))) >= count, seconds)
+        fitting = look.fitting(fits)
+        if look.trouble or len(fitting) < count:
+            raise AssertionError(look.failure(topic, count, fits, f"within {seconds:g} s"))
+        if len(fitting) > count:
             raise AssertionError(look.failure(topic, count, fits, "and no more"))
-        return look.fitting(fits)
+        return fitting
 
     def expect_blocking(
         self,
@@ -92,15 +91,18 @@ class TestCluster:
         """Wait like `expect`, but block the calling thread, for tests without an event loop."""
         return asyncio.run(self.expect(topic, count, tags=tags, keys=keys, where=where, seconds=seconds))
 
-    async def _look_until(self, look: _Look, topic: str, is_enough: Callable[[], bool]) -> None:
+    async def _look_until(self, topic: str, is_enough: Callable[[list[MessageExt]], bool], seconds: float) -> _Look:
+        """Look at a topic until it has enough, or so many seconds have passed; once at least. Return the last look."""
+        look = _Look()
+        deadline = time.monotonic() + seconds
         async with AdminClient(self.namesrv, credentials=self._credentials, clock=self._clock) as admin:
             while True:
                 try:
                     look.found, look.trouble = await self._messages(admin, topic), ""
                 except PyroMQError as error:  # a broker that is down just now; the next look may be luckier
                     look.trouble = str(error)
-                if not look.trouble and is_enough():
-                    return
+                if (not look.trouble and is_enough(look.found)) or time.monotonic() > deadline:
+                    return look
                 await asyncio.sleep(_PAUSE)
 
     async def _messages(self, admin: AdminClient, topic: str) -> list[MessageExt]:
