@@ -29,6 +29,7 @@ for _layer in (
     {"admin"},
     {"blocking"},
     {"app", "idempotent", "outbox", "doctor"},
+    {"faststream", "fastapi", "django"},
     {"spark"},
     {"pipelines"},
     {"console"},
