@@ -22,6 +22,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "timer",
         "transactions",
         "idempotence",
+        "integrations",
         "filter_functions",
         "traces",
         "acl",
