@@ -15,12 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import django
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, models
 from msgspec import Struct
 
-import django
 from pyromq import App, Producer
 from pyromq.django import with_database
 

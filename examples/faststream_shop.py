@@ -11,9 +11,9 @@ import asyncio
 import os
 import sys
 
+from faststream import FastStream
 from pydantic import BaseModel
 
-from faststream import FastStream
 from pyromq.faststream import PyroMQBroker, PyroMQMessage, TestPyroMQBroker
 
 ADDRESS = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from faststream import AckPolicy, FastStream
 from faststream.exceptions import IncorrectState, NackMessage, RejectMessage, StopConsume
 from faststream.specification import AsyncAPI
 from pydantic import BaseModel
 
-from faststream import AckPolicy, FastStream
 from pyromq.client.send_result import SendStatus
 from pyromq.faststream import PyroMQBroker, PyroMQMessage, PyroMQResponse, PyroMQRoute, PyroMQRouter
 from pyromq.faststream.router import PyroMQPublisher

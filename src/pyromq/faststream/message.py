@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Annotated, Any, Final
 
+from faststream import Context
 from faststream._internal.basic_types import DecodedMessage
 from faststream.message import StreamMessage, decode_message
 
-from faststream import Context
 from pyromq.client.listener.outcomes import DeadLetter, RetryLater
 from pyromq.protocol.messages import properties as names
 from pyromq.protocol.messages.message import MessageExt
