@@ -8,7 +8,7 @@ from pathlib import Path
 from interop.servers import HOST, Server, free_port
 
 # The JVM options of Kafka's own start script, and its default heap.
-_JVM = [
+JVM = [
     "-Xmx1g",
     "-Xms1g",
     "-server",
@@ -35,21 +35,22 @@ log.retention.ms=-1
 
 
 class Kafka(Server):
-    """A broker that is its own controller; topics are created by their first message."""
+    """A broker that is its own controller; topics are created by their first message. `more` are settings."""
 
-    def __init__(self, java: Path, jars: Path, directory: Path, partitions: int) -> None:
+    def __init__(self, java: Path, jars: Path, directory: Path, partitions: int, more: str = "") -> None:
         directory.mkdir(parents=True, exist_ok=True)
         port, controller, logs = free_port(), free_port(), directory / "logs"
         self.address = f"{HOST}:{port}"
         config = directory / "server.properties"
         config.write_text(
-            _SETTINGS.format(host=HOST, port=port, controller=controller, logs=logs, partitions=partitions)
+            _SETTINGS.format(host=HOST, port=port, controller=controller, logs=logs, partitions=partitions) + more
         )
         levels = [f"{_LOGGING}defaultLogLevel=warn", f"{_LOGGING}log.kafka.server.KafkaRaftServer=info"]
-        command = [str(java), *_JVM, *levels, "-cp", f"{jars}/*"]
+        command = [str(java), *JVM, *levels, "-cp", f"{jars}/*"]
         if not logs.exists():
             _format(command, config)
-        super().__init__([*command, "kafka.Kafka", str(config)], directory / "kafka.log", "Kafka Server started")
+        run = [*command, "kafka.Kafka", str(config)]
+        super().__init__(run, directory / "kafka.log", "Kafka Server started", own_session=True)
 
 
 def _format(command: list[str], config: Path) -> None:

@@ -29,8 +29,12 @@ from interop.toolkit import prepare as apache_toolkit
 
 from ..load.build import build
 from ..load.generator import Figures, Pace, run
+from .kafka import start_kafka
 from .machine import machine_facts
+from .nats import start_nats
 from .peer import Peer
+from .rabbitmq import start_rabbitmq
+from .redis import start_redis
 from .result import QUIET, Result, Round
 from .rocketmq import start_apache, start_ours
 from .work import Setting, Work
@@ -46,6 +50,10 @@ PEERS: dict[str, Start] = {
     "pyromq": start_ours,
     "plain": lambda setting, directory, stack: start_ours(setting, directory, stack, {"PYROMQ_LANE": "plain"}),
     "apache": lambda setting, directory, stack: start_apache(apache_toolkit(), setting, directory, stack),
+    "kafka": start_kafka,
+    "redis": start_redis,
+    "nats": start_nats,
+    "rabbitmq": start_rabbitmq,
 }
 
 

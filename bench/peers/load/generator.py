@@ -51,7 +51,7 @@ class Load(NamedTuple):
 
     protocol: str
     sockets: list[socket.socket]
-    rings: list[list[Ring]]
+    rings: Sequence[Sequence[Ring]]
 
     @property
     def window(self) -> int:
