@@ -17,8 +17,8 @@ from tests.console.site import BlockingSite
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE_MS = 20_000
-EXPECTED = ("Failed to load resource", "Response Status Error Code")
-"""What Chromium and htmx say of answers such as 422, which tests ask for."""
+EXPECTED = ("Failed to load resource", "Response Status Error Code", "Blocked script execution in")
+"""What Chromium and htmx say of answers such as 422, and of scripts in a sandbox, which tests ask for."""
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from pyromq.console.login.passwords import hash_password
 from pyromq.console.login.roles import UserRole
 from pyromq.console.monitoring.http_server import bind, serve
 from pyromq.console.web.settings import ConsoleSettings
+from pyromq.protocol.acl import Credentials
 
 PASSWORD = "correct horse battery"
 ROLES = [role for role in UserRole if role is not UserRole.PUBLIC]
@@ -65,16 +66,19 @@ class ConsoleSite:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, namesrv: str, data: Path | None = None, *, login: bool = False) -> AsyncIterator[Self]:
+    async def open(
+        cls, namesrv: str, data: Path | None = None, *, login: bool = False, credentials: Credentials | None = None
+    ) -> AsyncIterator[Self]:
         """Run a console for a cluster, on the loop of the test."""
         async with AsyncExitStack() as stack:
             console = Console(ConsoleSettings(data=data, login=login), SystemClock())
             console.load()
             listener = stack.enter_context(bind("127.0.0.1", 0))
             url = await stack.enter_async_context(serve(console.app(), listener))
-            await console.connect(namesrv)
+            await console.connect(namesrv, credentials)
             stack.push_async_callback(console.disconnect)
-            yield cls(url, console, await stack.enter_async_context(AdminClient(namesrv)))
+            admin = await stack.enter_async_context(AdminClient(namesrv, credentials=credentials))
+            yield cls(url, console, admin)
 
     @asynccontextmanager
     async def visitor(self, role: UserRole | None = None) -> AsyncIterator[Visitor]:
@@ -89,9 +93,11 @@ class ConsoleSite:
 class BlockingSite:
     """A console on a thread of its own, for tests that drive a browser."""
 
-    def __init__(self, namesrv: str, data: Path | None = None, *, login: bool = False) -> None:
+    def __init__(
+        self, namesrv: str, data: Path | None = None, *, login: bool = False, credentials: Credentials | None = None
+    ) -> None:
         self._portal = Portal()
-        self._opening = ConsoleSite.open(namesrv, data, login=login)
+        self._opening = ConsoleSite.open(namesrv, data, login=login, credentials=credentials)
         self._site: ConsoleSite | None = None
 
     def __enter__(self) -> BlockingSite:

@@ -28,11 +28,16 @@ accounts:
 """
 
 
-async def test_an_account_sees_and_does_what_its_rights_allow(tmp_path: Path) -> None:
-    conf = tmp_path / "conf" / "plain_acl.yml"
+def acl_file(data: Path) -> None:
+    """Write the accounts for a cluster with this directory."""
+    conf = data / "conf" / "plain_acl.yml"
     conf.parent.mkdir()
     conf.write_text(ACL)
     conf.chmod(0o600)
+
+
+async def test_an_account_sees_and_does_what_its_rights_allow(tmp_path: Path) -> None:
+    acl_file(tmp_path)
     async with (
         LocalCluster(data=tmp_path, settings={"aclEnable": "true"}) as cluster,
         AdminClient(cluster.namesrv, credentials=ADMIN) as admin,

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+import pytest
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from pyromq import Message, blocking
+from pyromq.errors import AccessDenied
+from pyromq.pipelines.jobs.job_files import JobEnd, JobOrder
+from pyromq.pipelines.outcome import Outcome
+from pyromq.pipelines.pages import page as report_page
+from pyromq.protocol.acl import Credentials
 from pyromq.testing import LocalCluster
+from tests.console.bodies.test_schemas import descriptor, order_body
+from tests.console.login.test_accounts import ADMIN, acl_file
 from tests.console.site import PASSWORD, BlockingSite, users_file
 
 
@@ -33,6 +42,91 @@ def test_a_pipeline_that_cannot_start_says_why_in_its_dialog(page: Page, console
     dialog.get_by_role("button", name="Start").click()
     expect(dialog.get_by_role("alert")).to_contain_text("--since must be a time")
     assert console.console.parts.pipelines().list() == []
+
+
+def test_the_report_of_a_job_is_shown_where_its_scripts_do_not_run_and_removed(
+    page: Page, console_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with BlockingSite(console_cluster.namesrv, tmp_path) as site:
+        files = site.console.parts.pipelines().files("20260101-120000-abcdef")
+        files.results.mkdir(parents=True)
+        files.write("job", JobOrder(id=files.directory.name, pipeline="report", options={}, user="ada", started=1.0))
+        files.write("outcome", JobEnd(ended=9.0, outcome=Outcome(read=4321, written=0)))
+        hostile = "<script>top.document.title = 'taken'; document.body.textContent = 'taken'</script>"
+        parts = [report_page.tiles([report_page.Tile("Messages", "4,321")]), hostile]
+        report = report_page.document("Topics of the shop", "one day", parts, "made by Spark")
+        (files.results / "report.html").write_text(report)
+        page.goto(f"{site.url}/pipelines")
+        page.locator("#jobs tr", has_text="report").get_by_role("link").click()
+        expect(page.locator("#tiles")).to_contain_text("4,321")
+        inside = page.frame_locator("iframe.report")
+        expect(inside.locator("h1")).to_have_text("Topics of the shop")
+        expect(inside.locator(".tiles b")).to_have_text("4,321")
+        assert (
+            inside.locator("main").evaluate("(part) => getComputedStyle(part).maxWidth") != "none"
+        )  # it has its style
+        assert "taken" not in page.title()
+        page.get_by_role("button", name="Remove").click()
+        page.locator("dialog#remove").get_by_role("button", name="Remove").click()
+        expect(page.locator(".toast.good")).to_contain_text("The job and its files are gone")
+        assert not files.directory.exists()
+
+
+def test_bodies_are_read_by_an_uploaded_descriptor(
+    page: Page, console: BlockingSite, console_cluster: LocalCluster
+) -> None:
+    with blocking.Producer("browse-schemas", console_cluster.namesrv) as producer:
+        sent = producer.send(Message(topic="browse-proto", body=order_body()))
+    page.goto(f"{console.url}/configuration")
+    page.get_by_role("button", name="Add a schema").click()
+    dialog = page.locator("dialog#add-schema")
+    dialog.get_by_label("Topics").fill("browse-proto")
+    dialog.locator("input[type=file]").set_input_files({"name": "x", "mimeType": "text/plain", "buffer": b"no schema"})
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("descriptor set")
+    upload = FilePayload(name="shop.pb", mimeType="application/octet-stream", buffer=descriptor())
+    dialog.locator("input[type=file]").set_input_files(upload)
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("shop.Order, shop.Refund")  # it asks which
+    dialog.get_by_label("Protobuf message type").fill("shop.Order")
+    dialog.get_by_role("button", name="Add").click()
+    expect(page.locator(".toast.good")).to_contain_text("read as protobuf now")
+    page.goto(f"{console.url}/messages/browse-proto/{sent.message_id}")
+    expect(page.locator("main")).to_contain_text("card_number")
+
+    page.goto(f"{console.url}/configuration")
+    page.locator("#schemas tr", has_text="browse-proto").get_by_role("button", name="Remove").click()
+    page.locator("dialog[open]").get_by_role("button", name="Remove").click()
+    expect(page.locator(".toast.good")).to_contain_text("is gone")
+    assert console.console.parts.schemas.all == ()
+
+
+def test_a_changed_right_of_an_account_counts_at_the_broker_at_once(page: Page, tmp_path: Path) -> None:
+    acl_file(tmp_path)
+    shop = Credentials("shop-account", "shop-secret-shop-secret")
+    with (
+        LocalCluster(data=tmp_path, settings={"aclEnable": "true"}) as cluster,
+        BlockingSite(cluster.namesrv, credentials=ADMIN) as console,
+        blocking.Producer("shop-senders", cluster.namesrv, credentials=shop) as producer,
+    ):
+        console.ask(console.admin.topics.create("salaries", read_queues=1, write_queues=1))
+        with pytest.raises(AccessDenied):
+            producer.send(Message(topic="salaries", body=b"x"))
+        page.goto(f"{console.url}/access")
+        page.locator("tr", has_text="shop-account").get_by_role("button", name="Change").click()
+        dialog = page.locator("dialog[open]")
+        rights = dialog.locator("textarea[name=topics]")
+        expect(rights).to_have_value(re.compile(r"orders=PUB\|SUB"))
+        rights.fill("orders=PUB|SUB\nsalaries=SING")
+        dialog.get_by_role("button", name="Change").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("orders=PUB|SUB: salaries=SING")
+        rights.fill("orders=PUB|SUB\nsalaries=PUB")
+        dialog.get_by_role("button", name="Change").click()
+        expect(page.locator(".toast.good")).to_contain_text("The rights of shop-account are changed")
+        expect(page.locator("tr", has_text="shop-account")).to_contain_text("salaries=PUB")
+        producer.send(Message(topic="salaries", body=b"x"))
+        page.goto(f"{console.url}/audit?source=console&q=shop-account")
+        expect(page.locator("#list tbody tr", has_text="change account").first).to_contain_text("done")
 
 
 def test_a_setting_is_changed_at_the_broker_and_noted_in_the_audit_log(page: Page, console: BlockingSite) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from pyromq import UNKNOWN, DeadLetter, Message, MessageExt, SendResult, blocking
+from pyromq import COMMIT, UNKNOWN, DeadLetter, Message, MessageExt, SendResult, TransactionState, blocking
 from pyromq.admin import Letter
 from pyromq.testing import LocalCluster, wait_until
 from tests.console.site import BlockingSite
@@ -194,3 +194,24 @@ def test_open_transactions_are_listed(page: Page, console: BlockingSite, console
         expect(row).to_contain_text("o-3")
         page.get_by_role("link", name=re.compile("Given up")).click()
         expect(page.locator(".empty")).to_contain_text("Nothing was given up")
+
+
+def test_a_given_up_transaction_is_resumed_and_then_committed(page: Page) -> None:
+    decisions: list[TransactionState] = [UNKNOWN]
+    with (
+        LocalCluster(settings={"transactionCheckMax": 1}) as cluster,
+        BlockingSite(cluster.namesrv) as console,
+        blocking.TransactionProducer(
+            "browse-payers", cluster.namesrv, check=lambda message: decisions[-1], clock=cluster.clock
+        ) as producer,
+    ):
+        producer.send_in_transaction(order("browse-paid", 1), lambda message: UNKNOWN)
+        cluster.clock.advance(seconds=130)  # asked once, and given up a minute later
+        page.goto(f"{console.url}/transactions?state=given-up")
+        page.locator("#halves tr", has_text="o-1").get_by_role("button", name="Resume").click()
+        expect(page.locator(".toast.good")).to_contain_text("ask the producers of browse-payers about it again")
+        expect(page.locator("#halves tr", has_text="o-1")).to_be_visible()  # among the open ones
+        decisions.append(COMMIT)
+        cluster.clock.advance(seconds=130)
+        wait_until(lambda: bodies(console, "browse-paid") == [1])
+        expect(page.locator("#transactions")).to_contain_text("No open transactions")  # the page follows

@@ -155,7 +155,7 @@ def _rights(visit: Visit, text: str) -> dict[str, str]:
     for line in filter(None, map(str.strip, text.replace(",", "\n").splitlines())):
         name, sign, permission = (part.strip() for part in line.rpartition("="))
         if not sign or not name or permission.upper() not in _PERMISSIONS:
-            raise FormError(visit.t("{line} is not a name and a permission, such as orders=PUB|SUB", line=line[:60]))
+            raise FormError(visit.t("Not a name and a permission such as orders=PUB|SUB: {line}", line=line[:60]))
         found[name] = permission.upper()
     return found
 
