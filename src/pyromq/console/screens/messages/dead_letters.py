@@ -44,7 +44,7 @@ class LetterRow(Struct, frozen=True):
     body: RenderedBody
 
 
-class Arrivals(Struct, frozen=True, kw_only=True):
+class LetterArrivals(Struct, frozen=True, kw_only=True):
     """When dead letters came: one number for each step of time."""
 
     counts: tuple[int, ...]
@@ -57,7 +57,7 @@ class LettersRead(Struct, frozen=True, kw_only=True):
 
     rows: tuple[LetterRow, ...]
     causes: Sequence[CauseGroup]
-    arrivals: Arrivals | None
+    arrivals: LetterArrivals | None
     counted: int
     is_whole: bool
 
@@ -138,7 +138,7 @@ async def _letters(visit: Visit, name: str, wanted: Wanted) -> AsyncIterator[Let
             yield letter
 
 
-def arrivals(times: Sequence[float]) -> Arrivals | None:
+def arrivals(times: Sequence[float]) -> LetterArrivals | None:
     """Return how many letters came in each of some equal steps of time; None if there are too few to tell."""
     if len(times) < 2:
         return None
@@ -147,7 +147,7 @@ def arrivals(times: Sequence[float]) -> Arrivals | None:
     counts = [0] * (int((last - first) / step) + 1)
     for at in times:
         counts[int((at - first) / step)] += 1
-    return Arrivals(counts=tuple(counts), step=step, first=first)
+    return LetterArrivals(counts=tuple(counts), step=step, first=first)
 
 
 async def letter(visit: Visit) -> Response:
