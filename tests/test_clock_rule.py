@@ -52,7 +52,6 @@ READS_THE_DATE = {
     "broker/pulls/offset_moved_events.py": "a message's time of birth",
     "broker/replication/failover/coordinator.py": "when this broker was elected",
     "broker/replication/handover/taking_over.py": "when masters changed, for people",
-    "broker/replication/tables/own_commits.py": "how old commits are that a run before left",
     "broker/server.py": "the times of stored messages, and versions of tables",
     "broker/sides/read_only.py": "versions of tables",
     "broker/sides/read_side.py": "the day of a count",

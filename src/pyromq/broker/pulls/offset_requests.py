@@ -130,10 +130,12 @@ class OffsetHandlers:
         A group that does not exist is created, as by a pull; raise GroupNotFound if that is not allowed.
 
         PyroMQ's clients also want the offset to exist, and in the life of the topic that they have read: they may not
-        know yet that it was deleted and recreated.
+        know yet that it was deleted and recreated. What a slave passes on may be older than a reset here.
         """
         topic = self._topics.get(header.topic)
         if topic is None or not self._lives.is_current(header.topic, header.pyromq_deleted_at):
+            return False
+        if not self._offsets.is_since(header.consumer_group, header.topic, header.pyromq_last_reset):
             return False
         if header.pyromq_forward and header.commit_offset > self._store.max_offset(header.topic, header.queue_id):
             return False

@@ -110,6 +110,7 @@ class Follower:
         if self._task is not None:
             return
         self._tables.own.load()
+        self._parts.offsets.resets.is_copy = True
         self._unsubscribe = self._parts.signals.durable.subscribe(lambda end: self._report())
         self._stop_asking = self._store.cleaner.ask_before_deleting(self._tables.free_to)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -122,6 +123,7 @@ class Follower:
     async def end(self) -> None:
         """Follow nobody, because this broker becomes master: what clients committed here is the truth now."""
         await self._let_go()
+        self._parts.offsets.resets.is_copy = False
         self._tables.own.load()
         self._tables.own.told(self._tables.own.mark)
         await self._tables.own.save()

@@ -14,6 +14,7 @@ from pyromq.broker.tables.consumer_filters import ConsumerFilters
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.delay_offsets import DelayOffsets
 from pyromq.broker.tables.queue_locks import QueueLockTable
+from pyromq.broker.tables.reset_ids import ResetIds
 from pyromq.broker.tables.subscription_groups import SubscriptionGroups
 from pyromq.broker.tables.table_saver import TableSaver
 from pyromq.broker.tables.topic_table import TopicTable, built_in_topics
@@ -61,10 +62,13 @@ class Tables:
             max_queues=config.max_queues,
             executor=self.executor,
         )
-        self.offsets = ConsumerOffsets(
-            table_file(directory / OFFSETS.name, OFFSETS, files), self.executor, config.max_offset_rows
-        )
         json_file = ReadOnlyFile if read_only else JsonFile
+        self.offsets = ConsumerOffsets(
+            table_file(directory / OFFSETS.name, OFFSETS, files),
+            ResetIds(json_file(directory / "pyromqOffsetResets.json", files), self.executor),
+            self.executor,
+            config.max_offset_rows,
+        )
         self.delays = DelayOffsets(json_file(directory / "delayOffset.json", files), self.executor)
         self.locks = QueueLockTable()
         """Who consumes a queue in order; in memory only."""
@@ -100,6 +104,7 @@ class Tables:
     async def close(self) -> None:
         """Save what changed, wait until it is on disk, and leave no journal."""
         self.save()
+        await self.offsets.resets.saver.finish()
         await self.filters.saver.finish()
         await self.delays.saver.finish()
         for saver in self._savers:

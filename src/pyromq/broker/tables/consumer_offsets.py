@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from typing import Final
 
 from pyromq.broker.tables.changed_keys import ChangedKeys
+from pyromq.broker.tables.reset_ids import ResetIds
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
 from pyromq.errors import BrokerError, LocalProtocolError
@@ -23,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 OffsetTable = dict[str, dict[int, int]]
 
-_MOST_SET_BACK = 100_000
 _LONGEST_KEY: Final = 2 * MAX_NAME + 1
 
 
@@ -33,10 +33,13 @@ class ConsumerOffsets:
     def __init__(
         self,
         file: TableFile[ConsumerOffsetSerializeWrapper, dict[int, int]],
+        resets: ResetIds,
         executor: Executor | None = None,
         limit: int = 1_000_000,
     ) -> None:
         """Keep at most `limit` rows; each is what one group committed of one topic."""
+        self.resets = resets
+        """When an offset went back, or was deleted."""
         self._limit = limit
         self._table: OffsetTable = {}
         self._topics_of: dict[str, dict[str, None]] = {}  # by group, in order
@@ -47,10 +50,10 @@ class ConsumerOffsets:
         self.backward_commits = 0
         self.changed_keys: ChangedKeys[str] = ChangedKeys()
         """For slaves: what was committed, copied or forgotten here, as `topic@group`."""
-        self._set_back: dict[str, int] = {}  # the mark of the last time that an offset went back, or was deleted
 
     def load(self) -> None:
         """Read the file, replacing what is in memory."""
+        self.resets.load()
         loaded = self._file.load()
         if loaded is not None:
             self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items() if _is_sound(key)}
@@ -83,7 +86,7 @@ class ConsumerOffsets:
             if only_forward:
                 return
             self.backward_commits += 1
-            self._note_set_back(key)
+            self.resets.note(key)
             logger.warning(
                 "committed offset moved back group=%s topic=%s queue=%d from=%d to=%d by=%s",
                 *(group, topic, queue_id, before, offset, who),
@@ -119,7 +122,7 @@ class ConsumerOffsets:
         offsets = self.of(source, topic)
         if offsets:
             key = _key(topic, target)
-            self._note_set_back(key)
+            self.resets.note(key)
             self._table[key] = dict(offsets)
             self._add_key(key)
             self.saver.changes.remove(key)
@@ -173,11 +176,13 @@ class ConsumerOffsets:
             if ids:
                 for queue_id in ids:
                     del offsets[queue_id]
+                self.resets.note(key)
                 self.saver.changes.remove(key)  # a record holds a row as it is, or what was added to it
                 self._note(key, offsets)
 
     def save_if_changed(self) -> None:
         """Ask for a save if something was committed since the last one."""
+        self.resets.save_if_changed()
         if self.saver.changes:
             self.saver.request()
 
@@ -185,9 +190,9 @@ class ConsumerOffsets:
         """Return what is committed under some keys, `topic@group` each; those that have nothing are left out."""
         return {key: dict(self._table[key]) for key in keys if key in self._table}
 
-    def set_back_since(self, mark: int) -> list[str]:
-        """Return where an offset has gone back, or was deleted, after a mark: what a slave has of it counts no more."""
-        return [key for key, when in self._set_back.items() if when > mark]
+    def is_since(self, group: str, topic: str, reset: str | None) -> bool:
+        """Return True unless a row was reset after the reset of this id, which may be the only one; None if unknown."""
+        return reset is None or self.resets.of(_key(topic, group)) == reset
 
     @property
     def row_count(self) -> int:
@@ -244,14 +249,8 @@ class ConsumerOffsets:
         self._forget_key(key)
         self.saver.changes.remove(key)
         self.parts.note_removal()
-        self._note_set_back(key)
+        self.resets.note(key)
         self.changed_keys.note(key)
-
-    def _note_set_back(self, key: str) -> None:
-        self._set_back.pop(key, None)
-        self._set_back[key] = self.changed_keys.mark + 1  # of the change that is noted next
-        if len(self._set_back) > _MOST_SET_BACK:
-            del self._set_back[next(iter(self._set_back))]
 
     def _forget_key(self, key: str) -> None:
         topic, group = _split(key)

@@ -63,11 +63,6 @@ class TableFollowers:
         self._followers[broker_id] = _TableFollower(marks, self._clock.monotonic(), connection)
         self._heard.set()
 
-    def taken(self, broker_id: int) -> TableMarks:
-        """Return how far a slave had followed when it last asked."""
-        follower = self._followers.get(broker_id)
-        return follower.marks if follower else TableMarks()
-
     @property
     def offsets_of_all(self) -> int:
         """Up to which mark every slave that ever asked has the committed offsets."""

@@ -158,8 +158,8 @@ class ChangedTables(Struct, frozen=True, kw_only=True):
     groups_version: DataVersion = DataVersion()
     offsets: dict[str, dict[int, int]] = {}
     offsets_removed: list[str] = []
-    offsets_set_back: list[str] = []
-    """With all rows: where an offset has gone back, or was deleted, since the slave last asked."""
+    offset_resets: dict[str, str] = {}
+    """The id of the last time that an offset of a row went back, or was deleted; of rows that are gone, too."""
     filters: list[ConsumerFilterData] = []
     filters_removed: list[tuple[str, str]] = []
     """Topic and group."""

@@ -33,7 +33,8 @@ class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_onl
     """UPDATE_CONSUMER_OFFSET (15); `pyromq_forward` is PyroMQ's own: see PULL_FORWARD_FLAG.
 
     So is `pyromq_reset`: an operator moves the group, and nobody has consumed that far. And so is `pyromq_deleted_at`:
-    in which life of the topic this was consumed, see PullMessageRequestHeader.
+    in which life of the topic this was consumed, see PullMessageRequestHeader. A slave passes on what was committed
+    there with `pyromq_last_reset`: the id of the last reset of the group that it has heard of.
     """
 
     consumer_group: str
@@ -41,6 +42,7 @@ class UpdateConsumerOffsetRequestHeader(_QueueRequestHeader, frozen=True, kw_onl
     pyromq_forward: bool | None = None
     pyromq_reset: bool | None = None
     pyromq_deleted_at: I64 | None = None
+    pyromq_last_reset: str | None = None
 
 
 class SearchOffsetByTimestampRequestHeader(_QueueRequestHeader, frozen=True, kw_only=True, gc=False):

@@ -14,6 +14,7 @@ from pyromq import Message, MessageQueue
 from pyromq.blocking import Producer
 from pyromq.broker.replication.tables.own_commits import OWN_COMMITS_NAME
 from pyromq.broker.replication.tables.table_copy import TableCopy
+from pyromq.broker.tables.reset_ids import NEVER
 from pyromq.broker.tables.topic_table import topic_config
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.errors import DiskFull
@@ -21,6 +22,7 @@ from pyromq.protocol.bodies import KVTable, SubscriptionGroupConfig, encode
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
+from pyromq.protocol.headers.offsets import UpdateConsumerOffsetRequestHeader
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Handler
 from pyromq.remoting.server import RemotingServer
@@ -118,8 +120,7 @@ def test_it_counts_also_if_the_slave_is_restarted_before_its_master_returns(pair
     assert server(slave).offsets.get("reset", "orders", 0) == 5
 
 
-def test_commits_of_more_than_an_hour_before_a_restart_count_no_more(pair: LocalCluster) -> None:
-    """The master may have been restarted since, and have forgotten that it reset a group."""
+def test_commits_count_however_long_the_slave_was_away(pair: LocalCluster) -> None:
     _send_to_queue_0(pair, 10)
     master, slave = pair.brokers[0], pair.slaves[0]
     on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 5, "test"))
@@ -130,7 +131,66 @@ def test_commits_of_more_than_an_hour_before_a_restart_count_no_more(pair: Local
     pair.clock.advance(hours=2)
     pair.start_broker(0)
     pair.start_broker(slave)
-    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 5)
+    wait_until(lambda: server(master).offsets.get("billing", "orders", 0) == 9)
+
+
+def test_a_reset_counts_though_the_master_is_restarted_before_it_meets_its_slave(pair: LocalCluster) -> None:
+    _send_to_queue_0(pair, 10)
+    master, slave = pair.brokers[0], pair.slaves[0]
+    for group in ("billing", "audit"):
+        on_loop(pair, lambda group=group: server(master).offsets.commit(group, "orders", 0, 5, "test"))  # type: ignore[misc]
+    wait_until(lambda: server(slave).offsets.get("audit", "orders", 0) == 5)
+    pair.stop_broker(0)
+    for group in ("billing", "audit"):
+        on_loop(pair, lambda group=group: server(slave).offsets.commit(group, "orders", 0, 9, "test"))  # type: ignore[misc]
+    pair.stop_broker(slave)
+    pair.start_broker(0)
+    on_loop(pair, lambda: server(master).offsets.commit("billing", "orders", 0, 2, "test"))
+    pair.stop_broker(0)
+    pair.start_broker(0)
+    pair.start_broker(slave)
+    wait_until(lambda: server(master).offsets.get("audit", "orders", 0) == 9)
+    wait_until(lambda: server(slave).offsets.get("billing", "orders", 0) == 2)
+    assert server(master).offsets.get("billing", "orders", 0) == 2
+
+
+def test_what_clients_commit_at_a_slave_that_follows_reaches_its_master(pair: LocalCluster) -> None:
+    """A client may reach the slave only."""
+    _send_to_queue_0(pair, 10)
+    master, slave = server(pair.brokers[0]), server(pair.slaves[0])
+    on_loop(pair, lambda: master.offsets.commit("billing", "orders", 0, 2, "test"))
+    wait_until(lambda: slave.offsets.get("billing", "orders", 0) == 2)
+    on_loop(pair, lambda: slave.offsets.commit("billing", "orders", 0, 9, "test"))
+    wait_until(lambda: master.offsets.get("billing", "orders", 0) == 9)
+    on_loop(pair, lambda: master.offsets.commit("billing", "orders", 0, 1, "test"))
+    wait_until(lambda: slave.offsets.get("billing", "orders", 0) == 1)
+    on_loop(pair, lambda: slave.offsets.commit("billing", "orders", 0, 4, "test"))
+    wait_until(lambda: master.offsets.get("billing", "orders", 0) == 4)
+
+
+def test_what_a_slave_passes_on_does_not_undo_a_reset_of_which_it_has_not_heard(pair: LocalCluster) -> None:
+    _send_to_queue_0(pair, 10)
+    master = server(pair.brokers[0])
+    on_loop(pair, lambda: master.offsets.commit("billing", "orders", 0, 5, "test"))
+    on_loop(pair, lambda: master.offsets.commit("billing", "orders", 0, 2, "test"))
+    last = master.offsets.resets.of("orders@billing")
+    for reset, found in ((NEVER, 2), (last, 9)):
+        header = UpdateConsumerOffsetRequestHeader(
+            consumer_group="billing",
+            topic="orders",
+            queue_id=0,
+            commit_offset=9,
+            pyromq_forward=True,
+            pyromq_last_reset=reset,
+        )
+
+        async def pass_on(header: UpdateConsumerOffsetRequestHeader = header) -> RemotingCommand:
+            async with RemotingClient(pair.clock) as remoting:
+                command = request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+                return await remoting.request(pair.brokers[0].address, command, 30.0)
+
+        pair._portal.call(pass_on())
+        assert master.offsets.get("billing", "orders", 0) == found
 
 
 def test_a_reset_while_the_slave_was_away_is_not_undone(pair: LocalCluster) -> None:

@@ -1,14 +1,17 @@
 """TableCopy: a slave takes over its master's tables: what decides what a consumer gets goes with the log.
 
 When the two meet, the slave takes all rows. What was committed here while they were apart, because clients found no
-master, counts if it is greater, and the master is told. From then on the slave follows what changes there, also an
-offset that goes back. So a master that returns takes no group back, and a reset is never undone.
+master, counts if it is greater and the master has not reset the group since, and the master is told. From then on the
+slave follows what changes there, also an offset that goes back, and passes on what clients still commit here. So a
+master that returns takes no group back, and a reset is never undone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -18,6 +21,7 @@ from pyromq.broker.replication.tables.held_progress import HeldProgress, OffsetR
 from pyromq.broker.replication.tables.own_commits import OwnCommits
 from pyromq.broker.tables.delay_offsets import DelayProgress
 from pyromq.broker.tables.queue_locks import LockKey
+from pyromq.broker.tables.reset_ids import NEVER
 from pyromq.errors import BrokerError, PyroMQError
 from pyromq.protocol.bodies import (
     ConsumerOffsetSerializeWrapper,
@@ -49,6 +53,8 @@ _SHORT_HOLD_MS: Final = 500
 _TIMEOUT: Final = 10.0
 _PAUSE: Final = 1.0
 _APACHES_PERIOD: Final = 5.0
+_PASS_ON_PERIOD: Final = 0.5
+"""How often the master is told what clients have committed here."""
 
 
 class TableCopy:
@@ -60,20 +66,24 @@ class TableCopy:
         self._store = store
         self._remoting = remoting
         self._progress = HeldProgress(parts.tables, store)
-        self.own = OwnCommits(parts.offsets, parts.followers, store.config.root, parts.clock, parts.files)
-        """What clients committed here while no master was there."""
+        self.own = OwnCommits(parts.offsets, parts.followers, store.config.root, parts.files)
+        """What clients committed here and no master knows of."""
 
     async def follow(self, master: str, *, is_ours: bool) -> None:
         """Take over the tables of a master again and again."""
         self._progress.forget()
         session, marks = "", TableMarks()
+        passing_on: asyncio.Task[None] | None = None
         try:
             while True:
                 try:
                     if not is_ours:
                         await self._copy_apaches(master)
                     elif not session:
+                        if passing_on is not None:
+                            passing_on.cancel()
                         session, marks = await self.meet(master)
+                        passing_on = asyncio.get_running_loop().create_task(self._pass_on(master))
                         continue
                     else:
                         session, marks = await self._copy_changes(master, session, marks)
@@ -83,6 +93,8 @@ class TableCopy:
                     session = ""
                 await self._parts.clock.sleep(_PAUSE if is_ours else _APACHES_PERIOD)
         finally:
+            if passing_on is not None:
+                passing_on.cancel()
             self._parts.tables.locks.end_copy(self._parts.clock.monotonic())
 
     def free_to(self, start: int) -> int:
@@ -115,15 +127,18 @@ class TableCopy:
         parts.topics.adopt(topics, gone, last.topics_version)
         parts.groups.adopt(groups, parts.groups.by_name.keys() - groups.keys(), last.groups_version)
         offsets = self._hold_progress(first, {key: row for piece in pieces for key, row in piece.offsets.items()})
-        own = self._committed_here(offsets, first.offsets_set_back)
-        rows, mark = offsets | own, self.own.mark
+        resets = {key: found for piece in pieces for key, found in piece.offset_resets.items()}
+        known, mark = self.own.rows, self.own.mark
+        own = self._committed_here(offsets, resets, known)
+        rows = offsets | own
         parts.offsets.adopt(rows, {key for key in parts.offsets.keys if not is_progress(key)} - rows.keys())
+        parts.offsets.resets.adopt_all(resets)
         locks = parts.tables.locks.begin_copy(_owners(piece.locks for piece in pieces), parts.clock.monotonic())
         filters = [row for piece in pieces for row in piece.filters]
         await self._take_filters(filters)
         theirs = {(row.topic, row.consumer_group) for row in filters}
         parts.tables.filters.discard(set(parts.tables.filters.keys) - theirs, parts.clients.consumers)
-        await self._tell(master, own, offsets)
+        await self._tell(master, own, known, offsets)
         self.own.told(mark)
         await self._tell_locks(master, locks)
 
@@ -135,23 +150,40 @@ class TableCopy:
             if is_new or (name in gone and not topics.is_system(name) and self._store.queue_ids(name)):
                 cleaner.delete_topic_before(name, log_end)
 
-    def _committed_here(self, theirs: OffsetRows, set_back: Iterable[str] = ()) -> OffsetRows:
-        """Return the rows in which something was committed here meanwhile, each offset the greater of both.
+    def _committed_here(
+        self, theirs: OffsetRows, resets: Mapping[str, str] | None, own: Mapping[str, str]
+    ) -> OffsetRows:
+        """Return the rows in which something was committed here, each offset the greater of both.
 
-        A master's reset counts.
+        A master's reset counts: what was committed before this broker heard of it does not. Apache's has no `resets`.
         """
-        mine = self._parts.offsets.rows(self.own.keys.difference(set_back))
-        return {key: _greater(row, theirs.get(key, {})) for key, row in mine.items()}
+        keys = [key for key, reset in own.items() if resets is None or resets.get(key, NEVER) == reset]
+        return {key: _greater(row, theirs.get(key, {})) for key, row in self._parts.offsets.rows(keys).items()}
 
-    async def _tell(self, master: str, own: OffsetRows, theirs: OffsetRows) -> None:
+    async def _tell(self, master: str, own: OffsetRows, resets: Mapping[str, str], theirs: OffsetRows) -> None:
         for key, row in own.items():
             topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
             for queue_id, offset in row.items():
                 if offset > theirs.get(key, {}).get(queue_id, -1):
                     header = UpdateConsumerOffsetRequestHeader(
-                        consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset, pyromq_forward=True
+                        consumer_group=group,
+                        topic=topic,
+                        queue_id=queue_id,
+                        commit_offset=offset,
+                        pyromq_forward=True,
+                        pyromq_last_reset=resets.get(key),
                     )
                     await self._ask(master, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _pass_on(self, master: str) -> None:
+        """Tell the master again and again what clients have committed here, since the two met."""
+        while True:
+            await self._parts.clock.sleep(_PASS_ON_PERIOD)
+            resets, mark = self.own.rows, self.own.mark
+            rows = self._parts.offsets.rows(resets)
+            with suppress(PyroMQError):  # it is asked for its tables, too: whoever does that says what is wrong
+                await self._tell(master, rows, resets, {})
+                self.own.told(mark)
 
     async def _tell_locks(self, master: str, locks: dict[LockKey, str]) -> None:
         """Renew for their holders the locks that a master which was restarted has forgotten."""
@@ -182,8 +214,10 @@ class TableCopy:
             parts.groups.adopt(changed.groups, changed.groups_removed, changed.groups_version)
         offsets = self._hold_progress(changed, changed.offsets)
         if offsets or changed.offsets_removed:
-            parts.offsets.adopt(offsets, changed.offsets_removed)
-        self.own.told(self.own.mark)
+            untold = {key: reset for key, reset in self.own.rows.items() if key in offsets}
+            own = self._committed_here(offsets, changed.offset_resets, untold)
+            parts.offsets.adopt(offsets | own, changed.offsets_removed)
+            parts.offsets.resets.adopt(changed.offset_resets)
         parts.tables.locks.adopt(_owners([changed.locks]), parts.clock.monotonic())
         parts.tables.filters.discard(changed.filters_removed, parts.clients.consumers)
         await self._take_filters(changed.filters)
@@ -242,9 +276,9 @@ class TableCopy:
         self._master_start, log_end = await MasterCalls(self._remoting, master).log_range()
         theirs = self._progress.hold(log_end, delays, {key: dict(row) for key, row in offsets.items()})
         self._progress.take_over()
-        own, mark = self._committed_here(theirs), self.own.mark
+        own, mark = self._committed_here(theirs, None, self.own.rows), self.own.mark
         parts.offsets.adopt(theirs | own, ())
-        await self._tell(master, own, theirs)
+        await self._tell(master, own, {}, theirs)
         self.own.told(mark)
 
     async def _apaches_delays(self, master: str) -> DelayProgress | None:

@@ -34,6 +34,7 @@ class _Keys(Struct):
     topics: list[str]
     groups: list[str]
     offsets: list[str]
+    resets: list[str]
     filters: list[tuple[str, str]]
     locks: list[LockKey]
 
@@ -43,13 +44,15 @@ class _Keys(Struct):
             self.topics[start:stop],
             self.groups[start:stop],
             self.offsets[start:stop],
+            self.resets[start:stop],
             self.filters[start:stop],
             self.locks[start:stop],
         )
 
     @property
     def longest(self) -> int:
-        return max(len(self.topics), len(self.groups), len(self.offsets), len(self.filters), len(self.locks))
+        offsets = max(len(self.offsets), len(self.resets))
+        return max(len(self.topics), len(self.groups), offsets, len(self.filters), len(self.locks))
 
 
 class TableFeed:
@@ -96,10 +99,12 @@ class TableFeed:
 
     def _since(self, known: TableMarks) -> ChangedTables:
         parts = self._parts
+        offsets = parts.offsets.changed_keys.since(known.offsets)
         keys = _Keys(
             parts.topics.changed_keys.since(known.topics),
             parts.groups.changed_keys.since(known.groups),
-            parts.offsets.changed_keys.since(known.offsets),
+            offsets,
+            offsets,
             parts.tables.filters.changed_keys.since(known.filters),
             parts.tables.locks.changed_keys.since(known.locks),
         )
@@ -120,6 +125,7 @@ class TableFeed:
             list(parts.topics.by_name),
             list(parts.groups.by_name),
             parts.offsets.keys,
+            parts.offsets.resets.keys,
             parts.tables.filters.keys,
             parts.tables.locks.keys,
         )
@@ -130,7 +136,6 @@ class TableFeed:
             has_delays=is_first,
             is_whole=True,
             has_more=all_keys.longest > (header.piece + 1) * _ROWS_AT_ONCE,
-            set_back=parts.offsets.set_back_since(self._followers.taken(header.broker_id).offsets) if is_first else (),
         )
 
     def _tables(
@@ -141,7 +146,6 @@ class TableFeed:
         has_delays: bool,
         is_whole: bool = False,
         has_more: bool = False,
-        set_back: Iterable[str] = (),
     ) -> ChangedTables:
         parts = self._parts
         offsets = parts.offsets.rows(keys.offsets)
@@ -160,7 +164,7 @@ class TableFeed:
             groups_version=parts.groups.version,
             offsets=offsets,
             offsets_removed=[key for key in keys.offsets if key not in offsets],
-            offsets_set_back=list(set_back),
+            offset_resets=parts.offsets.resets.of_all(keys.resets),
             filters=list(filters.values()),
             filters_removed=[key for key in keys.filters if key not in filters],
             locks=[QueueLock(group, *queue, parts.tables.locks.owner((group, queue))) for group, queue in keys.locks],
