@@ -64,7 +64,7 @@ from tests.faults.timeline import Timeline
 
 SEVERAL = (ALL, ALONE, NEW_DISK)
 ROUNDS_OF_A_SET = 17
-WELL_WITHIN = 90.0
+WELL_WITHIN = 240.0
 SHOWN = 10  # findings of one kind
 _SYNC = "SYNC_FLUSH"
 
