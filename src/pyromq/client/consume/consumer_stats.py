@@ -68,7 +68,8 @@ class ConsumerStats:
 
     def count_job(self, topic: str, seconds: float, taken: int, failed: int) -> None:
         """Count a call of the listener, the messages that it consumed and those that failed."""
-        counters = self._counters(topic)
+        found = self._topics.get(topic)
+        counters = self._counters(topic) if found is None else found.counters
         counters.jobs += 1
         counters.job_seconds += seconds
         counters.taken += taken

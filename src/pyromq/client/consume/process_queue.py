@@ -42,8 +42,9 @@ class ProcessQueue(AssignedQueue):
         self._unfinished: dict[int, MessageExt] = {}  # in the order of offsets, as pulls only go up
         self._last_offset = 0
         self._jobs = 0
-        self._idle: asyncio.Event = asyncio.Event()
-        self._idle.set()
+        self._idle = asyncio.Event()
+        self._is_awaited = False
+        """Whether somebody waits for the end of the jobs."""
 
     def __len__(self) -> int:
         return len(self._unfinished)
@@ -99,15 +100,18 @@ class ProcessQueue(AssignedQueue):
     def take(self, most: int) -> list[MessageExt]:
         """Hand out up to `most` messages to a new job, in order; `end_job` must follow."""
         self._jobs += 1
-        self._idle.clear()
         waiting = self._waiting
+        if most == 1 and waiting:
+            return [waiting.popleft()]
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def finish(self, messages: Iterable[MessageExt]) -> None:
         """Note that these messages need no more work here: consumed, sent back or dropped."""
+        unfinished = self._unfinished
         for message in messages:
-            if self._holds(message):
-                del self._unfinished[message.queue_offset]
+            offset = message.queue_offset
+            if unfinished.get(offset) is message:  # else it was forgotten meanwhile
+                del unfinished[offset]
                 self.size -= message.store_size
         if self.blocked is not None and self.blocked.queue_offset not in self._unfinished:
             self.blocked = None
@@ -115,24 +119,22 @@ class ProcessQueue(AssignedQueue):
 
     def put_back(self, messages: Sequence[MessageExt]) -> None:
         """Let these messages wait again, before all others."""
-        self._waiting.extendleft(message for message in reversed(messages) if self._holds(message))
-
-    def _holds(self, message: MessageExt) -> bool:
-        return self._unfinished.get(message.queue_offset) is message  # False if it was forgotten meanwhile
+        held = self._unfinished
+        self._waiting.extendleft(one for one in reversed(messages) if held.get(one.queue_offset) is one)
 
     # --- jobs --------------------------------------------------------------------------------------------------------
 
     async def begin_alone(self) -> None:
         """Wait until no job has messages of this queue, then count as one; `end_job` must follow."""
         while self._jobs:
-            await self._idle.wait()
+            await self.idle()
         self._jobs += 1
-        self._idle.clear()
 
     def end_job(self) -> None:
         """Note that a job is over."""
         self._jobs -= 1
-        if not self._jobs:
+        if not self._jobs and self._is_awaited:
+            self._is_awaited = False
             self._idle.set()
 
     @property
@@ -142,4 +144,7 @@ class ProcessQueue(AssignedQueue):
 
     async def idle(self) -> None:
         """Wait until no job has messages of this queue."""
-        await self._idle.wait()
+        if self._jobs:
+            self._is_awaited = True
+            self._idle.clear()
+            await self._idle.wait()

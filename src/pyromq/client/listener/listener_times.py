@@ -29,12 +29,15 @@ def bind_sampled(
     measured = (
         _measure_async(plain, record) if is_async(listener) else _measure_thread(listener, threads, record, ended)
     )
-    calls = -1
+    unmeasured = 0
 
     def call(messages: list[MessageExt]) -> Awaitable[object]:
-        nonlocal calls
-        calls += 1
-        return plain(messages) if calls % SAMPLE else measured(messages)
+        nonlocal unmeasured
+        if unmeasured:
+            unmeasured -= 1
+            return plain(messages)
+        unmeasured = SAMPLE - 1
+        return measured(messages)
 
     return call
 

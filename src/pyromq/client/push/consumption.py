@@ -78,24 +78,29 @@ class Consumption(ABC):
         self._causes: set[str] = set()
         self._odd_returns = False
 
-    async def consume(self, job: Job) -> None:
-        """Consume the messages of a job."""
+    async def consume(self, job: Job) -> float:
+        """Consume the messages of a job; return when that ended, by perf_counter()."""
         held, messages = job.held, job.messages
         started = perf_counter()
         outcome: object = job.failure
         if outcome is None:
             outcome = await (self._listen_with_hooks(job) if self._before else self.listen(job))
-        seconds = perf_counter() - started
+        ended = perf_counter()
         if outcome is None or outcome is COMMIT:  # nearly always
             held.finish(messages)
-            self._stats.count_job(held.queue.topic, seconds, len(messages), 0)
+            self._stats.count_job(held.queue.topic, ended - started, len(messages), 0)
         else:
-            verdict = self._judge(job, outcome)
-            self._stats.count_job(held.queue.topic, seconds, verdict.acknowledged, len(messages) - verdict.acknowledged)
-            held.finish(messages[: verdict.acknowledged])
-            if verdict.action is not Action.NOTHING and not held.released:
-                await self._settle(held, messages[verdict.acknowledged :], verdict)
+            await self._act_on(job, outcome, ended - started)
         held.consumed_at = self._clock.now()
+        return ended
+
+    async def _act_on(self, job: Job, outcome: object, seconds: float) -> None:
+        held, messages = job.held, job.messages
+        verdict = self._judge(job, outcome)
+        self._stats.count_job(held.queue.topic, seconds, verdict.acknowledged, len(messages) - verdict.acknowledged)
+        held.finish(messages[: verdict.acknowledged])
+        if verdict.action is not Action.NOTHING and not held.released:
+            await self._settle(held, messages[verdict.acknowledged :], verdict)
 
     async def listen(self, job: Job) -> object:
         """Return what the listener returned or raised; raise CancelledError only if this task has to stop."""
@@ -103,16 +108,20 @@ class Consumption(ABC):
         outcome: object
         try:
             outcome = await self._call(job.messages)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:  # sys.exit() would end the loop of all clients
-            outcome = error
         except BaseException as error:
-            job.failure = error
-            raise
+            outcome = self._raised(job, error)
         finally:
             job.listening = False
         if job.timed_out or isinstance(outcome, asyncio.CancelledError):
             return self._after_cancelling(job, outcome)
         return outcome
+
+    def _raised(self, job: Job, error: BaseException) -> object:
+        """Return what the listener raised as its outcome; raise it again if it has to end the task."""
+        if isinstance(error, Exception | asyncio.CancelledError | SystemExit):  # sys.exit() would end the loop of all
+            return error
+        job.failure = error
+        raise error
 
     def _after_cancelling(self, job: Job, outcome: object) -> object:
         task = asyncio.current_task()
@@ -229,14 +238,14 @@ class ConcurrentConsumption(Consumption):
 class OrderlyConsumption(Consumption):
     """Consumes failed messages again after the queue has rested, before all others: nothing overtakes them."""
 
-    async def consume(self, job: Job) -> None:
+    async def consume(self, job: Job) -> float:
         """Consume the messages of a job, unless the lock of the queue is lost."""
         held = job.held
         if self._settings.needs_lock and self._clock.monotonic() >= held.lock_expires:
             held.locked = False  # set again when the lock is renewed
             held.put_back(job.messages)
-            return
-        await super().consume(job)
+            return perf_counter()
+        return await super().consume(job)
 
     async def _settle(self, held: ProcessQueue, rest: list[MessageExt], verdict: Verdict) -> None:
         tried, untried = rest[: verdict.tried], rest[verdict.tried :]

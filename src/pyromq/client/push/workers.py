@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _AFTER_A_LOSS = 1.0  # seconds until a task that ended too early is replaced; not at once, as the loop may be ending
 _AFTER_CANCELLING = 5.0
+_TURN = 16  # jobs of one queue in a row, before the next queue has its turn
 _LONGEST_STRETCH = 0.005  # seconds: a listener that never awaits must not starve pulls and heartbeats
 
 
@@ -62,8 +63,8 @@ def _lowest_message(job: Job, clock: Clock) -> MessageInProgress | None:
 class Workers:
     """Tasks that take messages from the queues in turn and consume them; a task exists only while it has work.
 
-    Only `close` stops a task. If anything else does, another one takes over its messages. `put_off` keeps messages for
-    later after an unexpected failure of `consume`.
+    Only `close` stops a task. If anything else does, another one takes over its messages. `consume` returns when it
+    ended, by perf_counter(). `put_off` keeps messages for later after an unexpected failure of `consume`.
 
     `left_behind` returns how many calls of the listener still run on a thread although they were cancelled; None if it
     needs no threads. Each of them takes the place of a task once there are more than `concurrency`, so that a listener
@@ -72,7 +73,7 @@ class Workers:
 
     def __init__(
         self,
-        consume: Callable[[Job], Awaitable[None]],
+        consume: Callable[[Job], Awaitable[float]],
         put_off: Callable[[ProcessQueue, list[MessageExt]], None],
         clock: Clock,
         context: Context,
@@ -89,6 +90,7 @@ class Workers:
         self._concurrency = concurrency
         self._left_behind = left_behind
         self._is_stuck = False
+        self._starting = False
         self._batch_size = batch_size
         self._rate_limit = RateLimit(rate, clock) if rate else None
         self._rate_lock = asyncio.Lock()
@@ -122,6 +124,16 @@ class Workers:
             context = self._context.copy()
             self._tasks.add(asyncio.create_task(self._run(), name="pyromq listener", context=context))
 
+    def _start_more_soon(self) -> None:
+        """Start another task once this one waits: a listener that never does needs only one."""
+        if len(self._ready) or self._interrupted:
+            self._starting = True
+            self._loop.call_soon(self._start_waiting)
+
+    def _start_waiting(self) -> None:
+        self._starting = False
+        self.start_more()
+
     def _places(self, left_behind: int) -> int:
         places = self._concurrency - max(left_behind - self._concurrency, 0)
         if places <= 0 and not self._is_stuck:
@@ -136,13 +148,29 @@ class Workers:
         task = asyncio.current_task()
         assert task is not None
         since = perf_counter()
+        turn: ProcessQueue | None = None  # the queue whose turn it is: the next job is one of its own
+        left = 0
+        limit = self._rate_limit
         try:
-            while job := self._take() if self._rate_limit is None else await self._take_limited(self._rate_limit):
-                self.start_more()  # another task, if there is more to do
+            while job := self._take(turn) if limit is None else await self._take_limited(limit):
+                held = job.held
+                if held is not turn:
+                    left = _TURN
+                if not self._starting:
+                    self._start_more_soon()
                 self._jobs[task] = job
-                await self._work(job)
+                try:
+                    now = await self._consume(job)
+                except BaseException as error:
+                    now = self._failed(job, error)
+                held.end_job()
                 del self._jobs[task]
-                if perf_counter() - since > _LONGEST_STRETCH:
+                left -= 1
+                is_long = now - since > _LONGEST_STRETCH
+                turn = held if left and limit is None and not is_long and held.ready else None
+                if turn is None:
+                    self._ready.join(held)
+                if is_long:
                     await self._clock.sleep(0)
                     since = perf_counter()
         except BaseException as error:
@@ -154,11 +182,19 @@ class Workers:
             self._jobs.pop(task, None)
             self._tasks.discard(task)
 
-    def _take(self) -> Job | None:
-        if self._closed or (self._left_behind is not None and len(self._tasks) > self._places(self._left_behind())):
+    def _take(self, turn: ProcessQueue | None = None) -> Job | None:
+        """Return the next job: of the queue whose turn it is, if one is given, else of the next that is ready."""
+        may_take = not self._closed and (
+            self._left_behind is None or len(self._tasks) <= self._places(self._left_behind())
+        )
+        if turn is not None and (self._interrupted or not may_take):
+            self._ready.join(turn)
+        if not may_take:
             return None
         if self._interrupted:
             return self._interrupted.popleft()
+        if turn is not None:  # it is still among the ready ones, unless it may have one job only
+            return Job(turn, turn.take(self._batch_size), self._clock.monotonic())
         held = self._ready.next()
         if held is None:
             return None
@@ -174,20 +210,18 @@ class Workers:
                 limit.count(len(job.messages))
             return job
 
-    async def _work(self, job: Job) -> None:
-        try:
-            await self._consume(job)
-        except Exception as error:
-            # Not a failure of the listener. Unfinished messages are not committed and are consumed again.
+    def _failed(self, job: Job, error: BaseException) -> float:
+        """Go on after a failure of `consume`, which is none of the listener; raise what has to end the task."""
+        if isinstance(error, Exception):
+            # Unfinished messages are not committed and are consumed again.
             log_failure(logger, logging.ERROR, "consuming from %s failed unexpectedly", job.held.queue, error=error)
             self._put_off(job.held, job.messages)
-        except BaseException:
-            if self._closed:
-                self._end(job)
-            else:
-                self._clock.call_later(_AFTER_A_LOSS, self._take_over, job)
-            raise
-        self._end(job)
+            return perf_counter()
+        if self._closed:
+            self._end(job)
+        else:
+            self._clock.call_later(_AFTER_A_LOSS, self._take_over, job)
+        raise error
 
     def _end(self, job: Job) -> None:
         job.held.end_job()
