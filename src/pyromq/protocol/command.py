@@ -31,6 +31,9 @@ MAX_FRAME: Final = 16 * 1024 * 1024  # including its first four bytes, as in Roc
 MAX_HEADER: Final = 256 * 1024  # room for all properties; 16 MiB of hostile JSON would cost 400 MB and a second
 HEADER_LENGTH_MASK: Final = 0xFFFFFF
 
+TLS_HANDSHAKE: Final = 0x16
+"""The first byte of a peer that speaks TLS."""
+
 _PREFIX = struct.Struct(">II")
 _WORD = struct.Struct(">I")
 _LENGTH = struct.Struct(">i")
@@ -245,3 +248,12 @@ class FrameDecoder:
         if not 4 <= length <= self._max_length:
             raise RemoteProtocolError(f"frame length {length} is not between 4 and {self._max_length}")
         return length
+
+
+def other_protocol(first_byte: int) -> str:
+    """Say what a peer speaks whose first byte begins no frame; nothing if that is not known."""
+    if first_byte == TLS_HANDSHAKE:
+        return "it speaks TLS; this port does not"
+    if chr(first_byte).isascii() and chr(first_byte).isalpha():
+        return "it does not speak RocketMQ; perhaps it speaks HTTP"
+    return ""

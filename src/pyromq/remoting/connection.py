@@ -18,21 +18,23 @@ from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, name_account, nonces, signed
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
-from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode
+from pyromq.protocol.command import TLS_HANDSHAKE, FrameDecoder, RemotingCommand, decode, other_protocol
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
-from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about
+from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about, address_text
 
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 3.0
-TLS_HANDSHAKE = 0x16
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
 _RECENT_TICKS = 2
 LARGE = 64 * 1024  # bytes held for a peer below which they are not added up
 SHARE = 256  # requests of one connection that a round serves
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
+
+
+Frames: TypeAlias = list[bytes | memoryview]
 
 
 class Connection(asyncio.Protocol):
@@ -64,9 +66,11 @@ class Connection(asyncio.Protocol):
         refusals: Counter[int] | None = None,
         tally: Tally | None = None,
         serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
+        serve_first: Callable[[Frames, Connection], Frames] | None = None,
     ) -> None:
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
+        `serve_first` may answer the first frames of a read by `send_now`; it returns the others.
         `held` adds up what all peers have sent and is not answered, `unsent` the answers that they have not read.
         """
         self.address = address
@@ -93,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._serve = serve
         self._serve_again = serve_again or serve
         self._typed = serve_again is None
+        self._serve_first = serve_first
         self._on_open = on_open
         self._throttles = throttles
         self._credentials = credentials
@@ -113,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._sent = 0
         self._stuck_ticks = 0
         self._paused = False
-        self._backlog: list[bytes | memoryview] = []
+        self._backlog: Frames = []
         self._held = held
         self._held_size = 0
         self._pending_before = 0
@@ -130,8 +135,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has the methods but not the base class
-        self.peer = _address_text(transport.get_extra_info("peername"))
-        self.local = _address_text(transport.get_extra_info("sockname"))
+        self.peer = address_text(transport.get_extra_info("peername"))
+        self.local = address_text(transport.get_extra_info("sockname"))
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
         self.address = self._outstanding.address = self.address or self.peer
         self._transport.set_write_buffer_limits(high=self._write_high)
@@ -145,12 +150,12 @@ class Connection(asyncio.Protocol):
         if self._first_byte < 0:
             self._first_byte = data[0]
             if self._first_byte == TLS_HANDSHAKE:
-                self.abort(_not_a_frame(TLS_HANDSHAKE), cause="not_rocketmq")
+                self.abort(other_protocol(TLS_HANDSHAKE), cause="not_rocketmq")
                 return
         try:
             frames = self._decoder.feed(data)
         except RemoteProtocolError as error:
-            what = _not_a_frame(self._first_byte)
+            what = other_protocol(self._first_byte)
             self.abort(what or str(error), cause="not_rocketmq" if what else "bad_frame")
             return
         if frames:
@@ -236,6 +241,11 @@ class Connection(asyncio.Protocol):
         else:
             self.send(answer.encode_head())
             self.send(answer.body)
+
+    def send_now(self, frames: Frames, size: int) -> None:
+        """Write frames of so many bytes before the round ends; nothing may be queued yet."""
+        self._parts, self._queued = frames, size
+        self.flush()
 
     def flush(self) -> None:
         """Write what is queued at once; called by the round."""
@@ -426,7 +436,11 @@ class Connection(asyncio.Protocol):
 
     # --- receiving -------------------------------------------------------------------------------------------------
 
-    def _take(self, frames: list[bytes | memoryview], at_least: int = 0) -> None:
+    def _take(self, frames: Frames, at_least: int = 0) -> None:
+        if self._serve_first is not None and not (self._parts or self._paused or self._unsent_size):
+            frames = self._serve_first(frames, self)
+            if not frames:
+                return
         throttles, until, share, typed = self._throttles, 0.0, self._answer_share, self._typed
         if throttles:
             self._round.schedule()
@@ -457,7 +471,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._serve(command, self)
 
-    def _hold(self, frames: list[bytes | memoryview]) -> None:
+    def _hold(self, frames: Frames) -> None:
         self._backlog = frames
         self._transport.pause_reading()
 
@@ -481,18 +495,3 @@ HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None
 
 Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
 """Answers one request or raises. One-way requests get no answer."""
-
-
-def _address_text(address: tuple[Any, ...] | None) -> str:
-    if not address:
-        return "unknown"
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _not_a_frame(first_byte: int) -> str:
-    if first_byte == TLS_HANDSHAKE:
-        return "it speaks TLS; this port does not"
-    if chr(first_byte).isascii() and chr(first_byte).isalpha():
-        return "it does not speak RocketMQ; perhaps it speaks HTTP"
-    return ""

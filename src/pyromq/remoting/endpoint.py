@@ -12,7 +12,7 @@ from typing import Final
 from pyromq.clock import Clock
 from pyromq.protocol.acl import Credentials
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.dispatch import Dispatcher, QuickAnswers
 from pyromq.remoting.held_bytes import HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import ConnectionRoom, Limits, Tally
@@ -52,6 +52,7 @@ class Endpoint:
         refusals: Counter[int] | None = None,
         tally: Tally | None = None,
         max_per_address: int = sys.maxsize,
+        quick: QuickAnswers | None = None,
     ) -> None:
         """`room`, `held` and `unsent` limit what a server's connections take, with others in its process."""
         self.connections: set[Connection] = set()
@@ -72,6 +73,7 @@ class Endpoint:
         self._refusals: Counter[int] = Counter() if refusals is None else refusals
         self._tally = tally or Tally()
         self._max_per_address = max_per_address
+        self._quick = None if dispatcher.is_guarded else quick
         self._by_address: Counter[str] = Counter()
         self._oldest_first: dict[Connection, None] = {}  # those that may still have to prove themselves
         self._deadlines = Deadlines(clock)
@@ -97,11 +99,14 @@ class Endpoint:
             refusals=self._refusals,
             tally=self._tally,
             serve_again=self._dispatcher.serve if guarded else None,
+            serve_first=self._quick.serve if self._quick else None,
         )
 
     async def close(self, timeout: float) -> None:
         """Refuse new requests, give handlers `timeout` to finish, send all answers, close all connections."""
         self._closing = True
+        if self._quick is not None:
+            self._quick.stop()
         await self._dispatcher.stop(self._clock, timeout)
         self._round.finish()
         await asyncio.gather(*(connection.close() for connection in self.connections))

@@ -15,7 +15,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,12 @@ ANSWER_BYTES = 4 << 20
 ANSWER_SHARE = 512 * 1024
 """Bytes of answers of one connection in a round, after which the rest of its requests waits. The answers of a round are
 written together: uvloop keeps all of them until the last byte is sent, and counts only what is unsent."""
+
+QUICK_BYTES = 2 << 20
+"""Bytes of answers that are written without waiting for the end of a round, of all connections together. Each counts
+as some kilobytes at least: its work does."""
+
+_QUICK_WORK = 16 << 10
 
 
 class Serving:
@@ -53,6 +59,14 @@ def about(peer: str) -> dict[str, str]:
 def host_of(peer: str) -> str:
     """Return the address of a peer, without its port."""
     return peer.rpartition(":")[0]
+
+
+def address_text(address: tuple[Any, ...] | None) -> str:
+    """Return the address of an end of a socket as `ip:port`."""
+    if not address:
+        return "unknown"
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Flushable(Protocol):
@@ -106,6 +120,8 @@ class Round:
         """When no more requests are served in this round, by perf_counter()."""
         self.answer_bytes = 0
         """Bytes of large answers that wait for the end of this round."""
+        self.quick_bytes = QUICK_BYTES
+        """How much may still be answered without waiting for the end of this round."""
         self._scheduled_at = 0.0
         self._pass = _passes.get(loop) or _passes.setdefault(loop, Pass(loop))
         self._loop = loop
@@ -130,6 +146,12 @@ class Round:
             self.serves_until = self._pass.began + self._serving_time
             self.answer_bytes = 0
             self._loop.call_soon(self.finish)
+
+    def answered(self, count: int, size: int) -> None:
+        """Count answers that were written without waiting; before they are too many, there is a round."""
+        self.quick_bytes -= size + count * _QUICK_WORK
+        if self.quick_bytes < QUICK_BYTES // 2:
+            self.schedule()
 
     def add(self, member: Flushable) -> None:
         """Flush `member` when the round ends; a member added by a hook is flushed in the same round."""
@@ -157,6 +179,7 @@ class Round:
         """End the round now."""
         Serving.peer = ""
         self._scheduled = False
+        self.quick_bytes = QUICK_BYTES
         self.began = self._scheduled_at  # a hook may ask for the next round
         self._run_hooks()
         members, self._members = self._members, []

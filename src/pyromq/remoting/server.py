@@ -13,7 +13,7 @@ from typing import Self
 from pyromq.clock import Clock
 from pyromq.errors import CannotListen, ConfigError
 from pyromq.remoting.connection import Connection, Handler
-from pyromq.remoting.dispatch import Dispatcher
+from pyromq.remoting.dispatch import Dispatcher, QuickAnswers
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
 from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
@@ -65,12 +65,13 @@ class RemotingServer:
         tally: Tally | None = None,
         guard: Handler | None = None,
         tls: ServerTls | None = None,
+        quick: QuickAnswers | None = None,
     ) -> None:
         """`refusals` counts refused requests by response code, and `tally` what met a limit, where servers share them.
         `limits` are those of `port_limits` unless given.
 
         `guard` is asked about each request first: it returns None to let it in, else the answer. With `tls`, which the
-        caller opens and closes, connections may be encrypted.
+        caller opens and closes, connections may be encrypted. `quick` answers what it can, unless there is a guard.
         """
         if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
             raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")
@@ -93,6 +94,7 @@ class RemotingServer:
         self.tally = tally or Tally()
         self._guard = guard
         self._tls = tls
+        self._quick = quick
         self._tls_port: TlsPort | None = None
 
     @property
@@ -163,6 +165,7 @@ class RemotingServer:
             unsent=self._unsent,
             refusals=self.refusals,
             tally=self.tally,
+            quick=self._quick,
         )
 
     def _set_budgets(self) -> None:

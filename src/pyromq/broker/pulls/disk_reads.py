@@ -66,6 +66,10 @@ class DiskReads:
         """How many requests wait for the disk."""
         return sum(map(len, self._lines.values()))
 
+    def has_waiting(self, connection: Connection) -> bool:
+        """Return True if requests of a connection wait for the disk."""
+        return connection in self._lines
+
     # --- requests
 
     def served(self, handler: Handler) -> Handler:

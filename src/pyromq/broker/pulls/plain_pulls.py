@@ -27,6 +27,11 @@ class PlainPulls:
         self._stats = parts.stats
         self._lives = parts.lives
 
+    @property
+    def is_on(self) -> bool:
+        """Whether there can be plain pulls of this store."""
+        return self._reader is not None
+
     def answer(
         self, header: PullMessageRequestHeader, wanted: MessageFilter, suggest: int, opaque: int
     ) -> bytes | None:

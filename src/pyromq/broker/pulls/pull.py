@@ -66,13 +66,14 @@ class PullHandler:
         self._stats = parts.stats
         self._offset_moved = parts.offset_moved
         self._lives = parts.lives
-        self._plain = PlainPulls(parts)
+        self.plain = PlainPulls(parts)
         parts.topics.changed.subscribe(self._topics_changed)
         self.configure(parts.config)
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply settings, at the start and when they change."""
-        self._broker_readable = bool(config.permission & PERM_READ)
+        self.is_readable = bool(config.permission & PERM_READ)
+        """Whether the broker lets anybody read."""
         self._slave_read = config.slave_read
         self._short_polling_time = None if config.long_polling else config.short_polling_time
 
@@ -87,7 +88,7 @@ class PullHandler:
         wanted = self.check(header)
         if request.serialize is _JSON:
             suggest = self.suggested_broker(header.consumer_group, suggest_slave=False)
-            answer = self._plain.answer(header, wanted, suggest, request.opaque)
+            answer = self.plain.answer(header, wanted, suggest, request.opaque)
             if answer is not None:
                 return answer
         result = self._read(header, wanted)
@@ -134,7 +135,7 @@ class PullHandler:
 
     def check(self, header: PullMessageRequestHeader) -> MessageFilter:
         """Make every check that RocketMQ makes, in its order; return what is wanted."""
-        if not self._broker_readable:
+        if not self.is_readable:
             raise NoPermission("this broker has no read permission now (brokerPermission)")
         group = self._groups.find_or_create(header.consumer_group)
         if not group.consume_enable:

@@ -33,6 +33,7 @@ from pyromq.remoting.audit.access_log import AccessLog, State
 from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.dispatch import QuickAnswer, QuickAnswers
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
 from pyromq.remoting.requests import Cost
@@ -100,11 +101,16 @@ class Ports:
         self._guard = guard
         self._writing: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
-        self._main = self._server(self.handlers, config.port, clock)
+        self._quick = QuickAnswers(self.round)
+        self._quick_pulls: QuickAnswer | None = None
+        self._pull: Handler | None = None
+        self._main = self._server(self.handlers, config.port, clock, self._quick)
         self._fast = self._server(self._fast_handlers, config.fast_port, clock)
         self._set(REQUESTS.handlers(AuditHandlers(trail)))
 
-    def _server(self, handlers: dict[int, Handler], port: int, clock: Clock) -> RemotingServer:
+    def _server(
+        self, handlers: dict[int, Handler], port: int, clock: Clock, quick: QuickAnswers | None = None
+    ) -> RemotingServer:
         return RemotingServer(
             handlers,
             host=self._config.host,
@@ -119,6 +125,7 @@ class Ports:
             tally=self.tally,
             guard=None if self._control is None else self._control.guard,
             tls=self.tls,
+            quick=quick,
         )
 
     async def __aenter__(self) -> Self:
@@ -199,6 +206,12 @@ class Ports:
         self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
         self._set({**self._writing, **answering})
 
+    def answer_quickly(self, answer: QuickAnswer) -> None:
+        """Ask `answer` about pulls first, as long as they are answered as they are now."""
+        self._quick_pulls = answer
+        self._pull = self.handlers[RequestCode.PULL_MESSAGE]
+        self._set({})
+
     def refuse_writes(self, refuse: Handler, *, but_settings: bool = False) -> None:
         """Have every request that writes refused; with `but_settings` not those that change the broker's settings."""
         refused = _WRITES - _OWN_SETTINGS if but_settings else _WRITES
@@ -226,6 +239,10 @@ class Ports:
         handlers = {code: one if code in _READS else logged(code, one) for code, one in handlers.items()}
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
+        if self._quick_pulls is not None and self.handlers[RequestCode.PULL_MESSAGE] is self._pull:
+            self._quick.start(RequestCode.PULL_MESSAGE, self._quick_pulls)
+        else:
+            self._quick.stop()
 
 
 def _connected(connection: Connection) -> None:

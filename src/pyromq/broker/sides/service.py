@@ -12,6 +12,7 @@ from pyromq.broker.clients.client_registry import ClientRegistry
 from pyromq.broker.config.live_settings import LiveSettings
 from pyromq.broker.parts import OffsetMoved, Parts, Standing
 from pyromq.broker.pulls.disk_reads import DiskReads
+from pyromq.broker.pulls.quick_pulls import QuickPulls
 from pyromq.broker.pulls.topic_lives import TopicLives
 from pyromq.broker.registration import Registration
 from pyromq.broker.sides.ports import Ports
@@ -22,6 +23,7 @@ from pyromq.broker.tables.all_tables import Tables
 from pyromq.broker.tables.table_followers import TableFollowers
 from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figure, Figures, Kind
+from pyromq.lane import native
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import refusals_by_cause
@@ -89,6 +91,9 @@ class Service:
         )
         self.reading = ReadSide(self.parts, ports)
         ports.answer(self.reading.handlers, reads)
+        lane = native("pulls")
+        if lane is not None and self.reading.pulls.plain.is_on:
+            ports.answer_quickly(QuickPulls(self.parts, self.reading.pulls, lane.shape).answer)
 
     async def __aenter__(self) -> Self:
         """Accept connections and register; raise RemotingError if a port was taken by another process meanwhile."""

@@ -1,0 +1,169 @@
+"""The shape of a pull: requests of one shape mean the same but for three numbers."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyromq.errors import RemoteProtocolError
+from pyromq.lane import native
+from pyromq.protocol.command import RemotingCommand, decode, request
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
+
+MODULE = native("pulls")
+pytestmark = pytest.mark.skipif(MODULE is None, reason="the native lane is not built")
+
+FIELDS = {
+    "consumerGroup": "billing",
+    "topic": "orders",
+    "queueId": "3",
+    "maxMsgNums": "32",
+    "sysFlag": "5",
+    "suspendTimeoutMillis": "15000",
+    "subscription": "*",
+    "subVersion": "0",
+}
+numbers = st.integers(-(10**18) + 1, 10**18 - 1)
+opaques = st.integers(0, (1 << 31) - 1)
+texts = st.text(max_size=12)
+
+
+def shape(frame: bytes) -> tuple[bytes, int, int, int] | None:
+    assert MODULE is not None
+    found: tuple[bytes, int, int, int] | None = MODULE.shape(frame)
+    return found
+
+
+def frame_of(header: bytes) -> bytes:
+    return struct.pack(">I", len(header)) + header
+
+
+def pull(offset: object, commit: object, opaque: object, order: list[str] | None = None, **others: Any) -> bytes:
+    """Return a pull whose ext fields stand in the given order."""
+    fields = FIELDS | {"queueOffset": offset, "commitOffset": commit} | others
+    fields = {name: fields[name] for name in order} if order else fields
+    command = {"code": 11, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": opaque, "version": 401}
+    return frame_of(json.dumps(command, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def meaning(frame: bytes) -> object:
+    """Return what a frame says, without the three numbers; None if it says nothing."""
+    try:
+        command = decode(frame)
+    except RemoteProtocolError:
+        return None
+    fields = {name: text for name, text in command.ext_fields.items() if name not in ("queueOffset", "commitOffset")}
+    return command.code, command.flag, command.language, command.version, command.remark, fields, type(command.ext)
+
+
+@given(numbers, numbers, opaques, st.permutations([*FIELDS, "queueOffset", "commitOffset"]))
+def test_the_three_numbers_are_those_of_the_decoder(offset: int, commit: int, opaque: int, order: list[str]) -> None:
+    frame = pull(str(offset), str(commit), opaque, order)
+    found = shape(frame)
+    assert found is not None
+    command = decode(frame)
+    header = command.header(PullMessageRequestHeader)
+    assert found[1:] == (offset, commit, opaque) == (header.queue_offset, header.commit_offset, command.opaque)
+    other = shape(pull("7", "8", 9, order))
+    assert other == (found[0], 7, 8, 9)
+
+
+@given(texts, texts)
+def test_whatever_else_differs_is_another_shape(group: str, subscription: str) -> None:
+    found = shape(pull("1", "2", 3, consumerGroup=group, subscription=subscription))
+    usual = shape(pull("1", "2", 3))
+    assert usual is not None
+    if found is not None:
+        assert (found[0] == usual[0]) == ((group, subscription) == ("billing", "*"))
+
+
+def test_our_own_clients_pulls_have_shapes() -> None:
+    header = decode(pull("5", "-1", 6)).header(PullMessageRequestHeader)
+    command: RemotingCommand = request(11, header)
+    command.opaque = 12
+    found = shape(command.encode()[4:])
+    assert found is not None
+    assert found[1:] == (5, -1, 12)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0\0\0",
+        b"\0\0\0\0",
+        b"\0\0\0\x02{}",
+        pull("1", "2", 3) + b"a body",
+        pull("1", "2", 3)[:-1],
+        b"\1" + pull("1", "2", 3)[1:],
+        pull("01", "2", 3),
+        pull("-0", "2", 3),
+        pull("+1", "2", 3),
+        pull("1.0", "2", 3),
+        pull("", "2", 3),
+        pull("1" * 19, "2", 3),
+        pull("1", "2x", 3),
+        pull(1, "2", 3),
+        pull("1", "2", "3"),
+        pull("1", "2", 3.5),
+        pull("1", "2", -3),
+        pull("1", "2", 1 << 31),
+        pull("1", "2", 3, subscription='"queueOffset":"5"'),
+        pull("1", "2", 3, subscription="\\"),
+        pull("1", "2", 3, order=["queueOffset"]),
+        pull("1", "2", 3, order=["commitOffset", "topic"]),
+        frame_of(pull("1", "2", 3)[4:].replace(b'"flag":0', b'"flag":0,"opaque":5')),
+        frame_of(pull("1", "2", 3)[4:].replace(b'"flag":0', b'"flag":{"queueOffset":"5"}')),
+        frame_of(pull("1", "2", 3)[4:].replace(b'"opaque":3', b'"opaque": 3')),
+        pull("1", "2", 3, subscription="x" * 3000),
+    ],
+)
+def test_unusual_frames_have_none(frame: bytes) -> None:
+    assert shape(frame) is None
+
+
+@given(st.data())
+def test_frames_of_one_shape_mean_the_same(data: st.DataObject) -> None:
+    """Whatever is done to a pull: if another set of numbers gives the same shape, only they differ in its meaning."""
+    frame = bytearray(pull("123", "45", 678)[4:])
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(frame)))
+        piece = data.draw(
+            st.sampled_from(
+                [
+                    b'"',
+                    b",",
+                    b":",
+                    b"{",
+                    b"}",
+                    b"\\",
+                    b"0",
+                    b"-",
+                    b'"queueOffset":"9"',
+                    b'"opaque":1,',
+                    b'"opaque":',
+                    b" ",
+                ]
+            )
+        )
+        frame[at : at + data.draw(st.integers(0, 3))] = piece
+    one = frame_of(bytes(frame))
+    found = shape(one)
+    if found is None or found[1:] != (123, 45, 678):
+        return
+    other = frame_of(bytes(frame).replace(b"123", b"9", 1).replace(b"45", b"-77", 1).replace(b"678", b"10", 1))
+    again = shape(other)
+    if again is not None and again[0] == found[0]:
+        assert meaning(one) == meaning(other)
+
+
+@given(st.binary(max_size=80), st.booleans())
+def test_no_bytes_do_harm(data: bytes, with_length: bool) -> None:
+    shape(frame_of(data) if with_length else data)
+    assert MODULE is not None
+    MODULE.shape(memoryview(bytearray(data)))
