@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from pyromq.faststream import PyroMQBroker, PyroMQMessage, TestPyroMQBroker
 
-ADDRESS = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
-broker = PyroMQBroker(ADDRESS, group="example-faststream-shop")
+broker = PyroMQBroker(group="example-faststream-shop")  # at NAMESRV_ADDR, or 127.0.0.1:9876
 app = FastStream(broker)
 
 
@@ -56,4 +55,6 @@ async def place_an_order() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        os.environ["NAMESRV_ADDR"] = sys.argv[1]
     asyncio.run(app.run())

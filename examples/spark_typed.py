@@ -3,6 +3,8 @@
 Start a broker with `pyromq up`, pip install fastavro, then: python examples/spark_typed.py [NAMESRV]
 """
 
+# pyarrow and fastavro have no types.
+# pyright: standard
 from __future__ import annotations
 
 import io
