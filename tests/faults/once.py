@@ -35,7 +35,7 @@ from tests.database_servers import DATABASES, database
 from tests.faults.campaign import Server, free_ports
 
 TOPIC, GROUP = "orders", "billing"
-PATIENCE = 120.0
+PATIENCE = 400.0  # seconds without another bill: a message that failed a few times comes again after minutes
 _METADATA = MetaData()
 ORDERS = Table("orders", _METADATA, Column("id", String(32), primary_key=True))
 BILLS = Table("bills", _METADATA, Column("order_id", String(32)))
@@ -97,7 +97,9 @@ async def consume(url: str, namesrv: str) -> None:
 
 
 def _engine(url: str) -> Engine:
-    return create_engine(url, poolclass=NullPool if url.startswith("sqlite") else None)
+    if not url.startswith("sqlite"):
+        return create_engine(url)
+    return create_engine(url, poolclass=NullPool, connect_args={"timeout": 60})  # others may write for long
 
 
 # --- the campaign
@@ -172,10 +174,13 @@ class Campaign:
             self._processes[name] = self._start(name)
 
     async def _settle(self) -> None:
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            if not await self._outbox.waiting() and len(self._bills()) >= len(self._committed):
+        written, since = 0, time.monotonic()
+        while time.monotonic() < since + PATIENCE:
+            bills = len(self._bills())
+            if not await self._outbox.waiting() and bills >= len(self._committed):
                 return
+            if bills > written:
+                written, since = bills, time.monotonic()
             await asyncio.sleep(0.2)
 
     def _bills(self) -> list[str]:
