@@ -8,7 +8,6 @@ import pytest
 from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
 from pyromq.broker.tables.reset_ids import ResetIds
 from pyromq.errors import BrokerError, ConfigError
-from pyromq.store.small_files.json_file import JsonFile
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import OFFSETS
 
@@ -16,8 +15,8 @@ APACHES_FILE = '{\n\t"offsetTable":{\n\t\t"%RETRY%G1@G1":{},\n\t\t"T1@G1":{0:5,1
 
 
 def make(directory: Path, limit: int = 1_000_000) -> ConsumerOffsets:
-    resets = ResetIds(JsonFile(directory / "pyromqOffsetResets.json"))
-    return ConsumerOffsets(TableFile(directory / "consumerOffset.json", OFFSETS), resets, limit=limit)
+    file = TableFile(directory / "consumerOffset.json", OFFSETS)
+    return ConsumerOffsets(file, ResetIds(directory), limit=limit)
 
 
 async def test_commits_survive_a_restart(tmp_path: Path) -> None:

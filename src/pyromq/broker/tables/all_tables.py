@@ -62,13 +62,13 @@ class Tables:
             max_queues=config.max_queues,
             executor=self.executor,
         )
-        json_file = ReadOnlyFile if read_only else JsonFile
         self.offsets = ConsumerOffsets(
             table_file(directory / OFFSETS.name, OFFSETS, files),
-            ResetIds(json_file(directory / "pyromqOffsetResets.json", files), self.executor),
+            ResetIds(config.store.root, files, self.executor, read_only=read_only),
             self.executor,
             config.max_offset_rows,
         )
+        json_file = ReadOnlyFile if read_only else JsonFile
         self.delays = DelayOffsets(json_file(directory / "delayOffset.json", files), self.executor)
         self.locks = QueueLockTable()
         """Who consumes a queue in order; in memory only."""

@@ -1,6 +1,6 @@
-"""pyromqOffsetResets.json: which reset of a group's offsets was the last one, by a random id.
+"""ResetIds: which reset of a group's offsets was the last one, by a random id.
 
-    {"resets":{"orders@billing":"5f0c9a17d2e4"}}
+    {"orders@billing":"5f0c9a17d2e4"}      pyromq.resets, beside the log
 
 A reset is whatever takes an offset back or away: an operator's, a commit below the one before, a deletion. A slave
 copies the ids with the offsets. What clients committed there while it was cut off counts for its master only if both
@@ -13,12 +13,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from pyromq.broker.tables.saver import Saver
-from pyromq.protocol.bodies.fastjson import dumps_pretty, loads
-from pyromq.store.small_files.json_file import JsonFile
+from pyromq.store.files import OsFiles
+from pyromq.store.small_files.sealed_file import read_sealed, replace_sealed
 
+RESETS_NAME: Final = "pyromq.resets"
 NEVER: Final = "0"
 """The id of rows that were not reset."""
 _MOST: Final = 20_000
@@ -28,18 +32,27 @@ _MOST: Final = 20_000
 class ResetIds:
     """The last reset of each row of the committed offsets, as `topic@group`; saved with these."""
 
-    def __init__(self, file: JsonFile, executor: Executor | None = None, most: int = _MOST) -> None:
-        self._file = file
+    def __init__(
+        self,
+        root: Path,
+        files: OsFiles | None = None,
+        executor: Executor | None = None,
+        *,
+        read_only: bool = False,
+        most: int = _MOST,
+    ) -> None:
+        self._file = _ResetFile(root / RESETS_NAME, files or OsFiles())
+        self._read_only = read_only
         self._most = most
         self.is_copy = False
         """Whether this broker is a slave: what goes back there is no reset, its master's offset counts."""
         self._ids: dict[str, str] = {}  # the latest last
         self._is_changed = False
-        self.saver = Saver(file, lambda: dict(self._ids), _encode, executor)
+        self.saver = Saver(self._file, lambda: dict(self._ids), msgspec.json.encode, executor)
 
     def load(self) -> None:
         """Read the file, replacing what is in memory."""
-        self._ids = self._file.load(_decode) or {}
+        self._ids = self._file.load()
 
     def of(self, key: str) -> str:
         """Return the id of a row's last reset."""
@@ -73,7 +86,7 @@ class ResetIds:
 
     def save_if_changed(self) -> None:
         """Ask for a save if something has changed since the last one, or that failed."""
-        if self._is_changed:
+        if self._is_changed and not self._read_only:
             self._is_changed = False
             self.saver.request()
         self.saver.retry()
@@ -86,10 +99,15 @@ class ResetIds:
             del self._ids[next(iter(self._ids))]
 
 
-def _encode(ids: dict[str, str]) -> bytes:
-    return dumps_pretty({"resets": ids})
+class _ResetFile:
+    def __init__(self, path: Path, files: OsFiles) -> None:
+        self.path = path
+        self._files = files
 
+    def load(self) -> dict[str, str]:
+        """Return what is in the file; nothing if there is none, or it is damaged: then it is known of no reset."""
+        return read_sealed(self._files, str(self.path), dict[str, str]) or {}
 
-def _decode(text: bytes) -> dict[str, str]:
-    table: dict[str, Any] = loads(text)
-    return {str(key): str(found) for key, found in table.get("resets", {}).items()}
+    def save(self, text: bytes) -> None:
+        """Replace it, durably."""
+        replace_sealed(self._files, str(self.path), msgspec.Raw(text))

@@ -6,13 +6,24 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from pyromq.errors import StoreError
-from pyromq.store.small_files.json_file import JsonFile
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
+
+
+class SmallFile(Protocol):
+    """A file that is replaced whole."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+    def save(self, text: bytes) -> None:
+        """Replace it; it blocks on the disk."""
 
 
 class Saver(Generic[T]):
@@ -20,7 +31,7 @@ class Saver(Generic[T]):
 
     def __init__(
         self,
-        file: JsonFile,
+        file: SmallFile,
         snapshot: Callable[[], T],
         encode: Callable[[T], bytes],
         executor: Executor | None = None,

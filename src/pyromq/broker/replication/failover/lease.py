@@ -1,9 +1,8 @@
 """Lease: for how long this broker may believe that it is what etcd says.
 
 A thread renews it every third of its time, also while the event loop is busy; one that has stood still for long loses
-it. It counts from before the request was sent, by
-a clock that nobody sets: etcd cannot have ended it earlier. Where etcd has forgotten a lease, another is asked for, and
-the keys that were on the old one have to be written again.
+it. It counts from before the request was sent, by a clock that nobody sets: etcd cannot have ended it earlier. Where
+etcd has forgotten a lease, another is asked for, and the keys that were on the old one have to be written again.
 """
 
 from __future__ import annotations
