@@ -28,8 +28,12 @@ class Peer(ABC):
 
     @property
     def pids(self) -> list[int]:
-        """The processes whose CPU time counts."""
-        return [server.pid for server in self.servers]
+        """The processes whose CPU time counts: the servers and what they started."""
+        parents = _parents()
+        found = {server.pid for server in self.servers}
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return sorted(found)
 
     @abstractmethod
     def sends(self, shape: Shape, size: int) -> AbstractContextManager[Load]:
@@ -48,6 +52,17 @@ class Peer(ABC):
     def memory_mib(self) -> float:
         """Return the anonymous memory of its processes; the page cache is not theirs."""
         return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
+
+
+def _parents() -> dict[int, int]:
+    """Return the parent of each process."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            found[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # gone meanwhile
+            continue
+    return found
 
 
 def _anonymous_kib(pid: int) -> int:
