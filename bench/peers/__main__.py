@@ -2,6 +2,7 @@
 
     python -m bench.peers brokers [OPTION…]     sends and pulls, beside other brokers
     python -m bench.peers spark [OPTION…]       batches and streams of Spark, beside Kafka
+    python -m bench.peers growth [OPTION…]      what a message costs as topics, connections, backlog … grow
     python -m bench.peers page FILE             rewrite the tables of docs/performance.md from a result
 
 Each says what it needs and what is missing; `--help` has its options.
@@ -18,6 +19,10 @@ def main(words: list[str]) -> int:
             from .brokers.comparison import main as brokers
 
             return brokers(rest)
+        case ["growth", *rest]:
+            from .growth.measure import main as growth
+
+            return growth(rest)
         case ["page", *rest]:
             from .brokers.page import main as page
 

@@ -40,8 +40,8 @@ from .rocketmq import start_apache, start_ours
 from .work import Setting, Work
 
 WORKS = (
-    "send 1x1, send 64x1, send 256x1, send 8x32, pull 8x1, pull 64x1, pull 8x8, sync 1x1, sync 64x1, sync 8x32, "
-    "pair 64x1, pair 8x32, acl 64x1, acl 8x32"
+    "send 1x1, send 64x1, send 256x1, send 8x32, send 32x32, pull 8x1, pull 64x1, pull 8x8, "
+    "sync 1x1, sync 64x1, sync 8x32, pair 64x1, pair 8x32, acl 64x1, acl 8x32"
 )
 _AGAIN = "-again"
 Start = Callable[[Setting, Path, ExitStack], Peer]

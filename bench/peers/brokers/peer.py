@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -51,7 +52,7 @@ class Peer(ABC):
 
     def memory_mib(self) -> float:
         """Return the anonymous memory of its processes; the page cache is not theirs."""
-        return sum(_anonymous_kib(pid) for pid in self.pids) / 1024
+        return sum(anonymous_kib(pid) for pid in self.pids) / 1024
 
 
 def _parents() -> dict[int, int]:
@@ -65,7 +66,14 @@ def _parents() -> dict[int, int]:
     return found
 
 
-def _anonymous_kib(pid: int) -> int:
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def anonymous_kib(pid: int) -> int:
+    """Return the anonymous memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1])

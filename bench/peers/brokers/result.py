@@ -67,6 +67,8 @@ class Result:
         self.command = command
         self.peers: dict[str, dict[str, str]] = {}
         self.missing: dict[str, str] = {}
+        self.memory: dict[str, float] = {}
+        """Of growth: MiB by what a broker holds."""
         self.rounds: list[Round] = []
         self._path = path
 
@@ -75,7 +77,7 @@ class Result:
         """Read a file that `save` wrote."""
         found: dict[str, Any] = json.loads(path.read_text())
         result = cls(found["machine"], found["command"])
-        result.peers, result.missing = found["peers"], found["missing"]
+        result.peers, result.missing, result.memory = found["peers"], found["missing"], found["memory"]
         names = Figures._fields
         for one in found["rounds"]:
             figures = Figures(**{name: one["figures"][name] for name in names})
@@ -86,7 +88,10 @@ class Result:
         """Write everything to the file, one line for each run."""
         if self._path is None:
             return
-        head = {"machine": self.machine, "command": self.command, "peers": self.peers, "missing": self.missing}
+        head: dict[str, Any] = {
+            "machine": self.machine, "command": self.command, "peers": self.peers, "missing": self.missing,
+            "memory": {what: round(mib, 2) for what, mib in self.memory.items()},
+        }  # fmt: skip
         lines = [json.dumps({**one._asdict(), "figures": one.figures.as_json()}) for one in self.rounds]
         text = json.dumps(head, indent=1)[:-2] + ',\n "rounds": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
         self._path.write_text(text)
