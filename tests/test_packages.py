@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.testing import LocalCluster
+from tests.test_windows import PROGRAM
+
 ROOT = Path(__file__).parent.parent
 SOURCES = ("src", "docs", "examples", "deploy")
 BUILD = "import sys; from setuptools import build_meta; build_meta.{what}('dist')"
@@ -37,12 +40,12 @@ assert pyromq.__file__.startswith(sys.argv[1]), pyromq.__file__
 """
 
 
-def build(tree: Path, what: str) -> Path:
+def build(tree: Path, what: str, **environment: str) -> Path:
     """Build one package as `pip install .` and `make dist` do; return it."""
     done = subprocess.run(
         [sys.executable, "-c", BUILD.format(what=what)],
         cwd=tree,
-        env=os.environ | {"PYROMQ_LANE": "plain"},
+        env=os.environ | {"PYROMQ_LANE": "plain"} | environment,
         capture_output=True,
         text=True,
         timeout=100,
@@ -139,3 +142,19 @@ def test_the_wheel_runs_where_no_extra_is_installed(wheel: Path, tmp_path: Path)
         [sys.executable, "-c", code, str(tmp_path / "site")], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_where_no_compiler_is_found_the_wheel_is_plain_and_its_client_works(unpacked: Path, tmp_path: Path) -> None:
+    tree, site = tmp_path / "tree", tmp_path / "site"
+    shutil.copytree(unpacked, tree, ignore=shutil.ignore_patterns("dist", "build"))
+    wheel = build(tree, "build_wheel", PYROMQ_LANE="", CC=str(tmp_path / "no-compiler"))
+    assert [name for name in names(wheel) if name.endswith((".so", ".pyd"))] == []
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    program = f"import sys; sys.path.insert(0, {str(site)!r})\n{PROGRAM}\n"
+    check = "import pyromq; assert pyromq.__file__.startswith(sys.path[0]), pyromq.__file__"
+    with LocalCluster() as cluster:
+        command = [sys.executable, "-c", program + check, cluster.namesrv]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[1, 2]"
