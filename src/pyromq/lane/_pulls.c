@@ -19,13 +19,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #define ENTRY_SIZE 20
 #define SMALLEST_RECORD 91   /* a record without body, topic and properties: protocol/messages/record.py */
 #define LOWEST_CODE_HIGH (-1) /* below: the address of an extension unit, which every filter lets pass */
-#define PYROMQ_VERSION 409   /* protocol/codes.py */
 #define LONGEST_HEADER 2048
 #define LONGEST_HEAD 512
 #define MOST_DIGITS 18
@@ -208,6 +206,23 @@ static void copy_records(const Wanted *wanted, const Taken *taken, const uint8_t
     memcpy(to, whole + (first - start), (size_t)(last - first));
 }
 
+/* All texts and numbers of a head together are shorter than LONGEST_HEAD. */
+static char *put_text(char *to, const char *text) {
+    size_t length = strlen(text);
+    memcpy(to, text, length);
+    return to + length;
+}
+
+static char *put_number(char *to, long long number) {
+    char digits[20], *first = digits + sizeof digits;
+    unsigned long long rest = number < 0 ? 0ULL - (unsigned long long)number : (unsigned long long)number;
+    do *--first = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0) *to++ = '-';
+    memcpy(to, first, (size_t)(digits + sizeof digits - first));
+    return to + (digits + sizeof digits - first);
+}
+
 enum { START, LOW, HIGH, MOST, MOST_BYTES, MUST_FILL, OFFSET, MIN_OFFSET, MAX_OFFSET, SUGGEST, OPAQUE_ARG, ARGUMENTS };
 
 static PyObject *make_answer(const Wanted *wanted, const uint8_t *whole, const long long *arguments) {
@@ -215,15 +230,20 @@ static PyObject *make_answer(const Wanted *wanted, const uint8_t *whole, const l
     if (!take(wanted, &taken) || (arguments[MUST_FILL] && !taken.is_full)) Py_RETURN_NONE;
     /* A filter may have looked back further than the records that it found. */
     if (read_i64(wanted->entries + (taken.seen - 1) * ENTRY_SIZE) < wanted->low) Py_RETURN_NONE;
-    char head[LONGEST_HEAD];
-    int length = PyOS_snprintf(
-        head, sizeof head,
-        "{\"code\":0,\"extFields\":{\"suggestWhichBrokerId\":\"%lld\",\"nextBeginOffset\":\"%lld\",\"minOffset\":\"%lld\","
-        "\"maxOffset\":\"%lld\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":%lld,\"remark\":\"FOUND\","
-        "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":%d}",
-        arguments[SUGGEST], (long long)((unsigned long long)arguments[OFFSET] + (unsigned long long)taken.seen), arguments[MIN_OFFSET], arguments[MAX_OFFSET],
-        arguments[OPAQUE_ARG], PYROMQ_VERSION);
-    if (length < 0 || length >= LONGEST_HEAD || taken.size > INT32_MAX - LONGEST_HEAD) Py_RETURN_NONE;
+    char head[LONGEST_HEAD], *end = head;
+    end = put_text(end, "{\"code\":0,\"extFields\":{\"suggestWhichBrokerId\":\"");
+    end = put_number(end, arguments[SUGGEST]);
+    end = put_text(end, "\",\"nextBeginOffset\":\"");
+    end = put_number(end, (long long)((unsigned long long)arguments[OFFSET] + (unsigned long long)taken.seen));
+    end = put_text(end, "\",\"minOffset\":\"");
+    end = put_number(end, arguments[MIN_OFFSET]);
+    end = put_text(end, "\",\"maxOffset\":\"");
+    end = put_number(end, arguments[MAX_OFFSET]);
+    end = put_text(end, "\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":");
+    end = put_number(end, arguments[OPAQUE_ARG]);
+    end = put_text(end, ",\"remark\":\"FOUND\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}");
+    Py_ssize_t length = end - head;
+    if (taken.size > INT32_MAX - LONGEST_HEAD) Py_RETURN_NONE;
     PyObject *frame = PyBytes_FromStringAndSize(NULL, PREFIX_SIZE + length + (Py_ssize_t)taken.size);
     if (frame == NULL) return NULL;
     uint8_t *to = (uint8_t *)PyBytes_AsString(frame);

@@ -215,6 +215,10 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> list[bytes | memoryview]:
         """Add received bytes; return the frames now complete, without their length; raise RemoteProtocolError."""
+        if not self.partial and len(data) >= 8:
+            length: int = _LENGTH.unpack_from(data)[0]
+            if length + 4 == len(data) and length <= self._max_length:
+                return [data[4:]]  # a frame and nothing else, as most reads are
         frames: list[bytes | memoryview] = []
         start = self._finish(data, frames) if self.partial else 0
         size = len(data)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from pyromq.errors import MalformedHeader, StoreError
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
@@ -48,13 +48,8 @@ class LogFile(NamedTuple):
     descriptor: int
 
 
-class Stretch(NamedTuple):
-    """Bytes from `low` up to `high` that are in memory; `whole` is the file that holds them and begins at `start`."""
-
-    low: int
-    high: int
-    start: int
-    whole: memoryview
+Stretch: TypeAlias = tuple[int, int, int, memoryview]
+"""Bytes from a position up to another that are in memory; where the file begins that holds them, and all of it."""
 
 
 class WrittenFiles(NamedTuple):
@@ -262,14 +257,17 @@ class CommitLog:
 
     def stretch(self, first: int, last: int) -> Stretch | None:
         """Return what is known to be in memory around bytes from one position up to another; None if nothing is."""
-        if not self.start <= first < last <= self.end:
+        segments = self.segments
+        if not segments.start <= first < last <= self.end:
             return None
         low, high = self.mapped_from, self.end
         if first < low:
             low, high = self._residency.known(first, last, high)
-        start = first - first % self.segments.file_size
-        low, high = max(low, start), min(high, start + self.segments.file_size)
-        return Stretch(low, high, start, self._whole(start)) if low <= first and last <= high else None
+        start = first - first % segments.file_size
+        stop = start + segments.file_size
+        low = low if low > start else start
+        high = high if high < stop else stop
+        return (low, high, start, self._whole(start)) if low <= first and last <= high else None
 
     def pread(self, position: int, length: int) -> bytes:
         """Return bytes of one file by a call that lets other threads run while the disk is read."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, KeysView, Sequence
 from types import coroutine
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -66,9 +66,10 @@ class DiskReads:
         """How many requests wait for the disk."""
         return sum(map(len, self._lines.values()))
 
-    def has_waiting(self, connection: Connection) -> bool:
-        """Return True if requests of a connection wait for the disk."""
-        return connection in self._lines
+    @property
+    def waiting_connections(self) -> KeysView[Connection]:
+        """The connections with requests that wait for the disk; what is returned shows changes."""
+        return self._lines.keys()
 
     # --- requests
 

@@ -65,10 +65,11 @@ class PlainPulls:
         found = self._reader.get(topic, header.queue_id, offset, header.max_msg_nums, max_bytes, codes, suggest, opaque)
         if found is None:
             return None
+        frame, messages, size, max_offset = found
         if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:
             # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
-            is_odd = header.sys_flag & PULL_FORWARD_FLAG and commit_offset > found.max_offset
+            is_odd = header.sys_flag & PULL_FORWARD_FLAG and commit_offset > max_offset
             if not is_odd and not self._offsets.advance(group, topic, header.queue_id, commit_offset):
                 return None
-        self._stats.count_get(topic, group, found.messages, found.size, (perf_counter() - started) * 1000)
-        return found.frame
+        self._stats.count_get(topic, group, messages, size, (perf_counter() - started) * 1000)
+        return frame

@@ -74,7 +74,8 @@ class PullHandler:
         """Apply settings, at the start and when they change."""
         self.is_readable = bool(config.permission & PERM_READ)
         """Whether the broker lets anybody read."""
-        self._slave_read = config.slave_read
+        self.slave_read = config.slave_read
+        """Whether consumers may be sent to a slave."""
         self._short_polling_time = None if config.long_polling else config.short_polling_time
 
     def _topics_changed(self, names: Collection[str] | None) -> None:
@@ -236,7 +237,7 @@ class PullHandler:
 
     def suggested_broker(self, group_name: str, *, suggest_slave: bool) -> int:
         """Return the id of the broker to ask next: a slave for messages that are probably not in memory any more."""
-        if not self._slave_read:
+        if not self.slave_read:
             return MASTER_ID
         group = self._groups.find_or_create(group_name)
         return group.which_broker_when_consume_slowly if suggest_slave else group.broker_id

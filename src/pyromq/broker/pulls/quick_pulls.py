@@ -16,7 +16,7 @@ from pyromq.broker.pulls.pull import PullHandler
 from pyromq.errors import BrokerError, RemoteProtocolError
 from pyromq.lane.pull_answers import packed_codes
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
-from pyromq.protocol.codes import PULL_SUBSCRIPTION_FLAG
+from pyromq.protocol.codes import MASTER_ID, PULL_SUBSCRIPTION_FLAG
 from pyromq.protocol.command import decode
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.remoting.connection import Connection
@@ -44,7 +44,8 @@ class QuickPulls:
     def __init__(self, parts: Parts, pulls: PullHandler, shape: Shape) -> None:
         self._pulls = pulls
         self._shape = shape
-        self._reads = parts.reads
+        self._found = pulls.plain.found
+        self._waiting = parts.reads.waiting_connections
         self._topics = parts.topics
         self._groups = parts.groups
         self._clients = parts.clients
@@ -65,11 +66,11 @@ class QuickPulls:
         if not self._is_current(known):
             del self._known[shape]
             return None
-        if self._reads.has_waiting(connection):
+        if self._waiting and connection in self._waiting:
             return None
         header = known.header
-        suggest = self._pulls.suggested_broker(header.consumer_group, suggest_slave=False)
-        return self._pulls.plain.found(header, known.codes, suggest, offset, commit_offset, opaque)
+        suggest = known.group.broker_id if self._pulls.slave_read else MASTER_ID
+        return self._found(header, known.codes, suggest, offset, commit_offset, opaque)
 
     def _is_current(self, known: _Known) -> bool:
         """Return True if the checks of a pull would have the same result as when its shape was learned."""

@@ -7,11 +7,11 @@ What it answers is what QueueReader would; in all other cases that one decides.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from pyromq.lane.pull_answers import AnswerPull, answer_pull
 from pyromq.protocol.messages.record import SMALLEST_RECORD
-from pyromq.store.commit_log import CommitLog, Stretch
+from pyromq.store.commit_log import CommitLog
 from pyromq.store.consume_queue import ENTRY_SIZE
 from pyromq.store.read.queue_reader import SCAN_ENTRIES, EntryGuard, ReadableQueues, read_limits
 from pyromq.store.read.reading import OpenStore
@@ -20,13 +20,8 @@ _PLACE: Final = struct.Struct(">qi8x")
 _FILTERED: Final = 2  # entries read for each message of an answer: a filter that skips more is for the ordinary path
 
 
-class PlainAnswer(NamedTuple):
-    """A whole answer with messages, and the end of their queue."""
-
-    frame: bytes
-    messages: int
-    size: int
-    max_offset: int
+PlainAnswer: TypeAlias = tuple[bytes, int, int, int]
+"""A whole frame, how many messages of how many bytes it holds, and the end of their queue."""
 
 
 class PlainReader:
@@ -78,20 +73,20 @@ class PlainReader:
         count, looked_at = min(count, high - offset), min(looked_at, high - offset)
         try:
             entries = queue.segments.pread_cached(offset * ENTRY_SIZE, count * ENTRY_SIZE)
-            stretch = self._stretch(entries) if entries else None
+            if not entries:
+                return None
+            first = _PLACE.unpack_from(entries)[0]
+            last, size = _PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
+            stretch = self._log.stretch(first, last + size)
         except OSError:
             return None  # the ordinary path says what is wrong
-        if stretch is None or not entries:
+        if stretch is None:
             return None
+        known_from, known_to, start, whole = stretch
         must_fill = count < looked_at and len(entries) == count * ENTRY_SIZE
-        hot = max(stretch.low, self._log.end - self._limits.memory)
+        hot = max(known_from, self._log.end - self._limits.memory)
         found = self._answer(
-            entries, codes, stretch.whole, stretch.start, hot, stretch.high, most, most_bytes, must_fill,
+            entries, codes, whole, start, hot, known_to, most, most_bytes, must_fill,
             offset, low, high, suggest, opaque,
         )  # fmt: skip
-        return None if found is None else PlainAnswer(*found, high)
-
-    def _stretch(self, entries: bytearray) -> Stretch | None:
-        first = _PLACE.unpack_from(entries)[0]
-        last, size = _PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
-        return self._log.stretch(first, last + size)
+        return None if found is None else (*found, high)
