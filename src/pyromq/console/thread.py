@@ -25,6 +25,7 @@ from pyromq.console.web.settings import ConsoleSettings
 from pyromq.protocol.acl import Credentials
 from pyromq.remoting.loop import new_loop
 from pyromq.remoting.tls.client_tls import Tls
+from pyromq.remoting.tls.server_tls import TlsRules
 
 T = TypeVar("T")
 
@@ -32,11 +33,18 @@ T = TypeVar("T")
 class ConsoleThread:
     """Serves the console and the pages for machines on one port; an async context manager of the server's loop."""
 
-    def __init__(self, listener: socket.socket, settings: ConsoleSettings, token: str | None = None) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        settings: ConsoleSettings,
+        token: str | None = None,
+        tls: TlsRules | None = None,
+    ) -> None:
         self.watched = Watched()
         """The servers of this process."""
         self.url = ""
         self._listener = listener
+        self._tls = tls
         self._settings = settings
         self._access = Access(settings.host, token)
         self._lag = LoopLag()
@@ -94,7 +102,7 @@ class ConsoleThread:
             self._main.call_soon_threadsafe(self._ended.set)
 
     async def _serve(self) -> None:
-        async with self._console, serve(self._console.app(self._routes), self._listener) as url:
+        async with self._console, serve(self._console.app(self._routes), self._listener, self._tls) as url:
             self._main.call_soon_threadsafe(self._started.set_result, url)
             await self._stopped.wait()
             await self._console.parts.hub.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,9 +16,10 @@ import httpx
 import pytest
 
 from pyromq.testing import LocalCluster, wait_until
+from tests.certificates import Authority
 from tests.cli.conftest import one_line_error, pyromq_here
 
-READY = r"PyroMQ console ready: (http://127\.0\.0\.1:\d+) namesrv (\S+)\n"
+READY = r"PyroMQ console ready: (https?://127\.0\.0\.1:\d+) namesrv (\S+)\n"
 PASSWORD = r"PyroMQ console: sign in as admin with the password (\S+) \(shown only this once\)\n"
 
 
@@ -32,10 +34,11 @@ class Started(NamedTuple):
 
 
 @contextmanager
-def started(namesrv: str, data: Path) -> Iterator[Started]:
+def started(namesrv: str, data: Path, *options: str | Path) -> Iterator[Started]:
     """Start the console, wait for its ready line, and stop it at the end as Ctrl-C would."""
     data.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pyromq.cli.main", "console", "-n", namesrv, "--port", "0", "--data", str(data)]
+    command += [str(option) for option in options]
     log = data / "stderr.log"
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -105,3 +108,23 @@ def test_a_port_in_use_is_one_line_that_names_the_option(tmp_path: Path) -> None
     assert f":{port}: address already in use" in line
     assert "choose another port with --port" in line
     assert not list(tmp_path.iterdir())
+
+
+def test_with_a_certificate_it_speaks_https_only_and_its_cookie_is_secure(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.sign("server", "127.0.0.1")
+    trusted = ssl.create_default_context(cafile=authority.file)
+    options = ("--tls-cert", cert, "--tls-key", key)
+    with LocalCluster() as cluster, started(cluster.namesrv, tmp_path / "console", *options) as console:
+        assert console.url.startswith("https://")
+        with httpx.Client(base_url=console.url, timeout=30, verify=trusted) as browser:
+            signed_in = sign_in(browser, console.password)
+            assert signed_in.status_code == 303
+            assert "secure" in signed_in.headers["set-cookie"].lower()
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(console.url.replace("https", "http"), timeout=30)
+
+
+def test_a_wrong_certificate_is_reported_before_there_is_a_password(tmp_path: Path) -> None:
+    options = ["console", "-n", "127.0.0.1:1", "--port", "0", "--data", str(tmp_path), "--tls-cert", "nowhere.pem"]
+    assert "nowhere.pem" in one_line_error(pyromq_here(*options))

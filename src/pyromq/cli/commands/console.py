@@ -15,11 +15,14 @@ from pyromq.cli.server_logs import server_command
 from pyromq.cli.server_settings import DEFAULT_DATA, port_from, port_option, stop_signals
 from pyromq.client.environment import environment_credentials
 from pyromq.client.net.address import chosen_namesrv
+from pyromq.clock import SystemClock
 from pyromq.console.monitoring.access import is_loopback, read_token
 from pyromq.console.monitoring.http_server import bind
 from pyromq.console.thread import ConsoleThread
 from pyromq.console.web.settings import ConsoleSettings
+from pyromq.errors import ConfigError
 from pyromq.remoting.loop import run
+from pyromq.remoting.tls.server_tls import ENFORCING, ServerTls, TlsRules
 
 logger = logging.getLogger(__name__)
 app = Family()
@@ -47,9 +50,18 @@ def console(
             "--http-token-file", metavar="FILE", help="The bearer token that /metrics needs, unless on loopback."
         ),
     ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option("--tls-cert", metavar="FILE", help="Speak HTTPS only, with this certificate (PEM)."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option("--tls-key", metavar="FILE", help="Its key; by default in the file of the certificate."),
+    ] = None,
 ) -> None:
     """Start the console for a cluster; the first password is printed once."""
     token = None if token_file is None else read_token(token_file)
+    tls = console_tls(tls_cert, tls_key)
     addresses, credentials = namesrv_addresses(namesrv), environment_credentials()
     chosen_namesrv(addresses)  # a wrong address ends it before there is a password
 
@@ -57,7 +69,7 @@ def console(
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
             settings = ConsoleSettings(host=host, data=data or DEFAULT_DATA / "console", login=True)
-            served, password = await serve_console(settings, port, "--port", token, stack)
+            served, password = await serve_console(settings, port, "--port", token, stack, tls)
             show_password(password)  # nothing that fails from here on may keep it back
             await served.connect(addresses, credentials)
             stack.push_async_callback(served.disconnect)
@@ -70,14 +82,30 @@ def console(
 
 
 async def serve_console(
-    settings: ConsoleSettings, port: int, option: str, token: str | None, stack: AsyncExitStack
+    settings: ConsoleSettings,
+    port: int,
+    option: str,
+    token: str | None,
+    stack: AsyncExitStack,
+    tls: TlsRules | None = None,
 ) -> tuple[ConsoleThread, str]:
     """Serve the console before any server starts; return it, and the first password if one was just made."""
     with port_from(option):
         listener = stack.enter_context(bind(settings.host, port))
-    served = ConsoleThread(listener, settings, token)
+    served = ConsoleThread(listener, settings, token, tls)
     password = served.load()
     return await stack.enter_async_context(served), password
+
+
+def console_tls(cert: Path | None, key: Path | None) -> TlsRules | None:
+    """Return the rules of a console with a certificate, None without one; raise ConfigError if it cannot be read."""
+    if cert is None:
+        if key is not None:
+            raise ConfigError("--tls-key needs --tls-cert")
+        return None
+    rules = TlsRules(mode=ENFORCING, cert=cert, key=key)
+    ServerTls(rules, SystemClock())  # a wrong file ends it before there is a password
+    return rules
 
 
 def console_beside_servers(host: str, data: Path) -> ConsoleSettings:

@@ -44,6 +44,7 @@ from pyromq.namesrv.server import NameServer
 from pyromq.remoting.collector import settle_memory
 from pyromq.remoting.limits import PROCESS_ROOM
 from pyromq.remoting.loop import run
+from pyromq.remoting.tls.server_tls import TlsRules
 
 logger = logging.getLogger(__name__)
 app = Family()
@@ -109,7 +110,8 @@ def up(
         async with AsyncExitStack() as stack:
             clock = SystemClock()
             beside = console_beside_servers(host, data or DEFAULT_DATA)
-            console, password = await serve_console(beside, console_port, "--console-port", token, stack)
+            tls = configs[0].tls_rules
+            console, password = await serve_console(beside, console_port, "--console-port", token, stack, tls)
             name_server = NameServer(
                 host=host,
                 port=namesrv_port,
@@ -166,7 +168,7 @@ def namesrv(
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
-            pages = None if http_port is None else await _serve_pages(host, http_port, "--http-port", token, stack)
+            pages = None if http_port is None else await _serve_pages(host, http_port, token, made.tls_rules, stack)
             server = NameServer(host=host, port=made.port, clock=SystemClock(), data_dir=data, config=made)
             with port_from("--port"):
                 await stack.enter_async_context(server)
@@ -212,7 +214,7 @@ def broker(
     async def start() -> None:
         stopped = stop_signals()
         async with AsyncExitStack() as stack:
-            pages = None if http_port is None else await _serve_pages(host, http_port, "--http-port", token, stack)
+            pages = None if http_port is None else await _serve_pages(host, http_port, token, made.tls_rules, stack)
             with port_from(BROKER_PORT):
                 (server,) = await _start_brokers([Broker(made, SystemClock())], stack, stopped)
             extra = ""
@@ -261,11 +263,11 @@ def _check(starts: list[asyncio.Task[Broker]]) -> list[asyncio.Task[Broker]]:
     return [start for start in starts if not start.done()]
 
 
-async def _serve_pages(host: str, port: int, option: str, token: str | None, stack: AsyncExitStack) -> Monitoring:
+async def _serve_pages(host: str, port: int, token: str | None, tls: TlsRules, stack: AsyncExitStack) -> Monitoring:
     """Serve the pages before any server starts: a port in use would stop them again, and probes hear that it starts."""
-    with port_from(option):
+    with port_from("--http-port"):
         listener = stack.enter_context(bind(host, port))
-    return await stack.enter_async_context(Monitoring(listener, host, token))
+    return await stack.enter_async_context(Monitoring(listener, host, token, tls))
 
 
 def _all_settings(
