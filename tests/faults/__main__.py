@@ -110,6 +110,10 @@ PARTS = [
         "fuzz --minutes 60 --record", "fuzz --minutes 1",
     ),
     Part(
+        "conversations", "whatever sequence of requests servers are asked, they answer each and go on",
+        "fuzz.conversations --minutes 60 --record", "fuzz.conversations --minutes 1",
+    ),
+    Part(
         "hostile", "beside rude clients a good one is served as if they were not there",
         "hostile --seconds 10", "hostile --seconds 3 --noisy half_sent_frames never_reads idle_flood speaks_tls",
     ),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import random
 import sys
 import time
 import traceback
 import tracemalloc
+from base64 import b64decode, b64encode
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,8 @@ RECORD: Final = HERE.parent / "FUZZING.md"
 MOST_SECONDS: Final = 1.0
 CONSTANT: Final = 2 << 20
 MOST_KEPT: Final = 2_000
+LONGEST_IN_CORPUS: Final = 300
+MOST_IN_CORPUS: Final = 20
 WATCHED: Final = 64  # one input in so many has its code and its memory watched: that is slow
 
 
@@ -46,6 +48,7 @@ class Fuzzer:
         self._decoder: Decoder = DECODERS[name]
         self._chance = random.Random(f"{name} {seed}")
         self._kept = list(self._decoder.inputs()) + corpus(name)
+        self._known = len(self._kept)
         self._lines: set[tuple[str, int]] = set()
         self._seen: set[str] = set()
         self.verdict = Verdict(name)
@@ -61,6 +64,11 @@ class Fuzzer:
         self.verdict.kept = len(self._kept)
         self.verdict.cpu_seconds = time.process_time() - began
         return self.verdict
+
+    def keep_short(self) -> None:
+        """Add inputs that reached new code to the corpus, the short ones."""
+        for data in [data for data in self._kept[self._known :] if len(data) <= LONGEST_IN_CORPUS][:MOST_IN_CORPUS]:
+            keep(self.verdict.name, data)
 
     def _try(self, data: bytes, *, watched: bool) -> None:
         self.verdict.inputs += 1
@@ -120,23 +128,31 @@ def _place(error: Exception) -> str:
 
 
 def corpus(name: str) -> list[bytes]:
-    """Return the inputs that once broke a decoder."""
-    return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
+    """Return the inputs of a decoder that once broke it, or reached code that its first inputs do not reach."""
+    path = CORPUS / f"{name}.txt"
+    return [b64decode(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def keep(name: str, data: bytes) -> Path:
-    """Write an input down; whoever mends the decoder adds it to the repository."""
-    path = CORPUS / name / hashlib.blake2b(data, digest_size=6).hexdigest()
+    """Add an input to the corpus, one line of base64; return its file."""
+    path = CORPUS / f"{name}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    line = b64encode(data).decode() + "\n"
+    lines = path.read_text() if path.exists() else ""
+    if line not in lines:
+        path.write_text(lines + line)
     return path
 
 
 def add_to_record(verdicts: list[Verdict]) -> None:
+    """Add a row for all decoders to FUZZING.md."""
+    inputs, seconds = sum(each.inputs for each in verdicts), sum(each.cpu_seconds for each in verdicts)
+    record(f"{len(verdicts)} decoders", inputs, seconds, sum(len(each.findings) for each in verdicts))
+
+
+def record(what: str, inputs: int, cpu_seconds: float, findings: int) -> None:
     """Add a row to FUZZING.md."""
-    inputs, hours = sum(each.inputs for each in verdicts), sum(each.cpu_seconds for each in verdicts) / 3600
-    findings = sum(len(each.findings) for each in verdicts)
-    row = f"| {datetime.now(UTC):%Y-%m-%d} | {len(verdicts)} decoders | {inputs:,} | {hours:.2f} | {findings} |\n"
+    row = f"| {datetime.now(UTC):%Y-%m-%d} | {what} | {inputs:,} | {cpu_seconds / 3600:.2f} | {findings} |\n"
     RECORD.write_text(RECORD.read_text() + row)
 
 
@@ -146,6 +162,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="of CPU time, for all decoders together")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--record", action="store_true", help="add a row to FUZZING.md")
+    parser.add_argument("--keep", action="store_true", help="add inputs that reach new code to the corpus")
     options = parser.parse_args()
     names = options.decoder or list(DECODERS)
     if unknown := set(names) - set(DECODERS):
@@ -153,8 +170,11 @@ def main() -> int:
     print(f"fuzz: seed {options.seed}, {options.minutes:g} minutes", flush=True)
     verdicts = []
     for name in names:
-        verdicts.append(Fuzzer(name, options.seed).run(options.minutes * 60 / len(names)))
-        each = verdicts[-1]
+        fuzzer = Fuzzer(name, options.seed)
+        each = fuzzer.run(options.minutes * 60 / len(names))
+        verdicts.append(each)
+        if options.keep:
+            fuzzer.keep_short()
         print(f"fuzz: {name:<14} {each.inputs:>9,} inputs, {each.kept} kept, {len(each.findings)} findings", flush=True)
     if options.record:
         add_to_record(verdicts)
