@@ -38,9 +38,9 @@ class Requests:
             self._new.add(connection)
             made(connection, transport)
 
-        def take_from(connection: Connection, frames: list[bytes | memoryview]) -> None:
+        def take_from(connection: Connection, *given: Any, **named: Any) -> None:
             self._reading.connection = connection
-            take(connection, frames)
+            take(connection, *given, **named)
 
         monkeypatch.setattr(Connection, "connection_made", connection_made)
         monkeypatch.setattr(Connection, "_take", take_from)
@@ -64,6 +64,7 @@ class Requests:
         for command in self._seen:
             fields = command.ext_fields
             assert "Signature" in fields, f"request {command.code} is not signed"
+            assert fields.get("pyromqCode") == str(command.code), f"request {command.code} can be sent again"
             account = fields["AccessKey"]
             expected = plainly_signed(fields, command.body, _SECRETS[account])
             assert fields["Signature"] == expected, f"request {command.code} is signed wrongly"

@@ -11,8 +11,9 @@ import socket
 import ssl
 import struct
 
+from pyromq.clock import SystemClock
 from pyromq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
-from pyromq.protocol.acl import Credentials, signed
+from pyromq.protocol.acl import Credentials, nonces, signed
 from pyromq.protocol.command import HEADER_LENGTH_MASK, MAX_FRAME, RemotingCommand, decode
 from pyromq.remoting.tls.client_tls import Tls, chosen_tls, tls_problem
 
@@ -55,6 +56,8 @@ class BrokerConnection:
         self._timeout = timeout
         self._due = 0
         self._opaque = 0
+        self._nonces = nonces()
+        self._clock = SystemClock()
         self._buffer = memoryview(bytearray(1 << 16))
         host, _, port = address.rpartition(":")
         try:
@@ -98,7 +101,9 @@ class BrokerConnection:
     def send(self, command: RemotingCommand) -> None:
         """Send a request; raises RemotingError."""
         self._opaque = command.opaque = self._opaque + 1
-        request = command if self.credentials is None else signed(command, self.credentials)
+        request = command
+        if self.credentials is not None:
+            request = signed(command, self.credentials, next(self._nonces), self._clock.now_ms())
         try:
             self._socket.sendall(request.encode())
         except OSError as error:
