@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..growth.model import cluster, points, prices
 from .chart import Bar, chart
 from .result import Result
 
@@ -115,6 +116,38 @@ def bars(result: Result) -> list[Bar]:
     return found
 
 
+def growth_tables(result: Result) -> list[str]:
+    """Return what a message costs as things grow, and what the model says."""
+    rows = [
+        [point.thing, f"{point.size:,}", point.what, f"{point.cost:.2f}", f"{point.cost / point.first:.2f}",
+         "given" if point.is_given else f"{point.predicted:.2f} ({point.error:+.0%})"]
+        for point in points(result, OURS)
+    ]  # fmt: skip
+    parts = []
+    if rows:
+        parts += ["### How cost grows", _table(["thing", "size", "load", "CPU/M", "to the first", "model"], rows)]
+    starts = [
+        [key.removeprefix("start with ").removesuffix(" messages"), about["seconds"], about["cpu"]]
+        for key, about in result.peers.items()
+        if key.startswith("start with")
+    ]
+    if starts:
+        parts += [_table(["messages in the store", "start, s", "CPU of the start, s"], starts)]
+    if result.memory:
+        held = [[what, f"{mib:.1f}"] for what, mib in result.memory.items()]
+        parts += [_table(["anonymous memory of a broker", "MiB"], held)]
+    return [*parts, *_wrapped([f"Measured by `{result.command}`, {result.machine['when']}."])]
+
+
+def paper_cluster(results: Sequence[Result]) -> list[str]:
+    """Return the cluster for a million messages a second and 100,000 clients, if its prices were measured."""
+    found = (prices(brokers, growth, OURS) for brokers in results for growth in results)
+    if costs := next((one for one in found if one), None):
+        table = _table(["what", "how", "how much"], cluster(costs, 1_000_000, 100_000))
+        return ["### A million messages a second, 100,000 clients, on paper", table]
+    return []
+
+
 def written(page: str, results: Sequence[Result]) -> str:
     """Return the page with the figures of these results."""
     before, _, rest = page.partition(BEGIN)
@@ -122,12 +155,13 @@ def written(page: str, results: Sequence[Result]) -> str:
     parts = []
     for result in results:
         if any(result.median(work, APACHE) for work in result.works()):
-            parts += [
-                "### Beside Apache RocketMQ",
-                beside_apache(result),
-                f"![rates]({CHART.relative_to(PAGE.parent)})",
-            ]
-        parts += ["### All peers", all_peers(result), "### How it was measured", told(result)]
+            picture = f"![rates beside Apache RocketMQ]({CHART.relative_to(PAGE.parent)})"
+            parts += ["### Beside Apache RocketMQ", beside_apache(result), picture]
+        if result.memory or any(points(result, OURS)):
+            parts += growth_tables(result)
+        else:
+            parts += ["### All peers", all_peers(result), "### How it was measured", told(result)]
+    parts += paper_cluster(results)
     return before + BEGIN + "\n" + "\n\n".join(part.rstrip("\n") for part in parts) + "\n\n" + END + after
 
 

@@ -2,4 +2,5 @@
 
 backlog.py   a store of up to a hundred million messages, written file by file in the exact format
 measure.py   the same load at several sizes of one thing, interleaved
+model.py     the capacity model: predicted and measured points, a cluster on paper
 """
