@@ -245,6 +245,7 @@ class Broker:
                 server=self._ha,
                 known=known,
                 last_run=self.history.last_run,
+                has_tables=service.parts.followers.follows,
             )
         return follower
 

@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 CHANGE_PATIENCE: Final = 2.0
 """How long the answer to an administrator's change waits for slaves: less than administrators wait for it."""
+_FRESH: Final = 3.0
+"""A slave asks every second, even if nothing changes; one that was cut off has to be heard again to be up to date."""
 _ABSENT_AFTER: Final = 15.0
 """A slave that has not asked for so long is not waited for."""
 
@@ -67,6 +69,13 @@ class TableFollowers:
     def offsets_of_all(self) -> int:
         """Up to which mark every slave that ever asked has the committed offsets."""
         return min((follower.marks.offsets for follower in self._followers.values()), default=0)
+
+    def follows(self, broker_id: int) -> bool:
+        """Return True if a slave follows the tables: it has asked for changes within the last seconds."""
+        follower = self._followers.get(broker_id)
+        if follower is None or follower.connection.closed:
+            return False
+        return self._clock.monotonic() - follower.heard < _FRESH
 
     @property
     def are_there(self) -> bool:

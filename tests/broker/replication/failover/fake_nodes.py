@@ -81,6 +81,8 @@ class Node:
         self.leads: int | None = None
         self.takes_messages = False
         self.fails = False
+        self.gives_tables = True
+        """Whether its slaves follow its tables."""
         self.store = FakeStore()
         self.server = FakeServer()
         self.follower = FakeFollower()
@@ -100,6 +102,7 @@ class Node:
             server=cast(Any, self.server),
             known=KnownLeader(self.epochs.store_id),
             last_run=self.last_run,
+            has_tables=lambda broker_id: self.gives_tables,
         )
 
     async def lead(self, epoch: int, replicas: InSyncReplicas) -> None:

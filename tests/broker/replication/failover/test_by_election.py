@@ -69,6 +69,27 @@ async def test_a_handover_waits_for_no_member_that_lags(nodes: list[Node], etcd:
     assert two.takes_messages
 
 
+async def test_the_next_leader_of_three_does_not_wait_for_the_last_one(nodes: list[Node], etcd: FakeEtcd) -> None:
+    """That one has to become a slave first. It joins again like any other."""
+    one, two, three = await trio(nodes, etcd)
+    await one.coordinator.hand_over(two.epochs.store_id)
+    assert (await view(etcd)).members == sorted([two.epochs.store_id, three.epochs.store_id])
+    await two.look()
+    two.reports(three, 1000)
+    await two.look()
+    assert two.takes_messages
+    two.reports(one, 1000)
+    await two.look()
+    assert set((await view(etcd)).members or ()) == {node.epochs.store_id for node in nodes}
+
+
+async def test_a_handover_waits_for_nobody_who_has_gone(nodes: list[Node], etcd: FakeEtcd) -> None:
+    one, two, three = await trio(nodes, etcd)
+    one.leaves(three)
+    await one.coordinator.hand_over(two.epochs.store_id)
+    assert (await view(etcd)).members == sorted([one.epochs.store_id, two.epochs.store_id])
+
+
 async def test_a_handover_waits_for_the_one_that_is_wanted(nodes: list[Node], etcd: FakeEtcd) -> None:
     one, two, three = await trio(nodes, etcd)
     one.store.max_physical_offset = 2000

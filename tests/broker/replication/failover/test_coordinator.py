@@ -92,6 +92,22 @@ async def test_a_slave_that_has_all_joins_and_is_waited_for(nodes: list[Node], e
     assert one.store.confirmed[-1] == 1500
 
 
+async def test_a_slave_that_does_not_follow_the_tables_yet_does_not_join(nodes: list[Node], etcd: FakeEtcd) -> None:
+    """The network was cut, and the connection for the log recovered first. Elected, it would take all groups back."""
+    one, two = nodes[:2]
+    await one.look()
+    one.gives_tables = False
+    for _ in range(2):
+        one.reports(two, 0)
+        await one.look()
+    assert (await view(etcd)).members == [one.epochs.store_id]
+    one.gives_tables = True
+    for _ in range(2):
+        one.reports(two, 0)
+        await one.look()
+    assert (await view(etcd)).members == sorted([one.epochs.store_id, two.epochs.store_id])
+
+
 async def test_one_who_joins_counts_before_the_change_is_written(nodes: list[Node], etcd: FakeEtcd) -> None:
     one, two = nodes[:2]
     await one.look()

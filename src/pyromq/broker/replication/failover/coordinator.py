@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
@@ -115,8 +116,10 @@ class Coordinator:
         server: HaServer,
         known: KnownLeader,
         last_run: LastRun,
+        has_tables: Callable[[int], bool] = lambda broker_id: True,
         waits_for_slaves: bool = True,
     ) -> None:
+        """`has_tables` says whether a slave follows the tables too, by its id."""
         self.replicas: InSyncReplicas | None = None
         """The slaves, while this broker leads."""
         self.known = known
@@ -139,6 +142,7 @@ class Coordinator:
         self._server = server
         self._last_run = last_run
         self._is_intact = last_run.is_intact(store.waits_for_flush)
+        self._has_tables = has_tables
         self._waits_for_slaves = waits_for_slaves
         self._announced: tuple[MemberState, int] | None = None
         self._announced_at = 0.0
@@ -193,17 +197,21 @@ class Coordinator:
         self._end(replicas)
         self._woken.set()
         try:
-            await wait_for(self._clock, self._resign(leader, chosen), _RESIGN_TIMEOUT)
+            await wait_for(self._clock, self._resign(leader, replicas.set, chosen), _RESIGN_TIMEOUT)
         except (EtcdAway, TimeoutError) as error:
             logger.warning("could not resign, the lease has to run out: %s", error)
 
     async def _let_the_slow_go(self, leader: Leader, replicas: InSyncReplicas, successor: str) -> None:
-        """Have members leave the set that lag, while this broker still takes messages. They join the next leader's."""
+        """Have members leave the set that lag, or are gone, while this broker still takes messages.
+
+        They join the next leader's when they can.
+        """
         end = self._store.max_physical_offset
         deadline = self._clock.monotonic() + _PROMPT
         while replicas.set.lacking(end) and self._clock.monotonic() < deadline:
             await self._clock.sleep(_PROMPT / 20)
-        slow = replicas.set.lacking(end) - {successor}
+        gone = replicas.set.others.difference(replicas.set.heirs(self._clock.monotonic()))
+        slow = (replicas.set.lacking(end) | gone) - {successor}
         if not slow or self._wanted is not None:
             return
         try:
@@ -215,9 +223,12 @@ class Coordinator:
         except EtcdAway as error:
             logger.warning("the handover waits for all members of the set: %s", error)
 
-    async def _resign(self, leader: Leader, successor: str) -> None:
-        """Lead no more; one that stops leaves the set too, where another is there that can lead at once."""
-        if self._is_stopping and successor:
+    async def _resign(self, leader: Leader, members: InSyncSet, successor: str) -> None:
+        """Lead no more. Leave the set too, if this broker stops, or if the successor is not alone in it then.
+
+        So the successor waits for nobody who has gone, and for no slave that has to be made of a master first.
+        """
+        if successor and (self._is_stopping or len(members.written) > 2):
             view = read_view(self._keys, await self._etcd.read(self._keys.prefix))
             if successor in (view.members or ()) and await self._etcd.commit(
                 leave(self._keys, view, leader, successor)
@@ -460,7 +471,8 @@ class Coordinator:
         self._began, self._waited = self._clock.monotonic(), self._seconds_without_master()
         in_sync = InSyncSet(leader.store, members, self._clock.monotonic())
         replicas = InSyncReplicas(
-            in_sync, self._lease, lease, self._server, self._store, self._clock, waits=self._waits_for_slaves
+            *(in_sync, self._lease, lease, self._server, self._store, self._clock, self._has_tables),
+            waits=self._waits_for_slaves,
         )
         self.known.leader = leader
         try:

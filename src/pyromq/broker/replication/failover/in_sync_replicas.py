@@ -31,10 +31,11 @@ class InSyncReplicas:
         server: HaServer,
         store: MessageStore,
         clock: Clock,
+        has_tables: Callable[[int], bool],
         *,
         waits: bool = True,
     ) -> None:
-        """`waits` is whether sends, and consumers, wait for the slaves."""
+        """`waits` is whether sends, and consumers, wait for the slaves, `has_tables` whether one follows the tables."""
         self.changed: Signal[[]] = Signal()
         """More may be acknowledged, or nothing any more."""
         self.set = members
@@ -44,6 +45,7 @@ class InSyncReplicas:
         self._server = server
         self._store = store
         self._clock = clock
+        self._has_tables = has_tables
         self.waits = waits
         self._is_over = False
         self._unsubscribe: tuple[Callable[[], None], ...] = ()
@@ -95,7 +97,9 @@ class InSyncReplicas:
 
     def _reported(self, link: SlaveLink) -> None:
         if link.hello is not None:
-            self.set.confirmed(link.hello.store, link.acknowledged, self._clock.monotonic())
+            has_tables = self._has_tables(link.hello.broker_id)
+            now = self._clock.monotonic()
+            self.set.confirmed(link.hello.store, link.acknowledged, now, has_tables=has_tables)
             self.look()
 
     def _left(self, link: SlaveLink) -> None:

@@ -9,7 +9,8 @@ log then. One who leaves is waited for until the change is written. So whoever e
 that was ever acknowledged: any member can be elected, and nobody else.
 
 A member leaves if it is silent, or if it falls behind: sends would wait for it, each until its time is up. It joins if
-it is near, and quick: what is in the log now is there within a second. Before a handover whoever lags at all leaves.
+it is near, and quick: what is in the log now is there within a second, and it follows the tables too. Before a handover
+whoever lags at all leaves.
 
 Nothing here waits, sends or reads a clock: it is told what happens, and asked.
 """
@@ -55,6 +56,7 @@ class InSyncSet:
         self._joining: dict[str, int] = {}
         self._ends: dict[str, int] = {}
         self._marks: dict[str, _Mark] = {}
+        self._with_tables: set[str] = set()
         self._took: dict[str, float] = {}
         """In which time each slave reached its last mark."""
         self._heard: dict[str, float] = dict.fromkeys(self.written, now - OUT_AFTER + FIRST_PATIENCE)
@@ -66,10 +68,11 @@ class InSyncSet:
 
     # --- what happens
 
-    def confirmed(self, member: str, end: int, now: float) -> None:
-        """A slave has confirmed, for this epoch, that it has the log up to an end."""
+    def confirmed(self, member: str, end: int, now: float, *, has_tables: bool = True) -> None:
+        """A slave has confirmed, for this epoch, that it has the log up to an end; it may not have the tables yet."""
         self._ends[member] = max(end, self._ends.get(member, 0))
         self._heard[member] = now
+        (self._with_tables.add if has_tables else self._with_tables.discard)(member)
 
     def gone(self, member: str) -> None:
         """The connection to a slave has ended. What it had counts; it has to be heard again to stay."""
@@ -117,7 +120,8 @@ class InSyncSet:
         known = self.written | self._joining.keys()
         for member, end in self._ends.items():
             is_quick = end >= log_end or self._took.get(member, QUICK + 1) <= QUICK
-            if member not in known and log_end - end <= NEAR and is_quick and self._keeps_up(member, now):
+            is_near = log_end - end <= NEAR and member in self._with_tables
+            if member not in known and is_near and is_quick and self._keeps_up(member, now):
                 self._joining[member] = log_end
 
     def _look_who_lags(self, log_end: int, now: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.replication.epochs import EpochFile
 from pyromq.broker.replication.failover.coordinator import Coordinator, Identity, Roles
@@ -32,6 +34,7 @@ def new_coordinator(
     server: HaServer,
     known: KnownLeader,
     last_run: LastRun,
+    has_tables: Callable[[int], bool],
 ) -> Coordinator:
     """Return what decides the role of a broker, through the etcd that its settings name."""
     timeout = config.failover_lease / _REQUESTS_A_LEASE
@@ -48,5 +51,6 @@ def new_coordinator(
         server=server,
         known=known,
         last_run=last_run,
+        has_tables=has_tables,
         waits_for_slaves=config.role == "SYNC_MASTER",
     )

@@ -47,10 +47,12 @@ from pyromq.store.retention.retention import DiskLevel
 
 logger = logging.getLogger(__name__)
 
-_HOLD_MS: Final = 5_000
+_HOLD_MS: Final = 1_000
 _SHORT_HOLD_MS: Final = 500
 """While progress waits for the log."""
 _TIMEOUT: Final = 10.0
+_CHANGES_TIMEOUT: Final = 4.0
+"""For a request that is held for a second: a connection that was cut off may not recover soon, another one does."""
 _PAUSE: Final = 1.0
 _APACHES_PERIOD: Final = 5.0
 _PASS_ON_PERIOD: Final = 0.5
@@ -197,7 +199,8 @@ class TableCopy:
 
     async def _copy_changes(self, master: str, session: str, marks: TableMarks) -> tuple[str, TableMarks]:
         header = self._header(session, 0, marks)
-        changed = decode_tables((await self._ask(master, RequestCode.TABLE_CHANGES, header)).body)
+        answer = await self._ask(master, RequestCode.TABLE_CHANGES, header, timeout=_CHANGES_TIMEOUT)
+        changed = decode_tables(answer.body)
         if changed.session != session or changed.is_whole:
             return "", TableMarks()  # the master has started anew, or does not know any more what changed
         await self._take(changed)
@@ -288,9 +291,11 @@ class TableCopy:
             return None  # one without delay levels refuses, and the offsets of groups matter more
         return DelayProgress(dict(decode(DelayOffsetSerializeWrapper, answer.body).offset_table))
 
-    async def _ask(self, master: str, code: int, header: Header | None = None, *, body: bytes = b"") -> RemotingCommand:
+    async def _ask(
+        self, master: str, code: int, header: Header | None = None, *, body: bytes = b"", timeout: float = _TIMEOUT
+    ) -> RemotingCommand:
         command = request(code, header, body, language=LanguageCode.JAVA)
-        answer = await self._remoting.request(master, command, _TIMEOUT)
+        answer = await self._remoting.request(master, command, timeout)
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError(answer.remark or "", answer.code)
         return answer
