@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 import httpx
@@ -37,6 +39,7 @@ from pyromq.console.reading.reader import SnapshotReader
 from pyromq.console.reading.recorder import values
 from pyromq.console.web.navigation import MENU
 from pyromq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from pyromq.testing import eventually
 
 SECONDS = 8.0
 QUEUES, MESSAGES = 4, 12
@@ -188,45 +191,62 @@ async def sends(producer: Producer, seconds: float) -> list[float]:
     return times
 
 
-async def follow(client: httpx.AsyncClient, counts: list[int]) -> None:
-    async with client.stream("GET", "/live?page=/", timeout=None) as stream:
-        async for _ in stream.aiter_raw():
-            counts[0] += 1
+def browse(url: str, count: int, events: Synchronized[int]) -> None:
+    """Follow the overview with so many browsers, in a process of their own, until it is ended."""
+
+    async def one(client: httpx.AsyncClient) -> None:
+        async with client.stream("GET", "/live?page=/", timeout=None) as stream:
+            async for _ in stream.aiter_raw():
+                events.value += 1
+
+    async def all_of_them() -> None:
+        async with httpx.AsyncClient(base_url=url, limits=httpx.Limits(max_connections=count)) as client:
+            await asyncio.gather(*(one(client) for _ in range(count)))
+
+    asyncio.run(all_of_them())
 
 
-async def time_sends(namesrv: str, client: httpx.AsyncClient, browsers: int, threads: Threads) -> None:
+@asynccontextmanager
+async def browsing(url: str, count: int) -> AsyncIterator[Callable[[], int]]:
+    """Have browsers look; yields how many events came to them so far."""
+    spawn = multiprocessing.get_context("spawn")
+    events = spawn.Value("i", 0)
+    looking = spawn.Process(target=browse, args=(url, count, events))
+    if count:
+        looking.start()
+    try:
+        await eventually(lambda: events.value >= count, seconds=60)  # each is greeted
+        yield lambda: events.value
+    finally:
+        if count:
+            looking.terminate()
+            looking.join()
+
+
+async def time_sends(namesrv: str, url: str, browsers: int, threads: Threads) -> None:
     async with Producer("bench", namesrv) as producer:
         await sends(producer, 1.0)
         for turn in range(3):
             for count in (0, 1, browsers):
-                counts, before = [0], threads.read()
-                following = [asyncio.create_task(follow(client, counts)) for _ in range(count)]
-                times = await sends(producer, SECONDS)
-                console = threads.split(before)[1] / SECONDS
-                await _end(following)
+                async with browsing(url, count) as events:
+                    before, greeted = threads.read(), events()
+                    times = await sends(producer, SECONDS)
+                    console, came = threads.split(before)[1] / SECONDS, events() - greeted
                 print(
                     f"turn {turn}  {count:3} browsers  {len(times) / SECONDS:6.0f} sends/s"
                     f"   p50 {percentile(times, 0.5):5.2f} ms   p99 {percentile(times, 0.99):5.2f} ms"
-                    f"   worst {max(times) * 1000:5.1f} ms   console {console * 100:4.1f} % CPU   {counts[0]} events"
+                    f"   worst {max(times) * 1000:5.1f} ms   console {console * 100:4.1f} % CPU   {came} events"
                 )
 
 
-async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def measure(namesrv: str, url: str, given: argparse.Namespace, threads: Threads, data: Path) -> None:
-    limits = httpx.Limits(max_connections=given.browsers + 10)
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         await client.get("/")
         await threads.find_console(client)
         await time_pages(client, given.groups, threads)
         await cost_of_snapshots(namesrv, threads, data)
         await idle(threads, given.idle)
-        await time_sends(namesrv, client, given.browsers, threads)
+        await time_sends(namesrv, url, given.browsers, threads)
 
 
 async def with_members(namesrv: str, given: argparse.Namespace, work: Callable[[], Awaitable[None]]) -> None:

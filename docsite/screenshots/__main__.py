@@ -46,7 +46,9 @@ async def take(browser: Browser, url: str, name: str, look: str, target: Path, l
         timezone_id="Europe/Berlin",
     )
     await page.goto(url + SCREENS[name])
-    await page.wait_for_timeout(4500 if name in ("topic-tail", "group") else 700)  # rows of the tail; what blocks
+    await page.wait_for_timeout(
+        4500 if name in ("topic", "topic-tail", "group") else 700
+    )  # rates, rows of the tail, what blocks
     await page.screenshot(path=target, full_page=look == "phone", animations="disabled")
     await page.close()
 
