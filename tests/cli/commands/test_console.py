@@ -92,6 +92,11 @@ def test_where_no_name_server_answers_one_line_says_so_and_the_overview_too(tmp_
         overview = browser.get("/")
         assert overview.status_code == 200
         assert "The cluster cannot be read: no name server answers: 127.0.0.1:1" in overview.text
+        for path in ("/topics", "/groups", "/dead-letters"):  # none says that there is nothing
+            page = browser.get(path).text
+            assert "The cluster cannot be read: no name server answers: 127.0.0.1:1" in page
+            assert "Nothing is known yet" in page
+            assert 'class="empty"' not in page
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:abc", "127.0.0.1:99999", ":9876"])

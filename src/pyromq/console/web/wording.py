@@ -36,7 +36,7 @@ def rate(value: float | None) -> str:
         return NOTHING
     if value and abs(value) < 0.05:
         return "<0.1"
-    return short(value) if value >= 100 else f"{value:.3g}"
+    return short(value) if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 def size(value: float | None) -> str:
