@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from tests.cli.conftest import Servers, pyromq, pyromq_here
 
@@ -14,6 +15,24 @@ def test_bench_measures_sends_and_pulls(servers: Servers) -> None:
     pulled = pyromq_here("bench", "consume", "-n", servers.namesrv, "--duration", "0.3", "--warm-up", "0", "--json")
     assert pulled.returncode == 0, pulled.stderr
     assert json.loads(pulled.stdout)["messages"] > 0
+
+
+def test_several_processes_share_a_fixed_rate_and_the_broker_is_found(servers: Servers) -> None:
+    arguments = ("-n", servers.namesrv, "-C", "3", "--processes", "2", "--topic", "paced")
+    done = pyromq("bench", "send", *arguments, "--rate", "400", "--count", "50", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["messages"] == 50
+    assert (result["processes"], result["asked_rate"], result["errors"], result["lost"]) == (2, 400.0, 0, 0)
+    assert 0 < result["p50_ms"] <= result["p99_ms"] <= result["p999_ms"] <= result["max_ms"]
+    assert result["machine"]["cores"] > 0
+    if sys.platform == "linux":
+        assert result["broker_cpu_per_million"] >= 0
+        assert result["broker_memory_mb"] > 0
+    read = pyromq("bench", "consume", *arguments, "--duration", "0.5", "--warm-up", "0")
+    assert read.returncode == 0, read.stderr
+    assert "2 processes" in read.stdout
+    assert "MB/s" in read.stdout
 
 
 def test_bench_measures_from_the_sender_to_the_consumer(servers: Servers) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from pyromq.client.net.calls.broker_api import BrokerApi
@@ -51,3 +54,44 @@ async def filled_ranges(api: BrokerApi, target: BenchTarget, topic: str) -> list
         if low < high:
             ranges.append((queue_id, low, high))
     return ranges
+
+
+def local_pids(addresses: Sequence[tuple[str, int]]) -> list[int]:
+    """Return the processes behind these addresses if all of them are on this machine and can be seen, else nothing."""
+    listening = _listening_sockets()
+    wanted = {listening.get(port) for host, port in addresses if _is_loopback(host)}
+    if not addresses or None in wanted or len(wanted) < len({port for _, port in addresses}):
+        return []
+    return sorted({pid for pid, sockets in _sockets_of_processes() if sockets & wanted})
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listening_sockets() -> dict[int, str]:
+    """Return, by port, the number of the socket that listens there."""
+    found = {}
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, lines):
+            if fields[3] == "0A":
+                found[int(fields[1].rpartition(":")[2], 16)] = f"socket:[{fields[9]}]"
+    return found
+
+
+def _sockets_of_processes() -> list[tuple[int, set[str | None]]]:
+    found: list[tuple[int, set[str | None]]] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            links = {str(link.readlink()) for link in (process / "fd").iterdir()}
+        except OSError:  # it has ended, or belongs to somebody else
+            continue
+        found.append((int(process.name), {*links}))
+    return found

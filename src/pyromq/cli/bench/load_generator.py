@@ -1,58 +1,38 @@
-"""The load generator of `bench send` and `bench consume`: raw frames, callbacks, a closed loop on every connection.
+"""The load generator of `bench send` and `bench consume`: raw frames and callbacks.
 
-It uses the plain protocol (JSON headers), so it measures any RocketMQ 4.x broker. A connection has a number of slots,
-each with one request in flight. The slot's number is the `opaque` of its requests. An answer frees its slot, which
-sends its next request at once. All answers of one read are handled before one write.
+A connection has a number of slots, each with one request in flight. An answer frees its slot, which sends its next
+request at once: a closed loop. With a rate, requests are due at fixed times instead. One that finds no free slot waits
+for it, and its time counts from when it was due, so a broker that stands still cannot hide behind fewer requests. All
+answers of one read are handled before one write.
 """
 
 from __future__ import annotations
 
 import array
 import asyncio
+import secrets
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import cast
 
 import msgspec
 
-from pyromq.protocol.acl import ACCESS_KEY, SIGNATURE, Credentials, Signer
-from pyromq.protocol.names import TBW102
+from pyromq.cli.bench.load_slots import FIRST_OPAQUE, AnswerHeader, Slot
 from pyromq.remoting.tls.client_tls import environment_tls
 
 _LENGTH = struct.Struct(">i")
 _LENGTHS = struct.Struct(">iI")
-_FIRST_OPAQUE = 10_000_000  # eight digits, so that every frame of a slot has the same length
-
-
-class AnswerHeader(msgspec.Struct, gc=False):
-    """The fields of an answer's header that the generator reads."""
-
-    code: int = 0
-    opaque: int = 0
-    remark: str | None = None
-    extFields: dict[str, str] | None = None
-
+_LONGEST_US = 2**32 - 1
+_TICK = 0.001  # seconds between two looks for requests that are due
 
 _decode = msgspec.json.Decoder(AnswerHeader).decode
 
 
-class Slot(Protocol):
-    """One request in flight: makes the next request, and counts the messages of an answer."""
-
-    def renumber(self, index: int) -> None:
-        """Set the slot's number within its connection, which becomes the opaque."""
-
-    def next_request(self) -> bytes: ...
-
-    def accept(self, answer: AnswerHeader, body: bytes) -> int:
-        """Return the number of messages in this answer; raise ValueError if it counts as an error."""
-        ...
-
-
 class LoadCounts:
-    """Totals of all connections: messages, errors, latencies in microseconds."""
+    """Totals of all connections: messages, bytes of answers, errors, latencies in microseconds."""
 
     def __init__(self) -> None:
         self.errors = 0
@@ -63,29 +43,56 @@ class LoadCounts:
     def start_counting(self) -> None:
         """Reset the messages of the warm-up, but not its errors."""
         self.messages = 0
+        self.answer_bytes = 0
         self.latencies_us = array.array("I")
-
-    def percentile(self, share: float) -> float:
-        """Return the latency in milliseconds that `share` of the answers did not exceed."""
-        ordered = sorted(self.latencies_us)
-        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] / 1000 if ordered else 0.0
 
 
 class LoadConnection(asyncio.Protocol):
     """One connection with its slots."""
 
-    def __init__(self, slots: Sequence[Slot], counts: LoadCounts, budget: Callable[[], bool]) -> None:
+    def __init__(
+        self, slots: Sequence[Slot], counts: LoadCounts, budget: Callable[[], bool], interval: float = 0.0
+    ) -> None:
+        """Keep all slots busy or, with an interval in seconds, send at that pace."""
         self._slots = slots
         self._counts = counts
         self._budget = budget
+        self._interval_ns = int(interval * 1e9)
+        self._free = list(range(len(slots))) if interval else []
+        self._due: deque[int] = deque()
         self._sent_at = [0] * len(slots)
         self._outstanding = 0
         self._rest = b""
+        self._is_over = not interval  # a closed loop is over when nothing is in flight
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transport does not inherit from it
-        self._write([self._frame(index) for index in range(len(self._slots)) if self._budget()])
+        if self._interval_ns:
+            self._next_due = time.perf_counter_ns() + secrets.randbelow(self._interval_ns)  # not all at once
+            self._pace()
+            return
+        now = time.perf_counter_ns()
+        self._write([self._frame(index, now) for index in range(len(self._slots)) if self._budget()])
+
+    def _pace(self) -> None:
+        """Send what is due by now."""
+        if self.finished.done():
+            return
+        now, is_over = time.perf_counter_ns(), False
+        while self._next_due <= now and not is_over:
+            is_over = not self._budget()
+            if not is_over:
+                self._due.append(self._next_due)
+                self._next_due += self._interval_ns
+        if not is_over:
+            asyncio.get_running_loop().call_later(_TICK, self._pace)
+        self._is_over = is_over
+        self._write(self._due_frames())
+
+    def _due_frames(self) -> list[bytes]:
+        count = min(len(self._due), len(self._free))
+        return [self._frame(self._free.pop(), self._due.popleft()) for _ in range(count)]
 
     def data_received(self, data: bytes) -> None:
         now, start = time.perf_counter_ns(), 0
@@ -99,29 +106,32 @@ class LoadConnection(asyncio.Protocol):
             self._accept(_decode(data[start + 8 : body_start]), data[body_start:end], now, requests)
             start = end
         self._rest = data[start:]
-        self._write(requests)
+        self._write(requests + self._due_frames() if self._interval_ns else requests)
 
     def _accept(self, answer: AnswerHeader, body: bytes, now: int, requests: list[bytes]) -> None:
-        index = answer.opaque - _FIRST_OPAQUE
+        index = answer.opaque - FIRST_OPAQUE
         self._outstanding -= 1
         try:
             self._counts.messages += self._slots[index].accept(answer, body)
-            self._counts.latencies_us.append((now - self._sent_at[index]) // 1000)
+            self._counts.answer_bytes += len(body)
+            self._counts.latencies_us.append(min((now - self._sent_at[index]) // 1000, _LONGEST_US))
         except ValueError as error:
             self._counts.errors += 1
             self._counts.first_error = self._counts.first_error or str(error)
-        if self._budget():
-            requests.append(self._frame(index))
+        if self._interval_ns:
+            self._free.append(index)
+        elif self._budget():
+            requests.append(self._frame(index, time.perf_counter_ns()))
 
-    def _frame(self, index: int) -> bytes:
+    def _frame(self, index: int, counts_from: int) -> bytes:
         self._outstanding += 1
-        self._sent_at[index] = time.perf_counter_ns()
+        self._sent_at[index] = counts_from
         return self._slots[index].next_request()
 
     def _write(self, requests: list[bytes]) -> None:
         if requests:
             self._transport.write(b"".join(requests))
-        elif not self._outstanding and not self.finished.done():
+        elif not self._outstanding and self._is_over and not self.finished.done():
             self.finished.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -131,109 +141,6 @@ class LoadConnection(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.close()
-
-
-def json_header(code: int, fields: dict[str, str], index: int) -> bytes:
-    """Return the JSON header of a request of slot `index`."""
-    ext = ",".join(f'"{name}":"{value}"' for name, value in fields.items())
-    opaque = _FIRST_OPAQUE + index
-    return (
-        f'{{"code":{code},"flag":0,"language":"PYTHON","opaque":{opaque},"version":409,"extFields":{{{ext}}}}}'.encode()
-    )
-
-
-class SendSlot:
-    """Sends one message after another to one queue, each with its own id."""
-
-    def __init__(self, number: int, topic: str, queue_id: int, body: bytes, seed: str, group: str, tag: str) -> None:
-        properties = f"UNIQ_KEY\\u0001{seed[:16].upper():0<16}%016X\\u0002WAIT\\u0001true"
-        properties += f"\\u0002TAGS\\u0001{tag}" if tag else ""
-        self._fields = {
-            "a": group, "b": topic, "c": TBW102, "d": "4", "e": str(queue_id), "f": "0", "g": "%013d", "h": "0",
-            "i": properties, "j": "0", "k": "false", "m": "false",
-        }  # fmt: skip
-        self._body = body
-        self._count = number << 40
-        self.renumber(0)
-
-    def renumber(self, index: int) -> None:
-        # The two numbers are filled in with a fixed number of digits, so the lengths do not change.
-        self._header = json_header(310, self._fields, index)
-        length = len(self._header % (0, 0))
-        self._prefix = _LENGTHS.pack(4 + length + len(self._body), length)
-
-    def next_request(self) -> bytes:
-        self._count += 1
-        return b"".join((self._prefix, self._header % (int(time.time() * 1000), self._count), self._body))
-
-    def accept(self, answer: AnswerHeader, body: bytes) -> int:
-        if answer.code not in (0, 10, 11, 12):
-            raise ValueError(f"code {answer.code}: {answer.remark}")
-        return 1
-
-
-class SignedSendSlot(SendSlot):
-    """Sends the same messages with an account and a signature, as Java's clients sign them."""
-
-    def __init__(self, account: Credentials, *given: Any) -> None:
-        self._account = account
-        self._signer = Signer(account.secret_key)
-        super().__init__(*given)
-
-    def renumber(self, index: int) -> None:
-        signed = {ACCESS_KEY: self._account.access_key, SIGNATURE: "%b"}
-        self._header = json_header(310, self._fields | signed, index)
-        length = len(self._header % (0, 0, b"=" * 28))
-        self._prefix = _LENGTHS.pack(4 + length + len(self._body), length)
-        values = "".join([self._account.access_key, *self._fields.values()])
-        self._signed = values.replace("\\u0001", "\x01").replace("\\u0002", "\x02").encode()
-
-    def next_request(self) -> bytes:
-        self._count += 1
-        now_ms = int(time.time() * 1000)
-        proof = self._signer.signature(self._signed % (now_ms, self._count), self._body)
-        return b"".join((self._prefix, self._header % (now_ms, self._count, proof), self._body))
-
-
-class PullSlot:
-    """Reads one queue from start to end, again and again."""
-
-    def __init__(self, number: int, topic: str, queue_id: int, low: int, high: int, batch: int, group: str) -> None:
-        self._fields = {
-            "consumerGroup": group, "topic": topic, "queueId": str(queue_id), "queueOffset": "%d",
-            "maxMsgNums": str(batch), "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0",
-            "subscription": "*", "subVersion": "0", "expressionType": "TAG",
-        }  # fmt: skip
-        self._low, self._high = low, high
-        # Slots of one queue start at different offsets; otherwise all would read the same page.
-        self._offset = low + (number * 7919 * batch) % max(high - low, 1)
-        self.renumber(0)
-
-    def renumber(self, index: int) -> None:
-        self._header = json_header(11, self._fields, index)
-
-    def next_request(self) -> bytes:
-        header = self._header % self._offset
-        return _LENGTHS.pack(4 + len(header), len(header)) + header
-
-    def accept(self, answer: AnswerHeader, body: bytes) -> int:
-        if answer.code not in (0, 19, 20):
-            raise ValueError(f"code {answer.code}: {answer.remark}")
-        following = int((answer.extFields or {}).get("nextBeginOffset", self._low))
-        self._offset = self._low if following >= self._high or answer.code == 19 else following
-        return count_records(body)
-
-
-def count_records(body: bytes) -> int:
-    """Return the number of records in the body of a pull answer."""
-    position, count = 0, 0
-    while position < len(body):
-        size = _LENGTH.unpack_from(body, position)[0]
-        if size <= 0:
-            raise ValueError(f"a record of size {size} in an answer")
-        position += size
-        count += 1
-    return count
 
 
 def slot_groups(connections: int, in_flight: int, make: Callable[[int], Slot]) -> Sequence[Sequence[Slot]]:
@@ -254,8 +161,12 @@ async def drive(
     slots: Sequence[Sequence[Slot]],
     counts: LoadCounts,
     budget: Callable[[], bool],
+    rate: float = 0.0,
 ) -> None:
-    """Open a connection for each group of slots, to the addresses in turn, and run until the budget is spent."""
+    """Open a connection for each group of slots, to the addresses in turn, and run until the budget is spent.
+
+    With a `rate`, all connections together send so many requests a second.
+    """
     loop = asyncio.get_running_loop()
     tls = environment_tls()
     context = None if tls is None else tls.context()
@@ -263,7 +174,7 @@ async def drive(
     try:
         for number, own in enumerate(slots):
             host, port = addresses[number % len(addresses)]
-            make = partial(LoadConnection, own, counts, budget)
+            make = partial(LoadConnection, own, counts, budget, len(slots) / rate if rate else 0.0)
             _, connection = await loop.create_connection(make, host, port, ssl=context)
             opened.append(connection)
         await asyncio.gather(*(connection.finished for connection in opened))

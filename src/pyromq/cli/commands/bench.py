@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import Annotated
 
 import typer
 
 from pyromq.cli.arguments import Namesrv, namesrv_addresses
-from pyromq.cli.bench.bench_target import filled_ranges, find_target
+from pyromq.cli.bench.bench_target import BenchTarget, filled_ranges, find_target, local_pids
 from pyromq.cli.bench.end_to_end import EndToEnd
-from pyromq.cli.bench.load_generator import PullSlot, SendSlot, SignedSendSlot, Slot, drive, slot_groups
-from pyromq.cli.bench.measurement import Measurement, measured, report
+from pyromq.cli.bench.loads import Load, PullLoad, SendLoad, run_load
+from pyromq.cli.bench.measurement import Measurement, joined, measured, report
 from pyromq.cli.family import Family
 from pyromq.client.environment import environment_credentials
 from pyromq.client.net.calls.broker_api import BrokerApi
@@ -30,7 +29,16 @@ Duration = Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to mea
 WarmUp = Annotated[float, typer.Option(min=0, max=600, help="Seconds before counting starts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line instead of a table.")]
 BrokerPid = Annotated[
-    int | None, typer.Option(help="Process id of a broker on this machine, to count its CPU time as well.")
+    int | None, typer.Option(help="Process id of the broker, to count its CPU time; found for one on this machine.")
+]
+
+
+Processes = Annotated[
+    int, typer.Option(min=1, max=64, help="Processes that share the connections, if one core is not enough for them.")
+]
+Rate = Annotated[
+    float,
+    typer.Option(min=0, max=10_000_000, help="Requests a second; counted from when they are due (0: as answers come)."),
 ]
 
 
@@ -40,6 +48,8 @@ def send(
     topic: Topic = "pyromq-bench",
     connections: Connections = 8,
     in_flight: InFlight = 32,
+    processes: Processes = 1,
+    rate: Rate = 0.0,
     size: Annotated[int, typer.Option(min=1, max=4_000_000, help="Bytes of each body.")] = 1024,
     count: Annotated[int, typer.Option(min=0, help="Stop after this many messages (0: by --duration).")] = 0,
     duration: Duration = 5.0,
@@ -48,23 +58,21 @@ def send(
     broker_pid: BrokerPid = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send as fast as the broker answers."""
+    """Send as fast as the broker answers, or at a fixed rate."""
 
-    async def work(measure: Measurement) -> None:
+    async def look() -> SendLoad:
         account = environment_credentials()
         async with await BrokerApi.connect(namesrv_addresses(namesrv), credentials=account) as api:
             target = await find_target(api, topic, writing=True)
-        body = os.urandom((size + 1) // 2).hex()[:size].encode()
-        seed = secrets.token_hex(8)
+        return SendLoad(
+            addresses=target.addresses, topic=topic, connections=connections, in_flight=in_flight, rate=rate,
+            duration=duration, warm_up=warm_up, count=count, account=account,
+            broker_pids=_pids(broker_pid, target), queues=target.queues, size=size, tag=tag, seed=secrets.token_hex(8),
+        )  # fmt: skip
 
-        def slot(index: int) -> Slot:
-            queue_id = index % target.queues
-            given = index, topic, queue_id, body, seed, "pyromq-bench", tag
-            return SendSlot(*given) if account is None else SignedSendSlot(account, *given)
-
-        await drive(target.addresses, slot_groups(connections, in_flight, slot), measure.counts, measure.budget)
-
-    report("send", connections, in_flight, run(measured(work, duration, warm_up, count, broker_pid)), as_json)
+    load = run(look())
+    result = joined(run_load(load, processes), load.broker_pids, size)
+    report("send", _shape(load, processes) | {"size": size}, result, as_json)
 
 
 @app.command()
@@ -73,6 +81,8 @@ def consume(
     topic: Topic = "pyromq-bench",
     connections: Connections = 8,
     in_flight: InFlight = 1,
+    processes: Processes = 1,
+    rate: Rate = 0.0,
     batch: Annotated[int, typer.Option(min=1, max=1024, help="Messages requested in one pull.")] = 32,
     duration: Duration = 5.0,
     warm_up: WarmUp = 1.0,
@@ -81,20 +91,37 @@ def consume(
 ) -> None:
     """Pull the messages of a topic again and again; no group's offsets move."""
 
-    async def work(measure: Measurement) -> None:
-        async with await BrokerApi.connect(namesrv_addresses(namesrv)) as api:
+    async def look() -> PullLoad:
+        account = environment_credentials()
+        async with await BrokerApi.connect(namesrv_addresses(namesrv), credentials=account) as api:
             target = await find_target(api, topic, writing=False)
             ranges = await filled_ranges(api, target, topic)
         if not ranges:
             raise ClientError(f"topic {topic} holds no messages; `pyromq bench send --topic {topic}` makes some")
+        return PullLoad(
+            addresses=target.addresses, topic=topic, connections=connections, in_flight=in_flight, rate=rate,
+            duration=duration, warm_up=warm_up, account=account,
+            broker_pids=_pids(broker_pid, target), ranges=ranges, batch=batch,
+        )  # fmt: skip
 
-        def slot(index: int) -> Slot:
-            queue_id, low, high = ranges[index % len(ranges)]
-            return PullSlot(index, topic, queue_id, low, high, batch, "TOOLS_CONSUMER")
+    load = run(look())
+    report(
+        "consume",
+        _shape(load, processes) | {"batch": batch},
+        joined(run_load(load, processes), load.broker_pids),
+        as_json,
+    )
 
-        await drive(target.addresses, slot_groups(connections, in_flight, slot), measure.counts, measure.budget)
 
-    report("consume", connections, in_flight, run(measured(work, duration, warm_up, 0, broker_pid)), as_json)
+def _pids(given: int | None, target: BenchTarget) -> list[int]:
+    return local_pids(target.addresses) if given is None else [given]
+
+
+def _shape(load: Load, processes: int) -> dict[str, float]:
+    return {
+        "connections": load.connections, "in_flight": load.in_flight,
+        "processes": min(processes, load.connections), "asked_rate": load.rate,
+    }  # fmt: skip
 
 
 @app.command("end-to-end", writes=True)
@@ -113,4 +140,6 @@ def end_to_end(
     async def work(measure: Measurement) -> None:
         await EndToEnd(namesrv_addresses(namesrv), topic, size, rate, measure.counts).run(measure.budget)
 
-    report("end-to-end", 1, 0, run(measured(work, duration, warm_up, 0, broker_pid)), as_json)
+    pids = [] if broker_pid is None else [broker_pid]
+    result = joined([run(measured(work, duration, warm_up, pids))], pids, size)
+    report("end-to-end", {"asked_rate": rate, "size": size}, result, as_json)
