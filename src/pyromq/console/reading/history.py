@@ -2,7 +2,7 @@
 
 Each series is a row in two rings: ten-second points of half an hour, and one-minute points of eight hours. A series
 comes into being with its first value that is not 0, so that idle topics and groups cost nothing; at MOST_SERIES the one
-that has been at 0 for the longest time goes. Memory is MOST_SERIES × 660 × 4 bytes at most, 21 MB.
+that has been at 0 for the longest time goes. Memory is 660 × 4 bytes a series, and room for more: 22 MB at most.
 
 File: one line of JSON (version, time and place of both rings, names), then both arrays as little-endian float32.
 """
