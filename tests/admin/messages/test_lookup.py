@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from pyromq import Message, Producer
@@ -38,6 +40,19 @@ async def test_both_kinds_of_ids_are_found_with_and_without_a_topic(
 async def test_an_id_that_no_message_has_is_said_so(admin: AdminClient, message_id: str) -> None:
     with pytest.raises(QueryNotFound, match="no message of any topic has the id"):
         await admin.messages.get(message_id)
+
+
+async def test_an_id_with_another_address_makes_nobody_connect_there(admin: AdminClient) -> None:
+    """Whoever shows an id to an operator would have the console knock at any port of its network."""
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        stranger.setblocking(False)
+        message_id = encode_offset_id(encode_host("127.0.0.1", stranger.getsockname()[1]), 0)
+        with pytest.raises(QueryNotFound):
+            await admin.messages.get(message_id)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
 
 
 async def test_a_topic_that_nobody_has_is_said_so(admin: AdminClient) -> None:
