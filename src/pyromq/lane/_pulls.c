@@ -197,7 +197,7 @@ static void copy_records(const Wanted *wanted, const Taken *taken, const uint8_t
         int64_t position = read_i64(entry), size = read_i32(entry + 8);
         left--;
         if (position != last) {
-            memcpy(to, whole + (first - start), (size_t)(last - first));
+            if (last > first) memcpy(to, whole + (first - start), (size_t)(last - first));
             to += last - first;
             first = position;
         }

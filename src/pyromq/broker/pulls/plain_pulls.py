@@ -11,9 +11,11 @@ from time import perf_counter
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.selection import MessageFilter
+from pyromq.errors import BrokerError
 from pyromq.lane.pull_answers import packed_codes
 from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, PULL_FORWARD_FLAG
 from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
+from pyromq.remoting.round import Serving
 from pyromq.store.message_store import MessageStore
 
 
@@ -33,7 +35,7 @@ class PlainPulls:
         return self._reader is not None
 
     def answer(
-        self, header: PullMessageRequestHeader, wanted: MessageFilter, suggest: int, opaque: int
+        self, header: PullMessageRequestHeader, wanted: MessageFilter, suggest: int, opaque: int, peer: str
     ) -> bytes | None:
         """Return the answer to a pull whose header is JSON; None if it is not plain."""
         codes = None
@@ -43,7 +45,7 @@ class PlainPulls:
                 return None
         if wanted.properties is not None or (header.pyromq_deleted_at == -1 and self._lives.of(header.topic)):
             return None
-        return self.found(header, codes, suggest, header.queue_offset, header.commit_offset, opaque)
+        return self.found(header, codes, suggest, header.queue_offset, header.commit_offset, opaque, peer)
 
     def found(
         self,
@@ -53,6 +55,7 @@ class PlainPulls:
         offset: int,
         commit_offset: int,
         opaque: int,
+        peer: str,
     ) -> bytes | None:
         """Return the same for a pull that is like another but for these numbers."""
         if self._reader is None:
@@ -70,6 +73,20 @@ class PlainPulls:
             # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
             is_odd = header.sys_flag & PULL_FORWARD_FLAG and commit_offset > max_offset
             if not is_odd and not self._offsets.advance(group, topic, header.queue_id, commit_offset):
-                return None
+                try:
+                    self._commit(header, commit_offset, peer)
+                except BrokerError:
+                    return None
         self._stats.count_get(topic, group, messages, size, (perf_counter() - started) * 1000)
         return frame
+
+    def _commit(self, header: PullMessageRequestHeader, commit_offset: int, peer: str) -> None:
+        """Note a group's progress that is no mere step forward: there may be something to log."""
+        served, Serving.peer = Serving.peer, peer
+        try:
+            self._offsets.commit(
+                *(header.consumer_group, header.topic, header.queue_id, commit_offset, peer),
+                only_forward=bool(header.sys_flag & PULL_FORWARD_FLAG),
+            )
+        finally:
+            Serving.peer = served

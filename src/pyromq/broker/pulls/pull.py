@@ -89,7 +89,7 @@ class PullHandler:
         wanted = self.check(header)
         if request.serialize is _JSON:
             suggest = self.suggested_broker(header.consumer_group, suggest_slave=False)
-            answer = self.plain.answer(header, wanted, suggest, request.opaque)
+            answer = self.plain.answer(header, wanted, suggest, request.opaque, connection.peer)
             if answer is not None:
                 return answer
         result = self._read(header, wanted)

@@ -70,7 +70,7 @@ class QuickPulls:
             return None
         header = known.header
         suggest = known.group.broker_id if self._pulls.slave_read else MASTER_ID
-        return self._found(header, known.codes, suggest, offset, commit_offset, opaque)
+        return self._found(header, known.codes, suggest, offset, commit_offset, opaque, connection.peer)
 
     def _is_current(self, known: _Known) -> bool:
         """Return True if the checks of a pull would have the same result as when its shape was learned."""
