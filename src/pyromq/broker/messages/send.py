@@ -6,7 +6,7 @@ A plain message to a known topic passes `send` alone; whatever is rarer is looke
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from math import inf
 
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ from pyromq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pyromq.protocol.messages.batch import check_batch, has_few, parts_of_batch
+from pyromq.protocol.messages.batch import BatchElement, check_batch, decode_batch, has_few, parts_of_batch
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED, Record
 from pyromq.protocol.names import DEFAULT_REGION, NO_SEND_TOPICS, RETRY_PREFIX, check_topic, dlq_topic
 from pyromq.remoting.connection import Connection
@@ -160,12 +160,16 @@ class SendHandler:
                 raise NoPermission(_PREPARED_WITHOUT_PROPERTY)
             if len(request.body) > self._max_message_size:
                 raise MessageIllegal(f"the batch has {len(request.body)} bytes, more than {self._max_message_size}")
-            yield from check_batch(request.body)
+            if bytes_in_part == inf:  # one part: reading it checks it
+                parts: Iterable[list[BatchElement]] = [decode_batch(request.body)]
+            else:
+                yield from check_batch(request.body)
+                parts = parts_of_batch(request.body, FEW_IN_BATCH, bytes_in_part)
             shared = self.record(header, request, connection, topic, queue_id)
             suffix = self._properties.batch_suffix(header.properties)
             first = None
             ids: list[str] = []
-            for part in parts_of_batch(request.body, FEW_IN_BATCH, bytes_in_part):
+            for part in parts:
                 if ids:
                     yield  # before each part but the first: the answer must join the group of the last
                 records = []
