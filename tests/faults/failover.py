@@ -14,7 +14,8 @@ of Apache's. Meanwhile there are sends, batches, transactions, delays and timers
 their broker whatever it is. In the end all brokers have the same bytes, and `history.py` checks what everybody wrote
 down: nothing acknowledged is lost, and no deposed master acknowledges. Only members of the in-sync set may have been
 elected, as etcd remembers. Failover times are printed: from the blow to the first send that the new master stored.
-Journals and logs of a bad run are kept.
+Journals and logs of a bad run are kept. Run one campaign at a time: the networks of `--partitions` copy the mounts of
+the machine, and a disk that lost its power beside them comes back with errors only.
 """
 
 from __future__ import annotations
