@@ -44,6 +44,7 @@ WORKS = (
     "sync 1x1, sync 64x1, sync 8x32, pair 64x1, pair 8x32, acl 64x1, acl 8x32"
 )
 _AGAIN = "-again"
+_TOLD = 300
 Start = Callable[[Setting, Path, ExitStack], Peer]
 
 PEERS: dict[str, Start] = {
@@ -70,22 +71,26 @@ class Comparison:
         for setting, group in groupby(sorted(works, key=lambda work: list(Setting).index(work.setting)), _setting_of):
             with tempfile.TemporaryDirectory(prefix="pyromq-peers-") as directory, ExitStack() as stack:
                 own = list(group)
-                peers = dict(self._started(setting, Path(directory), stack))
+                pulled = any(work.is_pull for work in own)
+                peers = dict(self._started(setting, Path(directory), stack, pulled))
                 for name, peer in peers.items():
                     self._result.peers[f"{name} {setting.name}"] = peer.about
-                    if any(work.is_pull for work in own):
-                        peer.fill()
                 for work in own:
                     self._measure(work, peers)
                     self._result.save()
 
-    def _started(self, setting: Setting, directory: Path, stack: ExitStack) -> Iterator[tuple[str, Peer]]:
+    def _started(self, setting: Setting, directory: Path, stack: ExitStack, pulled: bool) -> Iterator[tuple[str, Peer]]:
+        """Start the peers; one that is missing or does not start is told and left out, the others go on."""
         for name in self._options.peers:
             try:
-                yield name, PEERS[name.removesuffix(_AGAIN)](setting, directory / name, stack)
-            except Missing as reason:
-                self._result.missing[f"{name} {setting.name}"] = str(reason)
+                peer = PEERS[name.removesuffix(_AGAIN)](setting, directory / name, stack)
+                if pulled and peer.can_pull:
+                    peer.fill()
+            except (Missing, RuntimeError, AssertionError) as reason:
+                self._result.missing[f"{name} {setting.name}"] = str(reason)[:_TOLD]
                 print(f"{name}, {setting.name}: left out: {reason}", flush=True)
+                continue
+            yield name, peer
 
     def _measure(self, work: Work, peers: dict[str, Peer]) -> None:
         able = {name: peer for name, peer in peers.items() if peer.can_pull or not work.is_pull}

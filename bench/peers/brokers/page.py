@@ -23,6 +23,7 @@ PAGE = ROOT / "docs" / "performance.md"
 CHART = ROOT / "docs" / "images" / "performance.svg"
 BEGIN = "<!-- from here on made by `python -m bench.peers page` -->\n"
 END = "<!-- until here -->\n"
+_WHY = 200
 OURS, PLAIN, APACHE = "pyromq", "plain", "apache"
 NAMES = {
     OURS: "PyroMQ", PLAIN: "PyroMQ, plain lane", APACHE: "Apache RocketMQ", "kafka": "Kafka", "redis": "Redis Streams",
@@ -97,13 +98,15 @@ def told(result: Result) -> str:
         f"The most anonymous memory of a broker: {memory(result)}.",
     ]
     if result.missing:
-        lines.append("Not measured, or not counted:\n")
-    return "\n".join(_wrapped(lines)) + "".join(f"\n- {what}: {why[:200]}" for what, why in result.missing.items())
+        lines.append("Not measured, or not counted:")
+    items = [f"- {what}: {' '.join(why.split())[:_WHY]}" for what, why in result.missing.items()]
+    return "\n".join(_wrapped(lines)) + "\n" + "".join(_wrapped(items))
 
 
 def _wrapped(lines: Iterable[str]) -> Iterable[str]:
     for line in lines:
-        yield textwrap.fill(line.rstrip("\n"), 118, break_long_words=False, break_on_hyphens=False) + "\n"
+        further = "  " if line.startswith("- ") else ""
+        yield textwrap.fill(line, 118, subsequent_indent=further, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def bars(result: Result) -> list[Bar]:
