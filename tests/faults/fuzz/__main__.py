@@ -23,6 +23,8 @@ from tests.faults.fuzz.mutations import mutated
 HERE: Final = Path(__file__).parent
 CORPUS: Final = HERE / "corpus"
 RECORD: Final = HERE.parent / "FUZZING.md"
+NEXT_SECTION: Final = "\n## Rude clients"
+"""What follows the table of runs in FUZZING.md."""
 MOST_SECONDS: Final = 1.0
 CONSTANT: Final = 2 << 20
 MOST_KEPT: Final = 2_000
@@ -153,7 +155,8 @@ def add_to_record(verdicts: list[Verdict]) -> None:
 def record(what: str, inputs: int, cpu_seconds: float, findings: int) -> None:
     """Add a row to FUZZING.md."""
     row = f"| {datetime.now(UTC):%Y-%m-%d} | {what} | {inputs:,} | {cpu_seconds / 3600:.2f} | {findings} |\n"
-    RECORD.write_text(RECORD.read_text() + row)
+    text = RECORD.read_text()
+    RECORD.write_text(text.replace(NEXT_SECTION, row + NEXT_SECTION))
 
 
 def main() -> int:
