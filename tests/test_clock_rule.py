@@ -48,6 +48,7 @@ READS_THE_DATE = {
     "broker/delay/timer/message_timer.py": "when a stored message is due",
     "broker/delay/timer/timer_delivery.py": "when a stored message is due",
     "broker/messages/dead_letter_watch.py": "the age of a stored message",
+    "broker/messages/plain_sends.py": "when a message is stored",
     "broker/messages/reply.py": "properties of a reply",
     "broker/pulls/offset_moved_events.py": "a message's time of birth",
     "broker/replication/failover/coordinator.py": "when this broker was elected",

@@ -353,6 +353,8 @@ class Broker:
         self._write = await write.__aenter__()
         self._send_to_slaves()
         self._ports.answer(write.handlers, self._reads)
+        self._ports.lanes.clear()
+        self._ports.lanes.update(write.lanes)
         self._ports.allow_reads()
         self.service.registration.broker_id = MASTER_ID
 

@@ -6,6 +6,7 @@ one topic have in common is written once.
 
 from __future__ import annotations
 
+import re
 import struct
 
 import msgspec
@@ -42,8 +43,19 @@ def send_answer(
     if request.serialize is not _JSON or remark is not None:
         header = SendMessageResponseHeader(msg_id=msg_id, queue_id=queue_id, queue_offset=queue_offset)
         return response(request, code, remark, header).encode()
-    text = _SEND_ANSWER % (code, msg_id.encode(), queue_id, queue_offset, request.opaque)
+    return stored_answer(request.opaque, code, queue_id, queue_offset, msg_id.encode())
+
+
+def stored_answer(opaque: int, code: int, queue_id: int, queue_offset: int, msg_id: bytes) -> bytes:
+    """Return the same frame for a request of which only the opaque is known; its header is JSON."""
+    text = _SEND_ANSWER % (code, msg_id, queue_id, queue_offset, opaque)
     return _PREFIX.pack(len(text) + 4, len(text)) + text
+
+
+def answer_pieces() -> tuple[bytes, ...]:
+    """Return what stands around id, queue, offset and opaque in the header that answers a stored send."""
+    begin, *rest = re.split(b"%[bd]", _SEND_ANSWER)  # before the code, before the id, …
+    return (begin + b"0" + rest[0], *rest[1:])
 
 
 def pull_answer_head(

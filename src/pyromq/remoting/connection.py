@@ -31,6 +31,7 @@ _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
 _RECENT_TICKS = 2
 LARGE = 64 * 1024  # bytes held for a peer below which they are not added up
 SHARE = 256  # requests of one connection that a round serves
+LANE_SHARE = 64  # requests that the lane takes before the clock is looked at again
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
 
 
@@ -67,10 +68,12 @@ class Connection(asyncio.Protocol):
         tally: Tally | None = None,
         serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
         serve_first: Callable[[Frames, Connection], Frames] | None = None,
+        find_lane: Callable[[], TakePlain | None] = lambda: None,
     ) -> None:
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
-        `serve_first` may answer the first frames of a read by `send_now`; it returns the others.
+        `serve_first` may answer the first frames of a read by `send_now`; it returns the others. `find_lane` returns
+        what takes plain messages before `serve` sees them, or None.
         `held` adds up what all peers have sent and is not answered, `unsent` the answers that they have not read.
         """
         self.address = address
@@ -81,16 +84,12 @@ class Connection(asyncio.Protocol):
         self.is_proven = False
         """Whether the peer has sent a request; where there is a guard, one that was let in."""
         self.unproven_ticks = 0
-        self.peer = ""
-        self.local = ""
-        self.is_encrypted = False
-        self.closed = False
+        self.peer = self.local = ""
+        self.is_encrypted = self.closed = False
         self.attributes: dict[str, object] = {}
         self.on_close: list[Callable[[Connection], None]] = []
         self.received_ms = 0
-        self.running = 0
-        self.silent_ticks = 0
-        self.frame_ticks = 0
+        self.running = self.silent_ticks = self.frame_ticks = 0
         self.limits = limits
         self._round = round
         self._clock = clock
@@ -98,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._serve_again = serve_again or serve
         self._typed = serve_again is None
         self._serve_first = serve_first
+        self._find_lane = find_lane
         self._on_open = on_open
         self._throttles = throttles
         self._credentials = credentials
@@ -113,22 +113,15 @@ class Connection(asyncio.Protocol):
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._parts: list[bytes | memoryview] = []
-        self._queued = 0
-        self._written = 0
-        self._sent = 0
-        self._stuck_ticks = 0
-        self._paused = False
+        self._queued = self._written = self._sent = self._stuck_ticks = 0
+        self._paused = self._aborted = False
         self._backlog: Frames = []
         self._held = held
-        self._held_size = 0
-        self._pending_before = 0
+        self._held_size = self._pending_before = self._waiting_bytes = 0
         self._unsent = unsent
-        self._unsent_size = 0
-        self._sent_before = 0
+        self._unsent_size = self._sent_before = 0
         self._write_limit = limits.write_high
-        self._waiting_bytes = 0
         self._first_byte = -1
-        self._aborted = False
         self._reason = ""
 
     # --- called by the loop -----------------------------------------------------------------------------------------
@@ -448,7 +441,8 @@ class Connection(asyncio.Protocol):
             until = self._round.serves_until
             if self._unsent is not None and self._unsent.is_crowded:
                 share = LARGE
-        for index, frame in enumerate(frames):
+        index = 0
+        while index < len(frames):
             if throttles:
                 if self._queued > share:
                     # A few bytes of request can ask for megabytes: the rest is served once these are written.
@@ -459,8 +453,13 @@ class Connection(asyncio.Protocol):
                     self._hold(frames[index:])
                     self._round.wait_turn(self)
                     return
+            lane = self._find_lane()  # each time: what was served just now may have changed it
+            taken = 0 if lane is None else lane(frames, index, min(SHARE - index, LANE_SHARE), self)
+            index += taken or 1
+            if taken:
+                continue
             try:
-                command = decode(frame, typed=typed, max_header=self._max_header)
+                command = decode(frames[index - 1], typed=typed, max_header=self._max_header)
             except RemoteProtocolError as error:
                 self.abort(str(error), cause="bad_frame")
                 return
@@ -495,3 +494,6 @@ HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None
 
 Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
 """Answers one request or raises. One-way requests get no answer."""
+
+TakePlain: TypeAlias = Callable[[Frames, int, int, Connection], int]
+"""Takes plain messages: from one of the frames on, at most so many; returns how many it has taken (lane/sends.py)."""

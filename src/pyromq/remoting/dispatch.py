@@ -9,15 +9,17 @@ from typing import Any, Protocol, TypeAlias
 
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable, StoreError, SystemBusy
-from pyromq.protocol.codes import ONEWAY_FLAG, ResponseCode
+from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Answer, Connection, Frames, Handler, HandlerResult
+from pyromq.remoting.connection import Answer, Connection, Frames, Handler, HandlerResult, TakePlain
 from pyromq.remoting.round import ANSWER_SHARE, Round
 from pyromq.remoting.slices import SliceQueue
 
 logger = logging.getLogger(__name__)
 
 MAX_REASON = 300
+_SEND = int(RequestCode.SEND_MESSAGE_V2)
+_NO_LANES: Mapping[Handler, TakePlain] = {}
 QUICK_SHARE = 32  # frames of one read that are answered at once
 
 
@@ -35,15 +37,28 @@ class Dispatcher:
     """
 
     def __init__(
-        self, handlers: Mapping[int, Handler], *, answer_unknown: bool = True, guard: Handler | None = None
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        answer_unknown: bool = True,
+        guard: Handler | None = None,
+        lanes: Mapping[Handler, TakePlain] = _NO_LANES,
     ) -> None:
-        """`guard` is asked about each request, before its handler: it returns None to let it in, else the answer."""
+        """`guard` is asked about each request, before its handler: it returns None to let it in, else the answer.
+
+        `lanes` has what takes plain messages in the place of a handler, as long as that answers SEND_MESSAGE_V2 itself.
+        """
+        self._lane_of: Callable[[Handler | None], TakePlain | None] = lanes.get  # type: ignore[assignment]
         self._guard = guard
         self.is_guarded = guard is not None
         self._handler_of: Callable[[int], Handler | None] = handlers.get
         self._answer_unknown = answer_unknown
         self._tasks: set[asyncio.Task[None]] = set()
         self._slices = SliceQueue(_settle)
+
+    def lane(self) -> TakePlain | None:
+        """Return what takes plain messages now; None if whoever answers sends wants to see each of them."""
+        return self._lane_of(self._handler_of(_SEND))
 
     def serve_guarded(self, command: RemotingCommand, connection: Connection) -> None:
         """Serve a request if the guard lets it in; else queue the guard's answer."""

@@ -12,7 +12,7 @@ from typing import Self
 
 from pyromq.clock import Clock
 from pyromq.errors import CannotListen, ConfigError
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection, Handler, TakePlain
 from pyromq.remoting.dispatch import Dispatcher, QuickAnswers
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
 from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBytes
@@ -64,6 +64,7 @@ class RemotingServer:
         refusals: Counter[int] | None = None,
         tally: Tally | None = None,
         guard: Handler | None = None,
+        lanes: Mapping[Handler, TakePlain] | None = None,
         tls: ServerTls | None = None,
         quick: QuickAnswers | None = None,
     ) -> None:
@@ -72,6 +73,7 @@ class RemotingServer:
 
         `guard` is asked about each request first: it returns None to let it in, else the answer. With `tls`, which the
         caller opens and closes, connections may be encrypted. `quick` answers what it can, unless there is a guard.
+        `lanes` has what takes plain messages in the place of a handler, likewise.
         """
         if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
             raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")
@@ -93,6 +95,7 @@ class RemotingServer:
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
         self.tally = tally or Tally()
         self._guard = guard
+        self._lanes: Mapping[Handler, TakePlain] = {} if lanes is None else lanes
         self._tls = tls
         self._quick = quick
         self._tls_port: TlsPort | None = None
@@ -152,7 +155,9 @@ class RemotingServer:
         return Endpoint(
             clock=self._clock,
             round=self._round or Round(asyncio.get_running_loop()),
-            dispatcher=Dispatcher(self.handlers, answer_unknown=self._answer_unknown, guard=self._guard),
+            dispatcher=Dispatcher(
+                self.handlers, answer_unknown=self._answer_unknown, guard=self._guard, lanes=self._lanes
+            ),
             watch=self._new_watch(),
             limits=self._limits,
             throttles=True,

@@ -69,9 +69,9 @@ class WriteGroup:
         return sum(map(len, self.entries.values())) + len(self.restored)
 
     @property
-    def arrivals(self) -> Arrivals:
+    def arrivals(self) -> GroupArrivals:
         """The messages that consumers will see, those of a queue side by side."""
-        return Arrivals(self)
+        return GroupArrivals(self)
 
     def add(self, queue: ConsumeQueue, physical_offset: int, size: int, tags_code: int) -> None:
         """Give a record the next offset of its queue."""
@@ -111,7 +111,7 @@ class WriteGroup:
         return head
 
 
-class Arrivals:
+class GroupArrivals:
     """The messages of a group; made one by one only if somebody looks, for mostly nobody waits."""
 
     __slots__ = ("_group",)

@@ -99,9 +99,9 @@ class MessageStore:
         self.failure: StoreError | None = None  # why it writes nothing until it is opened again
         directory = self._directory = StoreDirectory(config, self._files, now_ms)
         self._log, self._queues, self._index = directory.log, directory.queues, directory.index
-        self.new_queues = NewQueues(self._queues)
-        """Queues whose files are made ahead of their first message."""
+        self.new_queues = NewQueues(self._queues)  # their files are made ahead of their first message
         self._appender = self._directory.appender(now_ms)
+        self.lane_place = self._appender.lane_place  # for plain messages; the store must be open
         unseen = self._directory.unseen_by(self._appender)
         self._visibility = Visibility(self._show, unseen, confirmed_only=config.shows_confirmed_only)
         self.cleaner = self._directory.cleaner(now_ms, self._visibility, lambda: self.flusher.flushed_offset)

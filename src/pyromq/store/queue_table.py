@@ -34,30 +34,31 @@ class ConsumeQueues:
         self._files = files
         self._pool = pool
         self._dirty = dirty
-        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self.by_topic: dict[str, dict[int, ConsumeQueue]] = {}
+        """All queues, by topic and id; only this class changes it."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         # Copied, for the flusher's thread goes through them while others are made and removed.
-        return (queue for queues in list(self._topics.values()) for queue in list(queues.values()))
+        return (queue for queues in list(self.by_topic.values()) for queue in list(queues.values()))
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue that has, or had, messages."""
-        queues = self._topics.get(topic)
+        queues = self.by_topic.get(topic)
         return None if queues is None else queues.get(queue_id)
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue:
         """Return a queue, made in memory if need be; raises StoreError for what can be none."""
-        queues = self._topics.get(topic)
+        queues = self.by_topic.get(topic)
         queue = None if queues is None else queues.get(queue_id)
         return queue or self._make(topic, queue_id)
 
     def topics(self) -> list[str]:
         """Return the names of all topics that have queues."""
-        return list(self._topics)
+        return list(self.by_topic)
 
     def ids(self, topic: str) -> list[int]:
         """Return the ids of a topic's queues, in order."""
-        return sorted(self._topics.get(topic, ()))
+        return sorted(self.by_topic.get(topic, ()))
 
     def load(self) -> None:
         """Find the queues of an existing store; their ends are not known yet."""
@@ -84,9 +85,9 @@ class ConsumeQueues:
             self._leftovers.append(target)
         queue.is_removed = True
         queue.segments.drop_before(queue.segments.stop)
-        del self._topics[queue.topic][queue.queue_id]
-        if not self._topics[queue.topic]:
-            del self._topics[queue.topic]
+        del self.by_topic[queue.topic][queue.queue_id]
+        if not self.by_topic[queue.topic]:
+            del self.by_topic[queue.topic]
 
     def take_leftovers(self) -> list[str]:
         """Return the directories that are to be removed, and forget them."""
@@ -117,7 +118,7 @@ class ConsumeQueues:
 
     def _add(self, topic: str, queue_id: int, directory: str) -> ConsumeQueue:
         segments = SegmentedFile(directory, self.file_size, self._files, self._pool, self._dirty)
-        queue = self._topics.setdefault(topic, {})[queue_id] = ConsumeQueue(topic, queue_id, segments)
+        queue = self.by_topic.setdefault(topic, {})[queue_id] = ConsumeQueue(topic, queue_id, segments)
         return queue
 
 

@@ -25,20 +25,19 @@ from pyromq.broker.messages.durability import Copies, Durability
 from pyromq.clock import Clock
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.command import RemotingCommand, decode, response
+from pyromq.protocol.command import FrameDecoder, RemotingCommand, decode, response
 from pyromq.protocol.headers.send import STORED_HERE
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore
 
-WaitingAnswers = list[tuple[Connection, RemotingCommand, bytes]]
-"""Who waits, for which request, and what it will hear."""
+WaitingAnswers = list[tuple[Connection, RemotingCommand | None, bytes]]
+"""Who waits, for which request, and what it will hear; without a request, what it will hear of any number of them."""
 
 WhenStored = Callable[[bool], None]
 """What a part of the broker does once its message can be read (True) or could not be stored (False)."""
 
-FRAME_PREFIX = 4
 logger = logging.getLogger(__name__)
 _TICKS = 10  # of a flush's time-out
 _FENCED = "another broker may be master by now, so what becomes of this message is not known: ask for the route again"
@@ -90,6 +89,12 @@ class Acknowledgements:
         if not group:
             self._round.schedule()
         group.append((connection, request, answer))
+
+    def add_all(self, connection: Connection, answers: bytes) -> None:
+        """Keep the frames of the answers to messages that joined the open group by the lane."""
+        if not self._group:
+            self._round.schedule()
+        self._group.append((connection, None, answers))
 
     def then(self, told: WhenStored) -> None:
         """Call back when what was put into the open group just now can be read, or could not be stored."""
@@ -157,10 +162,10 @@ class Acknowledgements:
         if self._durability.is_fenced:
             _refuse(group, _FENCED, {STORED_HERE: "true"})
             return
-        for connection, _, answer in group:
-            command = decode(answer[FRAME_PREFIX:])
-            command.code = code
-            connection.send(command.encode())
+        for connection, _, answers in group:
+            for command in _commands(answers):
+                command.code = code
+                connection.send(command.encode())
 
     def _failed(self, error: StoreError) -> None:
         while self._waiting:
@@ -206,9 +211,15 @@ def _release(group: WaitingAnswers) -> None:
 
 
 def _refuse(group: WaitingAnswers, reason: str, header: Mapping[str, str] | None = None) -> None:
-    for connection, request, _ in group:
-        connection.refusals[ResponseCode.SERVICE_NOT_AVAILABLE] += 1
-        connection.send(response(request, ResponseCode.SERVICE_NOT_AVAILABLE, reason, header).encode())
+    for connection, request, answers in group:
+        # An answer of the lane has all that one needs of its request: its opaque.
+        for command in _commands(answers) if request is None else (request,):
+            connection.refusals[ResponseCode.SERVICE_NOT_AVAILABLE] += 1
+            connection.send(response(command, ResponseCode.SERVICE_NOT_AVAILABLE, reason, header).encode())
+
+
+def _commands(answers: bytes) -> list[RemotingCommand]:
+    return [decode(frame) for frame in FrameDecoder().feed(answers)]
 
 
 def public_reason(error: StoreError) -> str:

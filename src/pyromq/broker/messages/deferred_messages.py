@@ -56,11 +56,6 @@ class DeferredMessages(NamedTuple):
             self.delayed.place(record, properties)
 
 
-def may_be_special(properties: str) -> bool:
-    """Return True, after few searches, if a text of properties may be one that place() would act on."""
-    return "DEL" in properties or "TRAN_MSG" in properties  # perhaps DELAY, TIMER_DELAY_SEC, __STARTDELIVERTIME …
-
-
 def is_prepared(properties: Mapping[str, str]) -> bool:
     """Return True if a message is the first half of a transaction."""
     return properties.get(TRANSACTION_PREPARED, "").lower() == "true"

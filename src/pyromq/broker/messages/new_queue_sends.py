@@ -47,6 +47,11 @@ class NewQueueSends:
         self._count = self._bytes = 0
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def holds_any(self) -> bool:
+        """Whether a request waits for the file of its queue."""
+        return bool(self._lines)
+
     def must_wait(self, topic: str, queue_id: int) -> bool:
         """Return True if a send to a queue has to wait: for its file, or for those that came before it."""
         if not self._lines and not self._is_new(topic, queue_id):

@@ -32,7 +32,7 @@ from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
 from pyromq.remoting.audit.access_log import AccessLog, State
 from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection, Handler, TakePlain
 from pyromq.remoting.dispatch import QuickAnswer, QuickAnswers
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
@@ -77,6 +77,8 @@ class Ports:
         """
         self.handlers: dict[int, Handler] = {}
         """What answers, by code; what changes here counts from the next request on."""
+        self.lanes: dict[Handler, TakePlain] = {}
+        """What takes plain messages in the place of a handler, unless something stands before that."""
         self.round = Round(asyncio.get_running_loop())
         """Both ports answer together, once in a pass of the loop."""
         self.disconnected: Signal[[Connection]] = Signal()
@@ -124,6 +126,7 @@ class Ports:
             refusals=self.refusals,
             tally=self.tally,
             guard=None if self._control is None else self._control.guard,
+            lanes=self.lanes,
             tls=self.tls,
             quick=quick,
         )

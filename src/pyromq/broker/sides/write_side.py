@@ -16,6 +16,7 @@ from pyromq.broker.messages.durability import Durability, Replicas
 from pyromq.broker.messages.flow_control import SendFlowControl
 from pyromq.broker.messages.new_queue_sends import NewQueueSends
 from pyromq.broker.messages.new_topic_sends import NewTopicSends
+from pyromq.broker.messages.plain_sends import PlainSends
 from pyromq.broker.messages.reply import ReplyHandler
 from pyromq.broker.messages.send import SendHandler
 from pyromq.broker.messages.send_back import SendBackHandler
@@ -23,6 +24,7 @@ from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.figures import BoundFigures
+from pyromq.remoting.connection import Handler, TakePlain
 from pyromq.store.message_store import MessageStore
 
 
@@ -69,6 +71,7 @@ class WriteSide:
         self._transactions = TransactionService(parts, writing, delayed)
         deferred = DeferredMessages(self._transactions.transactions.prepare, delayed)
         self._sends = SendHandler(parts, writing, deferred, self._flow)
+        self._plain_sends = PlainSends(parts, writing, self._flow)
         self._send_backs = SendBackHandler(parts, writing, delayed)
         self._replies = ReplyHandler(parts, writing, self._sends)
         self._dead_letters = DeadLetterWatch(
@@ -82,6 +85,11 @@ class WriteSide:
             self._timer.requests,
             StoreHandlers(parts, store.cleaner, cleaning),
         ]
+
+    @property
+    def lanes(self) -> dict[Handler, TakePlain]:
+        """What takes plain messages in the place of a handler."""
+        return {self._sends.send: self._plain_sends.take} if self._plain_sends.is_usable else {}
 
     def figures(self) -> list[BoundFigures[Any]]:
         """Return the figures of all that writes."""

@@ -66,7 +66,9 @@ class _Send(_HotHeader, tag=10, kw_only=True, gc=False):
     ext_fields: SendMessageRequestHeader
 
 
-class _SendV2(_HotHeader, tag=310, kw_only=True, gc=False):
+class SendV2(_HotHeader, tag=310, kw_only=True, gc=False):
+    """A request to send one message, as clients have written it since RocketMQ 3."""
+
     code = 310
     ext_fields: SendMessageRequestHeaderV2
 
@@ -81,7 +83,7 @@ class _Pull(_HotHeader, tag=11, kw_only=True, gc=False):
     ext_fields: PullMessageRequestHeader
 
 
-HotHeader: TypeAlias = _Success | _Send | _SendV2 | _SendBatch | _Pull
+HotHeader: TypeAlias = _Success | _Send | SendV2 | _SendBatch | _Pull
 
 # Raises one of UNREADABLE for anything else; an answer with code 10 or 11 lacks the fields of those requests.
 read_hot_json: Callable[[bytes], HotHeader] = msgspec.json.Decoder(HotHeader, strict=False).decode

@@ -24,7 +24,7 @@ from pyromq.protocol.messages.message import MessageExt
 __all__ = [
     "BLANK_MAGIC", "BORN_HOST_V6_FLAG", "HEAD_SIZE", "MAX_HEAD_SIZE", "MESSAGE_MAGIC", "MULTI_TAGS_FLAG",
     "SMALLEST_RECORD", "STORE_HOST_V6_FLAG", "TRANSACTION_COMMIT", "TRANSACTION_MASK", "TRANSACTION_NONE",
-    "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "V6_FLAGS", "Record", "RecordCheck",
+    "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "V4_HEAD", "V6_FLAGS", "Record", "RecordCheck",
     "RecordHead", "RecordStatus", "blank_record", "body_crc", "body_end", "check_record", "decode_host",
     "decode_messages", "encode_host", "encode_record", "read_head", "read_properties", "read_tail", "record_parts",
     "record_size",
@@ -53,8 +53,9 @@ _HEADS = {
     for born_flag, born in ((0, 8), (BORN_HOST_V6_FLAG, 20))
     for store_flag, store in ((0, 8), (STORE_HOST_V6_FLAG, 20))
 }
-_V4_HEAD = _HEADS[0]
-HEAD_SIZE: Final = _V4_HEAD.size
+V4_HEAD: Final = _HEADS[0]
+"""The layout of the fixed fields with IPv4 hosts."""
+HEAD_SIZE: Final = V4_HEAD.size
 """Bytes of the fixed fields with IPv4 hosts, which is where the body begins."""
 MAX_HEAD_SIZE: Final = _HEADS[V6_FLAGS].size
 SMALLEST_RECORD: Final = HEAD_SIZE + 3
@@ -101,7 +102,7 @@ def record_parts(
     """
     body, properties, born_host, store_host = record.body, record.properties, record.born_host, record.store_host
     sys_flag = record.sys_flag & ~V6_FLAGS
-    layout = _V4_HEAD
+    layout = V4_HEAD
     if len(born_host) != 8 or len(store_host) != 8:
         sys_flag |= _v6_flags(born_host, store_host)
         layout = _HEADS[sys_flag & V6_FLAGS]
@@ -301,7 +302,7 @@ def decode_messages(body: bytes, broker_name: str | None = None, check_crc: bool
             (
                 size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp_ms,
                 born_host, store_timestamp_ms, store_host, reconsume_times, prepared_offset, body_length,
-            ) = _V4_HEAD.unpack_from(body, start)  # fmt: skip
+            ) = V4_HEAD.unpack_from(body, start)  # fmt: skip
             body_start = start + HEAD_SIZE
             if sys_flag & V6_FLAGS:
                 layout = _HEADS[sys_flag & V6_FLAGS]

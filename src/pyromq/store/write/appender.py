@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.errors import DiskFull, MessageTooLarge, StoreError
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
@@ -21,6 +21,18 @@ from pyromq.store.write.no_space import NoSpace
 
 _PUT_OK: Final = PutStatus.PUT_OK
 _AROUND_BODY: Final = 64 * 1024  # what may stand around the largest body: hosts, topic and properties
+
+
+class LanePlace(NamedTuple):
+    """What the lane for sends works on (lane/sends.py). It may let plain messages join while the index is not stuck."""
+
+    log: CommitLog
+    queues: ConsumeQueues
+    message_index: MessageIndex
+    groups: Appender
+    max_body: int
+    max_record: int
+    has_index: bool
 
 
 class Appender:
@@ -45,13 +57,20 @@ class Appender:
         self._has_index = index.enabled
         self._now_ms = now_ms
         self._max_message_size = max_message_size
-        self._max_record_size = 0
+        self.max_record_size = 0
+        """Bytes of the largest record that is taken, from begin() on."""
         self._delay_levels_ms = delay_levels_ms
 
     def begin(self, last_timestamp_ms: int) -> None:
         """Begin with an empty group, after recovery."""
         self.group = WriteGroup(last_timestamp_ms)
-        self._max_record_size = min(self._max_message_size + _AROUND_BODY, self._log.file_size - BLANK_SIZE)
+        self.max_record_size = min(self._max_message_size + _AROUND_BODY, self._log.file_size - BLANK_SIZE)
+
+    def lane_place(self) -> LanePlace:
+        """Return what the lane for sends works on, and its limits."""
+        return LanePlace(
+            self._log, self._queues, self._index, self, self._max_message_size, self.max_record_size, self._has_index
+        )
 
     def take(self) -> WriteGroup:
         """Return the open group, which ends where the log's position is now, and begin the next."""
@@ -141,7 +160,7 @@ class Appender:
 
     def _checked_size(self, record: Record, queue: ConsumeQueue) -> int:
         size = record_size(record, len(queue.topic_name))
-        if len(record.body) > self._max_message_size or size > self._max_record_size:
+        if len(record.body) > self._max_message_size or size > self.max_record_size:
             raise MessageTooLarge(f"a message of {size} bytes is too large: a body may have {self._max_message_size}")
         if len(record.properties) > MAX_PROPERTIES_LENGTH:
             raise MessageTooLarge(f"properties of {len(record.properties)} bytes exceed {MAX_PROPERTIES_LENGTH}")

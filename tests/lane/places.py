@@ -1,0 +1,127 @@
+"""A place for plain messages without a store, and frames that a stranger may send there."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from pyromq.lane.sends import PlainSendLane, SendLane, SendPlace
+from pyromq.protocol.messages.record import encode_host
+
+HOST = encode_host("127.0.0.1", 10911)
+BORN = encode_host("127.0.0.1", 5000)
+NOW_MS = 1_700_000_000_000
+_BITS = [
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b",",
+    b":",
+    b"\\u0001",
+    b"\\u0002",
+    b"\\u00e9",
+    b"\xff",
+    b"\x00",
+    b"-",
+    b"0",
+    b"99999999999",
+]
+_BITS += [
+    b"\\u0002TAGS\\u0001",
+    b"\\u0002WAIT\\u0001true",
+    b"WAIT\\u0001",
+    b"DELAY",
+    b'"m":"true"',
+    b'"code":310',
+    b" " * 40,
+]
+
+
+class Desk:
+    """All that a lane works on, as plain values."""
+
+    def __init__(self, make: Callable[[SendPlace], SendLane], **limits: Any) -> None:
+        self.queue = SimpleHash(topic="orders", topic_name=b"orders", next_offset=0, reserved=0)
+        self.topic = SimpleNamespace(name="orders", accepts_plain_sends=True, queues=2, sys_flag=0, puts=0, put_bytes=0)
+        self.log = SimpleNamespace(position=0, reserved=0, parts=[])
+        self.appender = SimpleNamespace(group=None)
+        self.clear()
+        usual = {"max_header": 256 * 1024, "max_body": 4 << 20, "max_record": 5 << 20, "has_index": True}
+        self.lane = make(
+            SendPlace(
+                log=self.log,
+                groups=self.appender,
+                topics={"orders": self.topic},
+                queues={"orders": {0: self.queue, 1: self.queue}},
+                store_host=HOST,
+                cluster="DefaultCluster",
+                **(usual | limits),
+            )
+        )
+
+    def clear(self, log_end: int = 1 << 30, queue_end: int = 20_000) -> None:
+        """Begin anew."""
+        self.log.position, self.log.reserved, self.log.parts = 4096, log_end, []
+        self.queue.next_offset, self.queue.reserved = 7, queue_end
+        self.topic.puts = self.topic.put_bytes = 0
+        self.appender.group = SimpleNamespace(entries={}, firsts={}, keys=[], last_timestamp_ms=0)
+
+    def take(self, *frames: bytes, **ends: int) -> tuple[Any, ...]:
+        """Take frames from the beginning; return how many were taken, and all that has changed."""
+        self.clear(**ends)
+        count, answers = self.lane.take(list(frames), 0, len(frames), BORN, NOW_MS)
+        group = self.appender.group
+        entries = b"".join(group.entries.get(self.queue, ()))
+        counts = self.log.position, self.queue.next_offset, self.topic.puts, self.topic.put_bytes
+        record = b"".join(self.log.parts)
+        return count, answers, record, entries, list(group.firsts.values()), group.keys, group.last_timestamp_ms, counts
+
+
+class SimpleHash(SimpleNamespace):
+    """A namespace that can be a key."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+
+
+def send_frame(body: bytes = b"hello", opaque: int = 7, **fields: str) -> bytes:
+    """Return a plain message as it arrives, without the length of the frame."""
+    usual = {"a": "g", "b": "orders", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1700000000000", "h": "0"}
+    usual |= {"i": "UNIQ_KEY\x017F000001\x02WAIT\x01true\x02KEYS\x01k\x02TAGS\x01paid", "j": "0", "k": "false"}
+    header = {"code": 310, "extFields": usual | fields, "flag": 0, "language": "JAVA", "opaque": opaque}
+    text = json.dumps(header | {"serializeTypeCurrentRPC": "JSON", "version": 395}, separators=(",", ":")).encode()
+    return struct.pack(">I", len(text)) + text + body
+
+
+def mangled_frame(chance: random.Random) -> bytes:
+    """Return a frame that is nearly right: some bits of it changed, cut or repeated, its length often right."""
+    frame = send_frame(bytes(chance.randrange(60)), chance.randrange(-5, 2**31))
+    header = bytearray(frame[4 : 4 + int.from_bytes(frame[:4], "big")])
+    for _ in range(chance.choice((0, 1, 1, 2, 5))):
+        start = chance.randrange(len(header) + 1)
+        stop = min(len(header), start + chance.choice((0, 0, 1, 3, 30)))
+        header[start:stop] = chance.choice((chance.choice(_BITS), header[stop : stop + 9], chance.randbytes(2)))
+    length = len(header) if chance.random() < 0.9 else chance.randrange(2**32)
+    whole = struct.pack(">I", length) + bytes(header) + frame[-chance.randrange(1, 60) :]
+    return whole if chance.random() < 0.95 else whole[: chance.randrange(len(whole))]
+
+
+def difference(native: Desk, plain: Desk, frame: bytes) -> str:
+    """Say what is wrong with what the native lane made of a frame; it may leave any to the ordinary path."""
+    found = native.take(frame)
+    if not found[0]:
+        plain.take()
+        nothing = plain.take()
+        return "" if found == nothing else f"left alone, and changed something: {found}"
+    expected = plain.take(frame)
+    return "" if found == expected else f"{found} is not {expected}"
+
+
+def plain_desk(**limits: Any) -> Desk:
+    """Return a place with the plain lane."""
+    return Desk(PlainSendLane, **limits)

@@ -1,0 +1,80 @@
+"""The two lanes for sends: the same record, entry, keys and answer of whatever frame."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pyromq.lane import native
+from pyromq.lane.sends import native_lane
+from pyromq.protocol.command import FrameDecoder, decode
+from pyromq.protocol.messages.record import decode_messages
+from tests.lane.places import Desk, difference, mangled_frame, plain_desk, send_frame
+
+MODULE = native("sends")
+needs_native = pytest.mark.skipif(MODULE is None, reason="the native lane is not built")
+
+
+def native_desk(**limits: Any) -> Desk:
+    assert isinstance(MODULE, ModuleType)
+    module = MODULE
+    return Desk(lambda place: native_lane(module, place), **limits)
+
+
+DESKS = [plain_desk, pytest.param(native_desk, marks=needs_native)]
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_a_plain_message_becomes_a_record_an_entry_and_an_answer(desk: Any) -> None:
+    count, answers, record, entries, firsts, keys, time_ms, counts = desk().take(send_frame(b"body", opaque=9))
+    (message,) = decode_messages(record)
+    assert (count, message.body, message.topic, message.queue_id, message.tags) == (1, b"body", "orders", 1, "paid")
+    assert "WAIT" not in message.properties
+    assert message.properties["CLUSTER"] == "DefaultCluster"
+    assert (message.queue_offset, message.physical_offset) == (7, 4096)
+    (frame,) = FrameDecoder().feed(answers)
+    answer = decode(frame)
+    assert (answer.opaque, answer.code, answer.ext_fields["queueOffset"]) == (9, 0, "7")
+    assert (len(entries), firsts, keys[0], keys[2:], time_ms) == (20, [7], "orders", [4096, time_ms], time_ms)
+    assert counts == (4096 + len(record), 8, 1, len(record))
+
+
+@pytest.mark.parametrize("desk", DESKS)
+@pytest.mark.parametrize(
+    "limits", [{"max_header": 100}, {"max_body": 4}, {"max_record": 150}, {"has_index": False}], ids=str
+)
+def test_limits_are_kept(desk: Any, limits: dict[str, Any]) -> None:
+    count, _, record, _, _, keys, _, _ = desk(**limits).take(send_frame(b"hello"))
+    assert (count, bool(record), bool(keys)) == ((1, True, False) if "has_index" in limits else (0, False, False))
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_the_first_message_that_is_not_plain_ends_it(desk: Any) -> None:
+    frames = [send_frame(opaque=1), send_frame(opaque=2), send_frame(i="DELAY\x013"), send_frame(opaque=4)]
+    assert desk().take(*frames)[0] == 2
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_without_room_nothing_is_taken(desk: Any) -> None:
+    size = len(desk().take(send_frame())[2])
+    assert desk().take(send_frame(), log_end=4096 + size + 8, queue_end=8 * 20)[0] == 1
+    assert desk().take(send_frame(), log_end=4096 + size + 7)[0] == 0
+    assert desk().take(send_frame(), queue_end=8 * 20 - 1)[0] == 0
+
+
+@needs_native
+def test_the_native_lane_agrees_about_mangled_frames() -> None:
+    chance, native_one, plain_one = random.Random(7), native_desk(), plain_desk()
+    frames = [mangled_frame(chance) for _ in range(4000)]
+    assert [text for frame in frames if (text := difference(native_one, plain_one, frame))] == []
+    assert 200 < sum(bool(native_one.take(frame)[0]) for frame in frames) < 3800
+
+
+@needs_native
+def test_the_checksum_is_that_of_zlib() -> None:
+    chance, native_one, plain_one = random.Random(8), native_desk(), plain_desk()
+    for length in [*range(40), 1000, 4095, 70_000]:
+        assert difference(native_one, plain_one, send_frame(chance.randbytes(length))) == ""
