@@ -114,6 +114,10 @@ PARTS = [
         "fuzz.conversations --minutes 60 --record", "fuzz.conversations --minutes 1",
     ),
     Part(
+        "lane_fuzz", "whatever frame the native lane gets, it stays within its memory and agrees with the plain one",
+        "lane_fuzz --minutes 60", "lane_fuzz --minutes 0.5",
+    ),
+    Part(
         "hostile", "beside rude clients a good one is served as if they were not there",
         "hostile --seconds 10", "hostile --seconds 3 --noisy half_sent_frames never_reads idle_flood speaks_tls",
     ),
