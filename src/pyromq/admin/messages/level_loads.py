@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -60,7 +60,9 @@ async def level_loads(api: BrokerApi, find_masters: FindMasters) -> tuple[LevelL
     parts: list[_Part] = []
     for name, address in masters.addresses.items():
         progress, settings = await asyncio.gather(calls.runtime_info(address), calls.broker_config(address))
-        parts.extend(_parts(name, progress, settings))
+        delays = parse_delay_levels(settings[_LEVELS]) if _LEVELS in settings else DEFAULT_DELAY_LEVELS_MS
+        ends = await _ends(api, address, progress, len(delays))
+        parts.extend(_parts(name, ends, delays))
     if not parts:
         return ()
     reader = await TopicReader.open(api, SCHEDULE_TOPIC)
@@ -70,15 +72,23 @@ async def level_loads(api: BrokerApi, find_masters: FindMasters) -> tuple[LevelL
     return tuple(reduce(_joined, levels[level]) for level in sorted(levels))
 
 
-def _parts(broker: str, progress: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[_Part]:
-    delays = parse_delay_levels(settings[_LEVELS]) if _LEVELS in settings else DEFAULT_DELAY_LEVELS_MS
-    for key, value in progress.items():
-        if key.startswith(_PROGRESS):
-            level = int(key.removeprefix(_PROGRESS))
-            begin, end = (int(number) for number in value.split(","))
-            if begin < end and level <= len(delays):
-                queue = MessageQueue(SCHEDULE_TOPIC, broker, level - 1)
-                yield _Part(queue=queue, delay_ms=delays[level - 1], begin=begin, end=end)
+async def _ends(api: BrokerApi, address: str, progress: Mapping[str, str], levels: int) -> dict[int, tuple[int, int]]:
+    """Return the next offset and the end of each level. Apache's broker does not name one that never delivered."""
+    found = {}
+    for level in range(1, levels + 1):
+        if told := progress.get(f"{_PROGRESS}{level}"):
+            begin, end = told.split(",")
+            found[level] = int(begin), int(end)
+        else:
+            found[level] = 0, await api.max_offset(address, SCHEDULE_TOPIC, level - 1)
+    return found
+
+
+def _parts(broker: str, ends: Mapping[int, tuple[int, int]], delays: Sequence[int]) -> Iterator[_Part]:
+    for level, (begin, end) in ends.items():
+        if begin < end:
+            queue = MessageQueue(SCHEDULE_TOPIC, broker, level - 1)
+            yield _Part(queue=queue, delay_ms=delays[level - 1], begin=begin, end=end)
 
 
 async def _load(reader: TopicReader, part: _Part) -> LevelLoad:
