@@ -79,6 +79,7 @@ READS_THE_DATE = {
     "remoting/audit/audit_trail.py": "when a change was made, for people",
     "remoting/connection.py": "compared with startAcceptSendRequestTimeStamp, which an operator sets",
     "remoting/tls/server_tls.py": "from when on a certificate for tests is valid",
+    "spark/read/brokers/broker_connection.py": "the time in a signed request",
     "spark/write/batch_sender.py": "a message's time of birth",
 }
 
