@@ -121,6 +121,9 @@ class Campaign:
 
     async def run(self, orders: int, kills: int) -> Outcome:
         """Commit orders, kill processes meanwhile, let all settle, and compare."""
+        if self._engine.dialect.name == "sqlite":
+            with self._engine.connect() as connection:  # as services do that write from several processes
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         for metadata in (_METADATA, self._outbox.metadata, Idempotent(self._engine, GROUP).metadata):
             metadata.create_all(self._engine)
         self._server = await asyncio.to_thread(self._start_server)
