@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import cast
+from unittest.mock import patch
 
 import pytest
 
@@ -54,8 +55,11 @@ async def test_answers_leave_in_the_order_of_their_requests(clock: FakeClock, ro
         ]
         answers.stop()
         assert (await peer.ask(numbered(PULL, 6, b"plain"))).body == b"usual"
-        answers.start(PULL, quick)
+        answers.start(PULL, quick, server.handlers)
         assert (await peer.ask(numbered(PULL, 7, b"plain"))).body == b"quick"
+        with patch.dict(server.handlers, {PULL: HANDLERS[ECHO]}):
+            assert (await peer.ask(numbered(PULL, 8, b"plain"))).body == b"plain", "another handler answers now"
+        assert (await peer.ask(numbered(PULL, 9, b"plain"))).body == b"quick"
 
 
 async def test_a_guard_sees_all_requests(clock: FakeClock, round: Round) -> None:

@@ -140,11 +140,17 @@ class QuickAnswers:
         self._round = round
         self._prefix = b""
         self._answer: QuickAnswer | None = None
+        self._code = 0
+        self._handlers: Mapping[int, Handler] = {}
+        self._handler: Handler | None = None
 
-    def start(self, code: int, answer: QuickAnswer) -> None:
-        """Have frames with this request code answered."""
+    def start(self, code: int, answer: QuickAnswer, handlers: Mapping[int, Handler] | None = None) -> None:
+        """Have frames with this request code answered, as long as `handlers` has the same handler for it as now."""
         self._prefix = b'{"code":%d,' % code
         self._answer = answer
+        self._code = code
+        self._handlers = handlers or {}
+        self._handler = self._handlers.get(code)
 
     def stop(self) -> None:
         """Leave all frames to be served as usual."""
@@ -152,7 +158,7 @@ class QuickAnswers:
 
     def serve(self, frames: Frames, connection: Connection) -> Frames:
         """Answer the first of some frames; return those that are left."""
-        if self._answer is None or self._round.quick_bytes <= 0:
+        if self._answer is None or self._round.quick_bytes <= 0 or self._handlers.get(self._code) is not self._handler:
             return frames
         answers: Frames = []
         size = 0

@@ -243,7 +243,7 @@ class Ports:
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
         if self._quick_pulls is not None and self.handlers[RequestCode.PULL_MESSAGE] is self._pull:
-            self._quick.start(RequestCode.PULL_MESSAGE, self._quick_pulls)
+            self._quick.start(RequestCode.PULL_MESSAGE, self._quick_pulls, self.handlers)
         else:
             self._quick.stop()
 
