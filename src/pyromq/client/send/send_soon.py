@@ -20,6 +20,9 @@ from pyromq.protocol.messages.message import Message
 MOST_ON_THEIR_WAY = 1024
 """With so many sends on their way, `add` waits: as many as a producer sends at a time."""
 
+STARTED_AT_ONCE = 64
+"""Sends that the loop starts before it writes them."""
+
 _Waiting = tuple[Message, Mapping[str, Any], SentSoon]
 
 
@@ -74,8 +77,11 @@ class SendSoon:
             raise
 
     def _start_waiting(self) -> None:
+        """Start sends; of many only some, and the rest in the next pass, so that the broker begins meanwhile."""
         self._is_woken = False  # before the look: what is added from now on wakes the loop again
-        while self._waiting:
+        for _ in range(STARTED_AT_ONCE):
+            if not self._waiting:
+                return
             message, options, future = self._waiting.popleft()
             try:
                 if not options and self._producer._start_send(message, future):
@@ -85,6 +91,9 @@ class SendSoon:
                 continue
             task = asyncio.ensure_future(self._producer.send(message, **options))
             task.add_done_callback(partial(settle, future))
+        if self._waiting and not self._is_woken:
+            self._is_woken = True
+            asyncio.get_running_loop().call_soon(self._start_waiting)
 
     def _ended(self, future: SentSoon) -> None:
         unsettled = self._unsettled
