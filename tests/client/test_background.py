@@ -75,9 +75,23 @@ async def test_stopping_cancels_the_work() -> None:
 
 
 @pytest.mark.usefixtures("reading")
-def test_a_failure_whose_traceback_cannot_be_logged_is_logged_without(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_whose_text_cannot_be_read_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     log_failure(logging.getLogger("pyromq.x"), logging.WARNING, "%s is %s", "paint", "wet", error=Unreadable())
-    assert [record.getMessage() for record in caplog.records if not record.exc_info] == ["paint is wet"]
+    (record,) = caplog.records
+    assert record.getMessage() == "paint is wet"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "Unreadable: its text cannot be read, str() raised RuntimeError"
+
+
+def test_a_handler_that_takes_no_traceback_gets_the_line_without(caplog: pytest.LogCaptureFixture) -> None:
+    class Refuses(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            assert not record.exc_info
+
+    strict = logging.getLogger("pyromq.strict")
+    strict.addHandler(Refuses())
+    log_failure(strict, logging.WARNING, "%s is %s", "paint", "wet", error=ValueError("no"))
+    assert [record.getMessage() for record in caplog.records] == ["paint is wet"]
 
 
 def test_a_lasting_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,14 +43,23 @@ def error_text(error: object) -> str:
 def log_failure(logger: logging.Logger, level: int, text: str, *values: object, error: BaseException | None) -> None:
     """Log an error of a user's code with its traceback; never raises.
 
-    A handler or formatter that reads the error's text may fail (PySpark's does); the line is then written without the
-    traceback, and the work goes on.
+    Formatters that read the error's text, as PySpark's does, get a text that can be read. If a handler fails all the
+    same, the line is written without the traceback.
     """
     try:
-        logger.log(level, text, *values, exc_info=error)
+        logger.log(level, text, *values, exc_info=None if error is None else _readable(error))
     except Exception:
         with suppress(Exception):
             logger.log(level, text, *values)
+
+
+def _readable(error: BaseException) -> BaseException:
+    """Return the error; if its text cannot be read, another one in its place, with the same traceback."""
+    try:
+        str(error)
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error_text(error)}").with_traceback(error.__traceback__)
+    return error
 
 
 class FailureLog:
