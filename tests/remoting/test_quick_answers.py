@@ -35,7 +35,7 @@ async def new_round() -> Round:
 
 async def test_answers_leave_in_the_order_of_their_requests(clock: FakeClock, round: Round) -> None:
     answers = QuickAnswers(round)
-    answers.start(PULL, quick)
+    answers.start(PULL, quick, {})
     async with serve(clock, {**HANDLERS, PULL: usual}, round=round, quick=answers) as server:
         peer = await RawPeer.connect(server.port)
         peer.send(
@@ -64,7 +64,7 @@ async def test_answers_leave_in_the_order_of_their_requests(clock: FakeClock, ro
 
 async def test_a_guard_sees_all_requests(clock: FakeClock, round: Round) -> None:
     answers = QuickAnswers(round)
-    answers.start(PULL, quick)
+    answers.start(PULL, quick, {})
 
     def refuse(command: RemotingCommand, connection: Connection) -> RemotingCommand:
         return response(command, 1, "no")
@@ -88,7 +88,7 @@ class Receiver:
 @pytest.mark.parametrize(("size", "share"), [(100_000, 6), (10, QUICK_SHARE)])
 async def test_a_read_has_its_share_of_quick_answers(round: Round, size: int, share: int) -> None:
     answers, receiver = QuickAnswers(round), Receiver()
-    answers.start(PULL, lambda frame, connection: bytes(size))
+    answers.start(PULL, lambda frame, connection: bytes(size), {})
     frames: Frames = [numbered(PULL, number).encode()[4:] for number in range(100)]
     assert answers.serve(frames, cast(Connection, receiver)) == frames[share:]
     assert receiver.sizes == [share]
@@ -96,7 +96,7 @@ async def test_a_read_has_its_share_of_quick_answers(round: Round, size: int, sh
 
 async def test_quick_answers_of_all_connections_are_bounded_until_the_round_ends(round: Round) -> None:
     answers, receiver = QuickAnswers(round), Receiver()
-    answers.start(PULL, lambda frame, connection: bytes(10))
+    answers.start(PULL, lambda frame, connection: bytes(10), {})
     frames: Frames = [numbered(PULL, 1).encode()[4:]]
     left = [answers.serve(frames, cast(Connection, receiver)) for _ in range(1000)]
     assert 100 < left.count([]) < 200
@@ -109,7 +109,7 @@ async def test_no_round_ends_for_a_few_quick_answers(round: Round) -> None:
     ended: list[str] = []
     round.at_end(lambda: ended.append("round"))
     answers = QuickAnswers(round)
-    answers.start(PULL, quick)
+    answers.start(PULL, quick, {})
     receiver = Receiver()
     plain = numbered(PULL, 1, b"plain").encode()[4:]
     for _ in range(10):

@@ -144,13 +144,13 @@ class QuickAnswers:
         self._handlers: Mapping[int, Handler] = {}
         self._handler: Handler | None = None
 
-    def start(self, code: int, answer: QuickAnswer, handlers: Mapping[int, Handler] | None = None) -> None:
+    def start(self, code: int, answer: QuickAnswer, handlers: Mapping[int, Handler]) -> None:
         """Have frames with this request code answered, as long as `handlers` has the same handler for it as now."""
         self._prefix = b'{"code":%d,' % code
         self._answer = answer
         self._code = code
-        self._handlers = handlers or {}
-        self._handler = self._handlers.get(code)
+        self._handlers = handlers
+        self._handler = handlers.get(code)
 
     def stop(self) -> None:
         """Leave all frames to be served as usual."""

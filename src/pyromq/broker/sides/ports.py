@@ -104,8 +104,6 @@ class Ports:
         self._writing: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._quick = QuickAnswers(self.round)
-        self._quick_pulls: QuickAnswer | None = None
-        self._pull: Handler | None = None
         self._main = self._server(self.handlers, config.port, clock, self._quick)
         self._fast = self._server(self._fast_handlers, config.fast_port, clock)
         self._set(REQUESTS.handlers(AuditHandlers(trail)))
@@ -211,9 +209,7 @@ class Ports:
 
     def answer_quickly(self, answer: QuickAnswer) -> None:
         """Ask `answer` about pulls first, as long as they are answered as they are now."""
-        self._quick_pulls = answer
-        self._pull = self.handlers[RequestCode.PULL_MESSAGE]
-        self._set({})
+        self._quick.start(RequestCode.PULL_MESSAGE, answer, self.handlers)
 
     def refuse_writes(self, refuse: Handler, *, but_settings: bool = False) -> None:
         """Have every request that writes refused; with `but_settings` not those that change the broker's settings."""
@@ -242,10 +238,6 @@ class Ports:
         handlers = {code: one if code in _READS else logged(code, one) for code, one in handlers.items()}
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
-        if self._quick_pulls is not None and self.handlers[RequestCode.PULL_MESSAGE] is self._pull:
-            self._quick.start(RequestCode.PULL_MESSAGE, self._quick_pulls, self.handlers)
-        else:
-            self._quick.stop()
 
 
 def _connected(connection: Connection) -> None:
