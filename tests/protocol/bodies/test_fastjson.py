@@ -194,7 +194,8 @@ def test_long_strings_of_escapes_take_no_more_memory_than_their_length() -> None
         ('{a:{0:{b:1}},c:{"$ref":"$.a.0"}}', {"a": {"0": {"b": 1}}, "c": {"b": 1}}),
         ('{"x.y":{"b":1},"c":{"$ref":"$.x\\\\.y"},"d":{"$ref":"$[\\"x.y\\"]"}}',
          {"x.y": {"b": 1}, "c": {"b": 1}, "d": {"b": 1}}),
-        ('[{"a":1},{"$ref":"$[0]"},{"$ref":"$[1]"}]', [{"a": 1}] * 3),
+        ('[{"a":1},{"$ref":"$[0]"},{"$ref":"$[0]"}]', [{"a": 1}] * 3),
+        ('[{"a":1},{"b":{"$ref":"$[0]"}},{"$ref":"$[1]"}]', [{"a": 1}, {"b": {"a": 1}}, {"b": {"a": 1}}]),
         ('{"a":{"$ref":"x","other":1}}', {"a": {"$ref": "x", "other": 1}}),
     ],
 )  # fmt: skip
@@ -215,6 +216,10 @@ def test_references_are_replaced_by_what_they_refer_to(text: str, value: object)
         '{"a":{"$ref":"$.b.c"},"b":5}',
         '{"a":[{"$ref":"$.a[7]"}]}',
         '{"a":{"$ref":"$.b]"},"b":5}',
+        '{"a":{"$ref":"$.b"},"b":{"c":1}}',  # Java has not written it yet
+        '[{"a":1},{"$ref":"$[0]"},{"$ref":"$[1]"}]',  # it would refer to the first
+        '{"b":5,"a":{"$ref":"$.b"}}',
+        '{"b":"text","a":[{"$ref":"$.b"}]}',
     ],
 )
 def test_references_that_lead_nowhere_or_round_are_malformed(text: str) -> None:

@@ -1,7 +1,7 @@
 """Reads what Java's JSON reader accepts beyond the standard.
 
 Keys may be numbers, objects or bare names, strings may be in single quotes, a comma may precede a closing bracket, and
-`{"$ref":"$.path"}` stands for the object at that path of the same text.
+`{"$ref":"$.path"}` stands for the object at that path, which comes earlier in the same text.
 """
 
 from __future__ import annotations
@@ -152,30 +152,37 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def resolve_references(root: Any) -> Any:
-    """Replace references by copies of what they refer to; raise MalformedHeader if that would never end."""
-    return _Resolver(root).resolve(root, ())
+    """Replace references by copies of what they refer to.
+
+    Java writes an object or list that it has written before as a reference to it. So a reference to anything else is
+    malformed: to a part that comes later or that it stands in, to a text or number, to another reference.
+    """
+    return _Resolver(root).resolve(root, 0)
 
 
 class _Resolver:
     def __init__(self, root: Any) -> None:
         self._root = root
+        self._written: set[int] = set()
         self._referred = 0
 
-    def resolve(self, value: Any, inside: tuple[int, ...], in_reference: bool = False) -> Any:
+    def resolve(self, value: Any, depth: int, in_reference: bool = False) -> Any:
         if not isinstance(value, dict | list):
             return value
-        if id(value) in inside or len(inside) > MAX_DEPTH:
-            raise MalformedHeader("JSON refers to itself, or references are nested too deeply")
+        if depth > MAX_DEPTH:
+            raise MalformedHeader("references of JSON are nested too deeply")
         if in_reference:
             self._count(1 + len(value))
-        inside = (*inside, id(value))
+        resolved: Any
         if isinstance(value, list):
-            return [self.resolve(item, inside, in_reference) for item in value]
-        path = value.get("$ref")
-        if isinstance(path, str) and len(value) == 1:
+            resolved = [self.resolve(item, depth + 1, in_reference) for item in value]
+        elif isinstance(path := value.get("$ref"), str) and len(value) == 1:
             self._count(len(path))
-            return self.resolve(self._look_up(path), inside, in_reference=True)
-        return {key: self.resolve(member, inside, in_reference) for key, member in value.items()}
+            return self.resolve(self._look_up(path), depth + 1, in_reference=True)
+        else:
+            resolved = {key: self.resolve(member, depth + 1, in_reference) for key, member in value.items()}
+        self._written.add(id(value))
+        return resolved
 
     def _count(self, values: int) -> None:
         self._referred += values
@@ -189,6 +196,8 @@ class _Resolver:
                 value = value[int(step) if isinstance(value, list) else step]
         except (LookupError, TypeError, ValueError):
             raise MalformedHeader(f"JSON refers to {path[:60]!r}, which does not exist") from None
+        if id(value) not in self._written:
+            raise MalformedHeader(f"JSON refers to {path[:60]!r}, which is no object or list before it")
         return value
 
 
