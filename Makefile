@@ -7,10 +7,10 @@ CLASSES := $(VENV)/.classes
 LANE   := $(VENV)/.lane
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs dist interop torture bench bench-peers clean
+.PHONY: help setup demo test test-plain lint docs dist interop torture bench bench-peers clean
 
 help:
-	@echo "make demo | test | lint | setup | docs | dist | interop | torture | bench | bench-peers | clean"
+	@echo "make demo | test | test-plain | lint | setup | docs | dist | interop | torture | bench | bench-peers | clean"
 
 setup: $(STAMP) $(LANE)
 
@@ -36,8 +36,17 @@ $(CLASSES): $(STAMP)
 	-$(BIN)/python -m pyromq.spark.class_archive
 	@touch $(CLASSES)
 
+PYTEST = $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(if $(SHUFFLE),--shuffle $(SHUFFLE))
+
 test: $(CLASSES) $(LANE)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(if $(SHUFFLE),--shuffle $(SHUFFLE))
+	$(PYTEST)
+
+# What a lane runs in, once more with the plain one. Where nothing native was built, `make test` has done that.
+LANE_TESTS := tests/remoting tests/store tests/broker tests/integration
+test-plain: $(LANE)
+	@if $(BIN)/python -c 'import sys; from pyromq.lane import lane_text; sys.exit(lane_text() == "plain")'; \
+	then echo "the same with the plain lane: $(LANE_TESTS)" && PYROMQ_LANE=plain $(PYTEST) $(LANE_TESTS); \
+	else echo "no native lane was built: make test has run the plain one"; fi
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -53,7 +62,8 @@ bench-peers: $(STAMP) $(LANE)
 	$(BIN)/python -m bench.peers brokers $(if $(JSON),--json $(JSON))
 	$(BIN)/python -m bench.peers spark
 
-# `make torture PART=kill_loop` runs one part, `SHORT=1` a short form; the table is tests/faults/__main__.py.
+# `make torture PART=kill_loop` runs one part, `SHORT=1` a short form; the table is tests/faults/__main__.py. All parts
+# run with the native lane where it is built, and with the plain one if PYROMQ_LANE=plain says so.
 torture: $(STAMP) $(LANE)
 	$(BIN)/python -m tests.faults $(PART) $(if $(SHORT),--short)
 

@@ -5,7 +5,7 @@
     make torture PART=kill_loop      # one of them
 
 or, the same, `python -m tests.faults [PART]… [--short]`. Every part prints its figures and ends with 1 if something is
-wrong; the others run nevertheless.
+wrong; the others run nevertheless. The native lane runs where it is built, unless `PYROMQ_LANE=plain` is set.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 from typing import NamedTuple
+
+from pyromq.lane import lane_text
 
 
 class Part(NamedTuple):
@@ -162,6 +164,7 @@ PARTS = [
 def main() -> int:
     options = _options()
     chosen = [part for part in PARTS if part.name in options.part] or PARTS
+    print(f"torture: {len(chosen)} parts with the {lane_text()} lane", flush=True)
     failed = [part.name for part in chosen if not _run(part, short=options.short)]
     print(f"torture: {len(chosen) - len(failed)} of {len(chosen)} parts are good", *failed and ["FAILED:", *failed])
     return 1 if failed else 0
