@@ -76,13 +76,20 @@ docs: $(STAMP)
 	@echo "open build/site/index.html, or with search: python3 -m http.server -b 127.0.0.1 -d build/site"
 
 # Source package and wheels, in dist/: one for every machine and, where `cc` is there, one with the lane in C. They are
-# built with what the set-up has installed.
+# built with what the set-up has installed. auditwheel reads which C library the lane needs and names the oldest Linux
+# that has it (manylinux); where it cannot run, the wheel says no more than that it is from this Linux.
 WHEEL = rm -rf build/lib* build/temp* build/bdist.* && $(BIN)/python -c \
 	'from setuptools import build_meta; build_meta.build_wheel("dist")'
 dist: $(STAMP)
+	rm -f dist/*-linux_*.whl
 	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")'
 	PYROMQ_LANE=plain; export PYROMQ_LANE; $(WHEEL)
 	$(WHEEL)
+	@for wheel in dist/*-linux_*.whl; do \
+		if ! [ -e "$$wheel" ]; then echo "no wheel with the lane in C: no compiler here"; \
+		elif PATH="$(BIN):$$PATH" auditwheel repair --wheel-dir dist "$$wheel"; then rm "$$wheel"; \
+		else echo "$$wheel: auditwheel did not run, so it is for machines like this one only"; fi; done
+	@ls dist
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

