@@ -8,6 +8,7 @@
     worker_processes.py  processes for handlers that need a CPU of their own
     session.py           the parts of an App while it is open: producer, resources, one consumer for each group
     asyncapi.py          the AsyncAPI document of an App
+    without_broker.py    what a broker would do with a message, for tests without a network
     running/             `pyromq run`: load an App, run it in one process or several, reload it
 
 A message comes to the PushConsumer of its group, whose listener (calls.py) finds the handler by topic and tag, decodes

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, cast, overload
+from typing import Any, cast, overload
 from unittest.mock import MagicMock
 
 from faststream._internal.testing.broker import EnterType, TestBroker, change_producer
 from faststream.exceptions import SubscriberNotFound
 
-from pyromq.client.consume.subscriptions import Sql, subscribe
-from pyromq.client.send_result import SendResult, SendStatus
+from pyromq.app.without_broker import StoredMessages, answer, passes
+from pyromq.client.send_result import SendResult
+from pyromq.clock import SystemClock
 from pyromq.faststream.broker import PyroMQBroker
 from pyromq.faststream.publisher import StreamProducer, StreamPublisher
 from pyromq.faststream.response import PyroMQCommand
 from pyromq.faststream.subscriber import StreamSubscriber
-from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
-from pyromq.protocol.messages.properties import UNIQ_KEY, encode_properties
-from pyromq.protocol.sql92.sql_filter import compile_sql
-
-_BROKER: Final = "test"
+from pyromq.protocol.messages.message import MessageExt
 
 
 class TestPyroMQBroker(TestBroker[PyroMQBroker, EnterType], broker=PyroMQBroker):
@@ -78,20 +75,13 @@ class _HandlingProducer(StreamProducer):
         self._serializer = broker.config.fd_config._serializer
         self.codec = broker.config.broker_codec or self.codec
         self._brokers = brokers
-        self._count = 0
+        self._stored = StoredMessages(SystemClock())
 
     async def publish(self, cmd: PyroMQCommand) -> SendResult:
-        stored = self._stored(await self.message_of(cmd, cmd.body))
+        stored = self._stored.store(await self.message_of(cmd, cmd.body))
         for subscriber in self._subscribers_of(stored):
             await subscriber.process_message(stored)
-        queue = MessageQueue(stored.topic, _BROKER, 0)
-        return SendResult(
-            status=SendStatus.SEND_OK,
-            message_id=stored.message_id,
-            offset_message_id=stored.offset_message_id,
-            queue=queue,
-            queue_offset=stored.queue_offset,
-        )
+        return answer(stored)
 
     async def publish_batch(self, cmd: PyroMQCommand) -> list[SendResult]:
         bodies, cmd.body = cmd.body, None
@@ -101,40 +91,25 @@ class _HandlingProducer(StreamProducer):
         return results
 
     async def request(self, cmd: PyroMQCommand) -> MessageExt:
-        stored = self._stored(await self.message_of(cmd, cmd.body))
+        stored = self._stored.store(await self.message_of(cmd, cmd.body))
         for subscriber in self._subscribers_of(stored):
             answer = await subscriber.process_message(stored)
             reply = PyroMQCommand.from_command(answer.as_publish_command())
-            return self._stored(await self.message_of(reply, reply.body))
+            return self._stored.store(await self.message_of(reply, reply.body))
         raise SubscriberNotFound
 
     def _subscribers_of(self, message: MessageExt) -> Iterator[StreamSubscriber]:
         """Yield one member of each group that gets the message."""
         groups: set[str] = set()
         for subscriber in _subscribers(self._brokers):
-            if subscriber.topic == message.topic and subscriber.group not in groups and _passes(subscriber, message):
+            if (
+                subscriber.topic == message.topic
+                and subscriber.group not in groups
+                and passes(subscriber.expression, message)
+            ):
                 groups.add(subscriber.group)
                 yield subscriber
-
-    def _stored(self, message: Message) -> MessageExt:
-        self._count += 1
-        properties = {**message.all_properties(), UNIQ_KEY: f"TEST{self._count:028}"}
-        return MessageExt(
-            topic=message.topic,
-            stored_body=message.body,
-            raw_properties=encode_properties(properties).encode(),
-            broker_name=_BROKER,
-            queue_offset=self._count - 1,
-        )
 
 
 def _subscribers(brokers: Sequence[PyroMQBroker]) -> Iterator[StreamSubscriber]:
     return (cast("StreamSubscriber", subscriber) for broker in brokers for subscriber in broker.subscribers)
-
-
-def _passes(subscriber: StreamSubscriber, message: MessageExt) -> bool:
-    """Return what the broker's filter says; a function of the broker is not here, and lets all pass."""
-    if isinstance(subscriber.expression, Sql):
-        return compile_sql(subscriber.expression.expression).matches(message.properties)
-    tags = subscribe(subscriber.topic, subscriber.expression).tags
-    return not tags or message.tags in tags

@@ -11,22 +11,16 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from pyromq.app.application import App
-from pyromq.app.handlers import Handler
 from pyromq.app.session import AppSession
-from pyromq.client.consume.subscriptions import Sql
+from pyromq.app.without_broker import StoredMessages, answer, passes
 from pyromq.client.listener.outcomes import Action, DeadLetter, RetryLater, Verdict, judge
 from pyromq.client.send.producer import Producer
 from pyromq.client.send.values import MISSING, message_of
-from pyromq.client.send_result import SendResult, SendStatus
+from pyromq.client.send_result import SendResult
 from pyromq.errors import ClientError
-from pyromq.protocol.messages import properties as names
-from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue, reply_channel
-from pyromq.protocol.messages.properties import encode_properties
-from pyromq.protocol.sql92.sql_filter import compile_sql
+from pyromq.protocol.messages.message import Message, MessageExt, reply_channel
 
 T = TypeVar("T")
-
-_BROKER = "test"
 
 
 class HandledMessage(Struct, frozen=True):
@@ -102,7 +96,7 @@ class AsyncTestSession:
         self.replies: list[bytes] = []
         """What handlers replied."""
         self._sent: list[MessageExt] = []
-        self._offsets: dict[str, int] = {}
+        self._stored = StoredMessages(app.clock)
         self._waiting: list[MessageExt] = []
         producer = _RecordingProducer(app, self._record)
         self._app_session = AppSession(app.parts, producer, partial(app.built_in, producer), None, values)
@@ -131,7 +125,7 @@ class AsyncTestSession:
         message = message_of(self.app.codecs, topic, value, tags, keys, properties)
         message.check()
         before = len(self.handled)
-        self._waiting.append(self._stored(message))
+        self._waiting.append(self._stored.store(message))
         while self._waiting:
             await self._deliver(self._waiting.pop(0))
         return self.handled[before:]
@@ -151,37 +145,15 @@ class AsyncTestSession:
 
     def _record(self, message: Message) -> SendResult:
         message.check()
-        stored = self._stored(message)
+        stored = self._stored.store(message)
         self._sent.append(stored)
         self._waiting.append(stored)
-        queue = MessageQueue(message.topic, _BROKER, 0)
-        return SendResult(
-            status=SendStatus.SEND_OK,
-            message_id=stored.message_id,
-            offset_message_id=stored.offset_message_id,
-            queue=queue,
-            queue_offset=stored.queue_offset,
-        )
-
-    def _stored(self, message: Message) -> MessageExt:
-        offset = self._offsets[message.topic] = self._offsets.get(message.topic, -1) + 1
-        now_ms = self.app.clock.now_ms()
-        properties = {**message.all_properties(), names.UNIQ_KEY: f"TEST{len(self._offsets):04}{offset:024}"}
-        return MessageExt(
-            topic=message.topic,
-            stored_body=message.body,
-            raw_properties=encode_properties(properties).encode(),
-            broker_name=_BROKER,
-            queue_offset=offset,
-            flag=message.flag,
-            born_timestamp_ms=now_ms,
-            store_timestamp_ms=now_ms,
-        )
+        return answer(stored)
 
     async def _deliver(self, message: MessageExt) -> None:
         for name, group in self.app.parts.groups.items():
             handler = group.find(message)
-            if handler is None or not _passes(handler, message):
+            if handler is None or not passes(handler.expression, message):
                 continue
             outcome = await self._outcome(name, [message] if group.in_batches else message)
             verdict = judge(1, outcome)
@@ -275,13 +247,6 @@ class _RecordingProducer(Producer):
 
 
 _MESSAGE_OPTIONS: dict[str, Any] = {"tags": None, "keys": (), "properties": None}
-
-
-def _passes(handler: Handler, message: MessageExt) -> bool:
-    """Return what the broker's filter says; a function of the broker is not here, and lets all pass."""
-    if isinstance(handler.expression, Sql):
-        return compile_sql(handler.expression.expression).matches(message.properties)
-    return True
 
 
 def _raise_failure(verdict: Verdict) -> None:
