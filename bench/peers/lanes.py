@@ -24,12 +24,14 @@ from typing import NamedTuple
 from interop.toolkit import Missing
 
 from .brokers.ours import NameServer, OurBroker
+from .brokers.work import Setting, Work
 from .load.generator import Figures, Pace, Shape, run
 from .load.rocketmq import Backlog, Messages, pulls, ranges, sends
 
 _SHAPES = "send 1x1, send 64x1, send 256x1, send 8x32, sync 1x1, sync 64x1, sync 8x32, pull 8x1, pull 64x1, pull 8x8"
 _TOPIC, _PULLED = "bench-lanes", "bench-lanes-pulled"
 _TO_PULL = 100_000
+_FLUSHES = {Setting.ASYNC: "ASYNC_FLUSH", Setting.SYNC: "SYNC_FLUSH"}
 
 
 class Variant(NamedTuple):
@@ -47,22 +49,12 @@ class Variant(NamedTuple):
         return cls(name, settings, settings.pop("python", sys.executable))
 
 
-class Work(NamedTuple):
-    """What is done, and in which shape."""
-
-    kind: str
-    shape: Shape
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.shape}"
-
-    @classmethod
-    def of(cls, text: str) -> Work:
-        """Read `send 64x1`."""
-        kind, shape = text.split()
-        if kind not in ("send", "sync", "pull"):
-            raise SystemExit(f"no such work: {text!r}; send, sync and pull are known")
-        return cls(kind, Shape.of(shape))
+def known(text: str) -> Work:
+    """Read `send 64x1`; the brokers here have neither slaves nor accounts."""
+    work = Work.of(text)
+    if work.setting not in _FLUSHES:
+        raise SystemExit(f"no such work here: {text!r}; bench.peers brokers has it")
+    return work
 
 
 def fill(broker: OurBroker, messages: int) -> None:
@@ -74,7 +66,7 @@ def fill(broker: OurBroker, messages: int) -> None:
 
 def measure(broker: OurBroker, work: Work, pace: Pace, options: argparse.Namespace) -> Figures:
     """Run one load."""
-    if work.kind == "pull":
+    if work.is_pull:
         part = [(queue, low, end) for queue, low, end in ranges(broker.address, _PULLED)]
         backlog = Backlog(_PULLED, part, tag=options.tag, commit=not options.no_commit, heartbeat=options.heartbeat)
         with pulls(broker.address, work.shape, backlog) as load:
@@ -84,19 +76,17 @@ def measure(broker: OurBroker, work: Work, pace: Pace, options: argparse.Namespa
         return run(load, pace, [broker.pid])
 
 
-def start(variant: Variant, directory: Path, works: list[Work], stack: ExitStack) -> dict[str, OurBroker]:
+def start(variant: Variant, directory: Path, works: list[Work], stack: ExitStack) -> dict[Setting, OurBroker]:
     """Start the brokers of a variant that these works need."""
     namesrv = stack.enter_context(NameServer(directory, variant.python))
-    kinds = {work.kind for work in works}
-    found: dict[str, OurBroker] = {}
-    for flush, served in (("ASYNC_FLUSH", ("send", "pull")), ("SYNC_FLUSH", ("sync",))):
-        if kinds.intersection(served):
-            own = directory / flush
-            settings = {"flushDiskType": flush, "brokerName": f"bench-{flush.lower()}"}
-            broker = OurBroker(own, namesrv.address, settings, variant.environment, variant.python)
-            found |= dict.fromkeys(served, stack.enter_context(broker))
-    if "pull" in kinds:
-        fill(found["pull"], _TO_PULL)
+    found = {}
+    for setting in {work.setting for work in works}:
+        flush = _FLUSHES[setting]
+        settings = {"flushDiskType": flush, "brokerName": f"bench-{flush.lower()}"}
+        broker = OurBroker(directory / flush, namesrv.address, settings, variant.environment, variant.python)
+        found[setting] = stack.enter_context(broker)
+    if any(work.is_pull for work in works):
+        fill(found[Setting.ASYNC], _TO_PULL)
     return found
 
 
@@ -128,7 +118,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write all rounds to this file")
     options = parser.parse_args()
     variants = options.variant or [Variant.of("default"), Variant.of("plain:PYROMQ_LANE=plain")]
-    works = [Work.of(text) for text in options.shapes.split(",")]
+    works = [known(text) for text in options.shapes.split(",")]
     pace = Pace(options.seconds, 0.4, options.rate)
     found: dict[tuple[str, str], list[Figures]] = {}
     with tempfile.TemporaryDirectory(prefix="pyromq-lanes-") as directory, ExitStack() as stack:
@@ -140,7 +130,7 @@ def main() -> int:
         for work in works:
             for number in range(options.rounds + 1):
                 for variant in variants if number % 2 else reversed(variants):
-                    figures = measure(brokers[variant.name][work.kind], work, pace, options)
+                    figures = measure(brokers[variant.name][work.setting], work, pace, options)
                     if number:
                         found.setdefault((str(work), variant.name), []).append(figures)
             print(f"{work}: median of {options.rounds} rounds; ratio of rate / CPU / p99 to {variants[0].name}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from interop.toolkit import cache_directory, find_java, resolve
 from pyspark.sql import SparkSession
 
 from pyromq.spark.schema import DEFAULT_COLUMNS
-from pyromq.spark.session import local_session
+from pyromq.spark.session import local_session, register
 
 from ..kafka import Kafka
 from .jobs import Source
@@ -21,6 +22,7 @@ LIKE_KAFKA = "topic,queue_id,queue_offset,keys,body,store_timestamp"
 """The columns that correspond to those of Spark's Kafka source."""
 _POMS = Path(__file__).parent.with_name("poms")
 _MEMORY = "2g"
+_MASTER = "local[2]"
 
 
 class Toolkit(NamedTuple):
@@ -51,8 +53,11 @@ def prepare() -> Toolkit:
     return Toolkit(find_java(), resolve(cache, _POMS / "kafka.xml"), resolve(cache, _POMS / "spark-kafka.xml"))
 
 
-def start(toolkit: Toolkit, directory: Path, topics: list[Topic], conf: Mapping[str, str], stack: ExitStack) -> Setting:
-    """Start everything and make sure that both sides have the topics; `conf` adds to Spark's settings."""
+def start(
+    toolkit: Toolkit, directory: Path, topics: list[Topic], session: Callable[[Mapping[str, str]], SparkSession],
+    stack: ExitStack,
+) -> Setting:  # fmt: skip
+    """Start everything and make sure that both sides have the topics; `session` makes a session with some settings."""
     store = directory / "pyromq" / "store"
     _say("messages into PyroMQ's store, as far as they are not there")
     fill(store, topics)
@@ -60,8 +65,7 @@ def start(toolkit: Toolkit, directory: Path, topics: list[Topic], conf: Mapping[
     kafka = stack.enter_context(Kafka(toolkit.java, toolkit.broker, directory / "kafka", QUEUES))
     pyromq = stack.enter_context(PyroMQ(directory / "pyromq"))
     jars = ",".join(map(str, sorted(toolkit.connector.iterdir())))
-    settings = {"spark.driver.memory": _MEMORY, "spark.jars": jars, **conf}
-    spark = local_session("bench-peers", "local[2]", fast_checkpoints=True, **settings)
+    spark = session({"spark.driver.memory": _MEMORY, "spark.jars": jars})
     stack.callback(_stop, spark)
     setting = _setting(spark, kafka.address, store, pyromq.namesrv)
     for topic in copies.missing(topics):
@@ -69,6 +73,19 @@ def start(toolkit: Toolkit, directory: Path, topics: list[Topic], conf: Mapping[
         copies.copy(topic, setting.files.batch(spark, topic), kafka.address)
         check(setting, topic, setting.kafka, setting.files)
     return setting
+
+
+def quick_session(settings: Mapping[str, str]) -> SparkSession:
+    """Return the session that PyroMQ makes."""
+    return local_session("bench-peers", _MASTER, fast_checkpoints=True, **settings)
+
+
+def plain_session(settings: Mapping[str, str]) -> SparkSession:
+    """Return a session as users make one, with the format registered; its ports are on loopback."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    spark = SparkSession.Builder().appName("bench-peers").master(_MASTER).config(map={**settings}).getOrCreate()
+    register(spark)
+    return spark
 
 
 def _stop(spark: SparkSession) -> None:
