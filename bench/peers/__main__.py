@@ -3,6 +3,7 @@
     python -m bench.peers brokers [OPTION…]     sends and pulls, beside other brokers
     python -m bench.peers spark [OPTION…]       batches and streams of Spark, beside Kafka
     python -m bench.peers growth [OPTION…]      what a message costs as topics, connections, backlog … grow
+    python -m bench.peers cold [OPTION…]        a backlog read from the disk, and sends beside it
     python -m bench.peers page FILE             rewrite the tables of docs/performance.md from a result
 
 Each says what it needs and what is missing; `--help` has its options.
@@ -23,6 +24,10 @@ def main(words: list[str]) -> int:
             from .growth.measure import main as growth
 
             return growth(rest)
+        case ["cold", *rest]:
+            from .cold import main as cold
+
+            return cold(rest)
         case ["page", *rest]:
             from .brokers.page import main as page
 

@@ -53,12 +53,17 @@ class RocketMq(Peer):
     def sends(self, shape: Shape, size: int) -> AbstractContextManager[Load]:
         return sends(self._address, shape, Messages([_TOPIC], size, account=self._account))
 
-    def pulls(self, shape: Shape) -> AbstractContextManager[Load]:
+    def pulls(self, shape: Shape, *, once: bool = False) -> AbstractContextManager[Load]:
+        """Return a load of pulls; with `once` its rings have the whole backlog, shared out among the slots."""
         there = ranges(self._address, _PULLED, account=self._account)
-        return pulls(self._address, shape, Backlog(_PULLED, there, group=_GROUP, account=self._account))
+        return pulls(self._address, shape, Backlog(_PULLED, there, group=_GROUP, once=once, account=self._account))
+
+    def filling(self, shape: Shape, size: int) -> AbstractContextManager[Load]:
+        """Return a load of sends to the topic that is pulled."""
+        return sends(self._address, shape, Messages([_PULLED], size, account=self._account))
 
     def fill(self) -> None:
-        with sends(self._address, Shape(8, 32), Messages([_PULLED], account=self._account)) as load:
+        with self.filling(Shape(8, 32), 1024) as load:
             send_until(self, load, TO_PULL)
 
 

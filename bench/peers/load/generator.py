@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ class Pace(NamedTuple):
     seconds: float
     warm_up: float = 0.5
     rate: float = 0.0
+    once: bool = False
+    """Whether each request is sent once, as fast as the server answers; `seconds` is the most that this may take."""
 
 
 Ring = Sequence[bytes]
@@ -95,18 +98,54 @@ class Figures(NamedTuple):
 
 def run(load: Load, pace: Pace, pids: Sequence[int]) -> Figures:
     """Run a load against servers with these process ids; raise RuntimeError if an answer was not a success."""
+    with running(load, pace, pids) as generator:
+        return generator.figures()
+
+
+class Generator:
+    """A load that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def wait_until_warm(self) -> None:
+        """Return when counting begins."""
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
+    def end(self) -> None:
+        """End the run now; its figures are those until now."""
+        self._process.terminate()
+
+    def figures(self) -> Figures:
+        """Wait for the end of the run; raise RuntimeError if an answer was not a success."""
+        out, errors = self._process.communicate()
+        if self._process.returncode:
+            raise RuntimeError(errors.decode(errors="replace").strip())
+        found = json.loads(out.splitlines()[-1])
+        if found["errors"]:
+            raise RuntimeError(f"{found['errors']} answers were errors; the first: {found['first_error']}")
+        return _figures(found)
+
+
+@contextmanager
+def running(load: Load, pace: Pace, pids: Sequence[int]) -> Iterator[Generator]:
+    """Start a load against servers with these process ids."""
     descriptors = [connection.fileno() for connection in load.sockets]
-    command = [build(), load.protocol, load.window, pace.warm_up, pace.seconds, pace.rate, ",".join(map(str, pids))]
-    done = subprocess.run(
-        [str(word) for word in (*command, *descriptors)], input=b"".join(_packed(load)), capture_output=True,
-        pass_fds=descriptors, start_new_session=True,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(done.stderr.decode(errors="replace").strip())
-    found = json.loads(done.stdout.splitlines()[-1])
-    if found["errors"]:
-        raise RuntimeError(f"{found['errors']} answers were errors; the first: {found['first_error']}")
-    return _figures(found)
+    rate = "once" if pace.once else str(pace.rate)
+    command = [build(), load.protocol, load.window, pace.warm_up, pace.seconds, rate, ",".join(map(str, pids))]
+    with tempfile.TemporaryFile() as requests:
+        requests.writelines(_packed(load))
+        requests.seek(0)
+        process = subprocess.Popen(
+            [str(word) for word in (*command, *descriptors)], stdin=requests, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, pass_fds=descriptors, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield Generator(process)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _figures(found: dict[str, Any]) -> Figures:

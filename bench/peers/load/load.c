@@ -1,6 +1,6 @@
 /* A load generator that is not the bottleneck: one thread, epoll, requests made beforehand.
  *
- *     load PROTOCOL WINDOW WARM_UP SECONDS RATE PIDS DESCRIPTOR… <requests >result
+ *     load PROTOCOL WINDOW WARM_UP SECONDS RATE|once PIDS DESCRIPTOR… <requests >result
  *
  * bench/peers/load/generator.py opens the connections, greets the server as its protocol wants it, and hands over the
  * descriptors; standard input has the requests. So nothing here knows how a request looks, and answers.c knows only
@@ -10,7 +10,9 @@
  * some bytes of each are filled in anew (a counter, the time). Closed loop (RATE 0): an answer frees its slot, which
  * sends its next request at once. All answers of one read are handled before one write. Fixed rate: request k is due at
  * k / RATE whatever the answers do, and its latency counts from that moment, also if no slot was free then. So a
- * stall of the server is seen by all requests that were due meanwhile, not by one (no "coordinated omission").
+ * stall of the server is seen by all requests that were due meanwhile, not by one (no "coordinated omission"). With
+ * `once` for RATE it is a closed loop in which each slot sends the requests of its ring once; the run ends with the last
+ * answer. SIGTERM ends any run early, with the result until then.
  *
  * Counted are the answers between the end of the warm-up and the end. An answer that says "no" is an error and counts
  * for nothing. Latencies go into a histogram with 64 steps a doubling. CPU time of the servers (PIDS, divided by
@@ -68,7 +70,8 @@ static int numbered; /* answers carry the number of the request on its connectio
 static struct connection *all;
 static uint64_t histogram[DOUBLINGS * STEPS], answers, messages, errors, received, number, waiting;
 static char first_error[400];
-static int counting, stopping;
+static int counting, stopping, once;
+static volatile sig_atomic_t told_to_end;
 
 /* Fixed rate: slots that wait for the next request, as connection * window + slot. */
 static uint32_t *free_slots, free_head, free_count, slots;
@@ -222,7 +225,7 @@ static void settle(struct connection *c, int index, const struct answer *found, 
         return;
     if (rate > 0)
         free_slots[(free_head + free_count++) % slots] = (uint32_t)(c - all) * (uint32_t)window + (uint32_t)index;
-    else
+    else if (!once || slot->next < slot->requests)
         put_request(c, index, now);
 }
 
@@ -348,6 +351,10 @@ static struct cpu cpu_now(const char *pids)
 
 /* --- the run */
 
+static void end_early(int signal) { told_to_end = signal; }
+
+static int is_over(void) { return told_to_end || (once && !waiting) || now_ns(CLOCK_MONOTONIC) >= end_of_run; }
+
 static void turn(struct connection *timer_mark, int timer)
 {
     struct epoll_event events[MOST_EVENTS];
@@ -425,7 +432,9 @@ int main(int count, char **given)
     numbered = strcmp(given[1], "amqp") == 0;
     window = atoi(given[2]);
     double warm_up = atof(given[3]), seconds = atof(given[4]);
-    rate = atof(given[5]);
+    once = strcmp(given[5], "once") == 0;
+    rate = once ? 0 : atof(given[5]);
+    signal(SIGTERM, end_early);
     poll_descriptor = epoll_create1(0);
     begin(count - 7, given + 7);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
@@ -449,10 +458,11 @@ int main(int count, char **given)
     int64_t begun = now_ns(CLOCK_MONOTONIC);
     end_of_run = begun + (int64_t)(seconds * SECOND);
     counting = 1;
-    while (now_ns(CLOCK_MONOTONIC) < end_of_run)
+    while (!is_over())
         turn(&timer_mark, timer);
     struct cpu after = cpu_now(given[6]);
-    double took = (double)(now_ns(CLOCK_MONOTONIC) - begun) / SECOND;
+    end_of_run = now_ns(CLOCK_MONOTONIC);
+    double took = (double)(end_of_run - begun) / SECOND;
     counting = 0, stopping = 1;
     while (waiting && now_ns(CLOCK_MONOTONIC) < end_of_run + DRAIN_S * SECOND)
         turn(&timer_mark, timer);
