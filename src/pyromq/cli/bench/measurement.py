@@ -11,17 +11,21 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pyromq.cli.bench.chart import latency_chart
 from pyromq.cli.bench.load_generator import LoadCounts
 from pyromq.cli.show.console import is_terminal, output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.errors import ClientError
+
+PERCENTILES: Final = ("25", "50", "75", "90", "95", "99", "99.5", "99.9", "99.99", "100")
+_ALL_OF_A_CORE = 0.9
 
 
 class PartResult(msgspec.Struct):
@@ -53,6 +57,9 @@ class BenchResult(msgspec.Struct):
     p99_ms: float
     p999_ms: float
     max_ms: float
+    percentiles_ms: dict[str, float]
+    """The times of answers that some percents of them did not exceed."""
+    generator_processes: int
     generator_cpu_per_million: float
     generator_cores: float
     """Cores that the generator used: if each of its processes used nearly one, it is what was measured."""
@@ -123,6 +130,8 @@ def joined(parts: Sequence[PartResult], broker_pids: Sequence[int], body_size: i
         p99_ms=percentile(ordered, 0.99),
         p999_ms=percentile(ordered, 0.999),
         max_ms=percentile(ordered, 1.0),
+        percentiles_ms={name: percentile(ordered, float(name) / 100) for name in PERCENTILES},
+        generator_processes=len(parts),
         generator_cpu_per_million=own_cpu / millions,
         generator_cores=own_cpu / seconds if seconds else 0.0,
         broker_cpu_per_million=sum(broker_cpu) / millions if broker_cpu else None,
@@ -193,12 +202,16 @@ async def show_rate(counts: LoadCounts) -> None:
             last = counts.messages
 
 
-def report(name: str, shape: Mapping[str, float], result: BenchResult, as_json: bool) -> None:
-    """Print the result; errors make the exit code 1. `shape` is what was asked for."""
+def report(name: str, shape: Mapping[str, float], result: BenchResult, as_json: bool, chart: Path | None) -> None:
+    """Print the result and draw its chart; errors make the exit code 1. `shape` is what was asked for."""
+    if chart is not None:
+        write_chart(chart, name, shape, result)
     if as_json:
         print(json_line({"bench": name, **shape} | msgspec.to_builtins(result) | {"machine": machine_facts()}))
     else:
         output().print(as_table(name, shape, result))
+    if result.generator_cores > _ALL_OF_A_CORE * result.generator_processes and not shape.get("asked_rate"):
+        remarks().print("The generator was as busy as it can be: the broker may be faster. Try more --processes.")
     if result.errors or result.lost:
         raise ClientError(
             f"{result.errors} errors, {result.lost} requests without an answer; "
@@ -206,10 +219,22 @@ def report(name: str, shape: Mapping[str, float], result: BenchResult, as_json: 
         )
 
 
+def write_chart(path: Path, name: str, shape: Mapping[str, float], result: BenchResult) -> None:
+    """Write the times of answers by percentile as SVG; raises ClientError."""
+    facts = machine_facts()
+    title = f"bench {name}, {_shape_text(shape)}: {result.rate:,.0f} messages/s"
+    subtitle = f"{facts['cores']} cores, {facts['processor']}, load {facts['load']}, {facts['time']}"
+    try:
+        path.write_text(latency_chart(title, subtitle, result.percentiles_ms), encoding="utf-8")
+    except OSError as error:
+        raise ClientError(f"cannot write {path}: {error.strerror}") from error
+
+
 def machine_facts() -> dict[str, str | int | float]:
     """Return what a figure depends on besides the broker."""
     return {
         "cores": os.cpu_count() or 0,
+        "memory_mb": round(_memory_mb()),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,
         "processor": _processor(),
         "system": platform.platform(),
@@ -217,6 +242,13 @@ def machine_facts() -> dict[str, str | int | float]:
         "pyromq": version("pyromq"),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _memory_mb() -> float:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return 0.0
 
 
 def _processor() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,7 @@ InFlight = Annotated[
 Duration = Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to measure, after the warm-up.")]
 WarmUp = Annotated[float, typer.Option(min=0, max=600, help="Seconds before counting starts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line instead of a table.")]
+Chart = Annotated[Path | None, typer.Option(help="Draw the times of answers by percentile into this SVG file.")]
 BrokerPid = Annotated[
     int | None, typer.Option(help="Process id of the broker, to count its CPU time; found for one on this machine.")
 ]
@@ -57,6 +59,7 @@ def send(
     tag: Annotated[str, typer.Option(help="Tag of each message.")] = "bench",
     broker_pid: BrokerPid = None,
     as_json: AsJson = False,
+    chart: Chart = None,
 ) -> None:
     """Send as fast as the broker answers, or at a fixed rate."""
 
@@ -72,7 +75,7 @@ def send(
 
     load = run(look())
     result = joined(run_load(load, processes), load.broker_pids, size)
-    report("send", _shape(load, processes) | {"size": size}, result, as_json)
+    report("send", _shape(load, processes) | {"size": size}, result, as_json, chart)
 
 
 @app.command()
@@ -88,6 +91,7 @@ def consume(
     warm_up: WarmUp = 1.0,
     broker_pid: BrokerPid = None,
     as_json: AsJson = False,
+    chart: Chart = None,
 ) -> None:
     """Pull the messages of a topic again and again; no group's offsets move."""
 
@@ -110,6 +114,7 @@ def consume(
         _shape(load, processes) | {"batch": batch},
         joined(run_load(load, processes), load.broker_pids),
         as_json,
+        chart,
     )
 
 
@@ -134,12 +139,18 @@ def end_to_end(
     warm_up: WarmUp = 1.0,
     broker_pid: BrokerPid = None,
     as_json: AsJson = False,
+    chart: Chart = None,
 ) -> None:
     """Send at a fixed rate, and measure the time until a consumer has each message."""
 
     async def work(measure: Measurement) -> None:
         await EndToEnd(namesrv_addresses(namesrv), topic, size, rate, measure.counts).run(measure.budget)
 
-    pids = [] if broker_pid is None else [broker_pid]
+    async def look() -> BenchTarget:
+        api = await BrokerApi.connect(namesrv_addresses(namesrv), credentials=environment_credentials())
+        async with api:
+            return await find_target(api, topic, writing=True)
+
+    pids = _pids(broker_pid, run(look()))
     result = joined([run(measured(work, duration, warm_up, pids))], pids, size)
-    report("end-to-end", {"asked_rate": rate, "size": size}, result, as_json)
+    report("end-to-end", {"asked_rate": rate, "size": size}, result, as_json, chart)
