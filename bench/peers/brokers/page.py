@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..growth.model import cluster, points, prices
+from ..growth.model import cluster, held, points, prices
 from .chart import Bar, chart
 from .result import Result
 
@@ -137,9 +137,15 @@ def growth_tables(result: Result) -> list[str]:
     if starts:
         parts += [_table(["messages in the store", "start, s", "CPU of the start, s"], starts)]
     if result.memory:
-        held = [[what, f"{mib:.1f}"] for what, mib in result.memory.items()]
-        parts += [_table(["anonymous memory of a broker", "MiB"], held)]
+        parts += [_table(["anonymous memory of a broker", "MiB", "each, KiB", "model"], _memory_rows(result))]
     return [*parts, *_wrapped([f"Measured by `{result.command}`, {result.machine['when']}."])]
+
+
+def _memory_rows(result: Result) -> Iterable[Sequence[str]]:
+    for line in held(result.memory):
+        each = "" if line.each_kib is None else f"{line.each_kib:.1f}"
+        model = "" if line.predicted is None else f"{line.predicted:.1f} ({line.predicted / line.mib - 1:+.0%})"
+        yield line.what, f"{line.mib:.1f}", each, model
 
 
 def paper_cluster(results: Sequence[Result]) -> list[str]:

@@ -1,11 +1,13 @@
 """The same load at several sizes of one thing, interleaved: what a message costs as the thing grows.
 
     python -m bench.peers growth                                    # all but the largest backlogs: about 15 minutes
+    python -m bench.peers growth --quick                            # short rounds: says that it works, not how fast
     python -m bench.peers growth --only topics,size --rounds 3 --json growth.json
     python -m bench.peers growth --only backlog --backlogs 100000,1000000,10000000,100000000   # 14 GiB of disk
 
 Every line is CPU time of the broker per message, and its ratio to that of the first size of the same thing. Messages of
-a backlog that lie further back than two fifths of the machine's memory are read by the way for old messages.
+a backlog that lie further back than two fifths of the machine's memory are read by the way for old messages. "Together"
+is several of these things at once, which the model predicts from the costs of each.
 """
 
 from __future__ import annotations
@@ -30,16 +32,18 @@ from ..brokers.peer import anonymous_kib, cpu_seconds
 from ..brokers.result import QUIET, Result, Round
 from ..load.build import build
 from ..load.generator import Load, Pace, Ring, Shape, connected, run
-from ..load.rocketmq import Backlog, Messages, ask, pulls, ranges, sends
+from ..load.rocketmq import Backlog, Messages, ask, heartbeats, pulls, ranges, sends
 from .backlog import QUEUES, TOPIC, write_backlog, write_topics
+from .model import TOGETHER
 
 OURS = "pyromq"
 TOPICS, QUEUE_COUNTS, SIZES = (1, 64, 1_000, 10_000), (4, 64, 1_024), (128, 1_024, 8_192, 65_536)
 CONNECTIONS, GROUPS, BACKLOGS = (0, 1_000, 4_000), (1, 100, 1_000), (100_000, 1_000_000, 10_000_000)
-THINGS = ("topics", "queues", "size", "connections", "groups", "memory", "backlog")
+THINGS = ("topics", "queues", "size", "connections", "groups", "heartbeats", "together", "memory", "backlog")
 _SEND, _WINDOW, _PULL = Shape(64, 1), Shape(8, 32), Shape(8, 1)
 _PULLED, _TO_PULL, _NEAR = "growth-pulled", 100_000, 50_000
 _GROUP = "growth-group-%04d"
+_SOME = 2_000
 
 
 class Case(NamedTuple):
@@ -69,8 +73,16 @@ def spread(broker: OurBroker) -> Iterator[Case]:
             yield Case("queues", queues, f"send {shape}", broker, send(shape, Messages([name], queues=queues)))
         for size in SIZES:
             yield Case("size", size, f"send {shape}", broker, send(shape, Messages(_topics(1), size, queues=1)))
+    one = Messages(_topics(1), queues=1)
     for idle in CONNECTIONS:
-        yield Case("connections", idle, f"send {_SEND}", broker, lambda idle=idle: _beside(broker, idle))  # type: ignore[misc]
+        yield Case("connections", idle, f"send {_SEND}", broker, lambda idle=idle: _beside(broker, idle, one))  # type: ignore[misc]
+    alive = Backlog(_PULLED, [])
+    yield Case("heartbeats", 1, f"heartbeat {_SEND}", broker, lambda: heartbeats(broker.address, _SEND, alive))
+    many = Messages(_topics(TOGETHER["topics"]), TOGETHER["size"], queues=1)
+    yield Case(
+        "together", sum(TOGETHER.values()), f"send {_SEND}", broker,
+        lambda: _beside(broker, TOGETHER["connections"], many),
+    )  # fmt: skip
     for groups in GROUPS:
         yield Case("groups", groups, f"pull {_PULL}", broker, lambda groups=groups: _by_groups(broker, groups))  # type: ignore[misc]
 
@@ -92,9 +104,9 @@ def _queued(queues: int) -> str:
 
 
 @contextmanager
-def _beside(broker: OurBroker, idle: int) -> Iterator[Load]:
+def _beside(broker: OurBroker, idle: int, messages: Messages) -> Iterator[Load]:
     """Send while other connections do nothing."""
-    with connected(broker.address, idle), sends(broker.address, _SEND, Messages(_topics(1), queues=1)) as load:
+    with connected(broker.address, idle), sends(broker.address, _SEND, messages) as load:
         yield load
 
 
@@ -153,11 +165,18 @@ def memory(directory: Path, namesrv: str) -> Iterator[tuple[str, float]]:
         yield f"{max(TOPICS)} topics with a queue in use", now(broker)
     with fresh("groups", {_PULLED: 1}) as broker:
         fill(broker, Messages([_PULLED], queues=1), _TO_PULL)
-        before = now(broker)
+        with _by_groups(broker, 1) as load:
+            run(load, Pace(1.0, 0.0), [broker.pid])
+        yield "before groups", now(broker)
         with _by_groups(broker, max(GROUPS)) as load:
             run(load, Pace(2.0, 0.0), [broker.pid])
-        yield "before groups", before
         yield f"{max(GROUPS)} groups", now(broker)
+    with fresh("together", dict.fromkeys(_topics(_SOME), 1)) as broker:
+        fill(broker, Messages(_topics(_SOME), 128, queues=1), 2 * _SOME)
+        with connected(broker.address, _SOME) as sockets:
+            for connection in sockets:
+                ask(connection, RequestCode.GET_BROKER_RUNTIME_INFO, {})
+            yield f"{_SOME} connections, {_SOME} topics with a queue in use", now(broker)
 
 
 class Growth:
@@ -251,9 +270,12 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--repeats", type=int, default=2, help="of a run beside which others used the machine")
+    parser.add_argument("--quick", action="store_true", help="one round of half a second, small backlogs, no repeats")
     parser.add_argument("--directory", type=Path, help="where the stores are written; a temporary one otherwise")
     parser.add_argument("--json", type=Path, help="write all rounds to this file")
     options = parser.parse_args(words)
+    if options.quick:
+        options.rounds, options.seconds, options.repeats, options.backlogs = 1, 0.5, 0, (10_000, 100_000)
     try:
         build()
     except Missing as reason:

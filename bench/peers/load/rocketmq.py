@@ -156,7 +156,20 @@ def _pull(backlog: Backlog, queue_id: int, offset: int, opaque: int) -> bytes:
     return frame(RequestCode.PULL_MESSAGE, fields, opaque)
 
 
+@contextmanager
+def heartbeats(address: tuple[str, int], shape: Shape, backlog: Backlog) -> Iterator[Load]:
+    """Connect and return the load of consumers that say again and again that they are there."""
+    with connected(address, shape.connections) as sockets:
+        bodies = [_heartbeat(backlog, f"bench-{number}") for number in range(shape.connections)]
+        rings = [[[frame(RequestCode.HEART_BEAT, {}, slot, body)] for slot in range(shape.window)] for body in bodies]
+        yield Load("rocketmq", sockets, rings)
+
+
 def _subscribe(connection: socket.socket, backlog: Backlog, client: str) -> None:
+    ask(connection, RequestCode.HEART_BEAT, {}, _heartbeat(backlog, client))
+
+
+def _heartbeat(backlog: Backlog, client: str) -> bytes:
     tags = [] if backlog.tag == "*" else [backlog.tag]
     codes = [tag_code(tag) for tag in tags]
     subscription = {
@@ -167,8 +180,7 @@ def _subscribe(connection: socket.socket, backlog: Backlog, client: str) -> None
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "consumeType": "CONSUME_PASSIVELY", "groupName": backlog.group,
         "messageModel": "CLUSTERING", "subscriptionDataSet": [subscription], "unitMode": False,
     }  # fmt: skip
-    body = {"clientID": client, "consumerDataSet": [consumer], "producerDataSet": []}
-    ask(connection, RequestCode.HEART_BEAT, {}, json.dumps(body).encode())
+    return json.dumps({"clientID": client, "consumerDataSet": [consumer], "producerDataSet": []}).encode()
 
 
 def ask(
