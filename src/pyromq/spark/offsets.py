@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyromq.errors import ConfigError
 from pyromq.protocol.messages.message import MessageQueue
@@ -10,6 +10,9 @@ from pyromq.protocol.messages.message import MessageQueue
 Offsets = dict[MessageQueue, int]
 OffsetsJson = dict[str, dict[str, dict[str, int]]]
 """`{"topic": {"broker": {"queue": offset}}}`; nested, because a topic may contain any separator."""
+
+_BEGINNING: Final = "(beginning)"
+"""Where the offsets of a first batch say at which it begins; no topic has such a name."""
 
 EARLIEST, LATEST = -2, -1
 _FORM = '{"topic": {"broker": {"0": 12, "1": -2}}}'
@@ -41,9 +44,20 @@ def from_json(value: Any) -> Offsets:
     return {
         MessageQueue(topic, broker_name, _queue_id(queue)): _offset(offset)
         for topic, brokers in _object(value).items()
+        if topic != _BEGINNING
         for broker_name, queues in _object(brokers).items()
         for queue, offset in _object(queues).items()
     }
+
+
+def with_beginning(end: Offsets, beginning: Offsets) -> dict[str, Any]:
+    """Return the JSON form of where a first batch ends, which also says where it begins."""
+    return {**to_json(end), _BEGINNING: to_json(beginning)}
+
+
+def beginning_of(value: dict[str, Any]) -> Offsets | None:
+    """Return where a batch begins, if it is a first one that says so."""
+    return from_json(value[_BEGINNING]) if _BEGINNING in value else None
 
 
 def _object(value: Any) -> dict[str, Any]:

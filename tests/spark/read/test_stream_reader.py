@@ -82,11 +82,37 @@ def test_available_now_stops_where_the_queue_ended_when_it_began(options: ReadOp
     reader.prepareForTriggerAvailableNow()
     broker.end = 20
     assert reader.initialOffset() == _at(0)
-    assert reader.latestOffset(_at(0), ReadMaxRows(6)) == _at(0)
-    assert reader.latestOffset(_at(0), ReadMaxRows(6)) == _at(6)
-    assert reader.latestOffset(_at(6), ReadMaxRows(6)) == _at(10)
+    first = reader.latestOffset(_at(0), ReadMaxRows(6))
+    assert first == {**_at(6), "(beginning)": _at(0)}
+    assert _read(reader, _at(0), first) == list(range(6))
+    assert reader.latestOffset(first, ReadMaxRows(6)) == _at(10)
+    assert _read(reader, first, _at(10)) == list(range(6, 10))
     assert reader.latestOffset(_at(10), ReadMaxRows(6)) == _at(10)
     assert reader.reportLatestOffset() == _at(10)
+
+
+def test_a_bounded_run_that_crashed_in_its_first_batch_reads_the_same_again(
+    options: ReadOptions, broker: FakeBroker
+) -> None:
+    first = StreamReader(replace(options, start="earliest"))
+    first.prepareForTriggerAvailableNow()
+    end = json.loads(json.dumps(first.latestOffset(first.initialOffset(), ReadMaxRows(6))))
+    broker.end = 15
+    again = StreamReader(options)  # `latest`: what Spark asks for as the start is not where batch 0 began
+    again.prepareForTriggerAvailableNow()
+    start = again.initialOffset()
+    assert start == _at(15)
+    assert _read(again, start, end) == list(range(6))
+    assert again.latestOffset(end, EVERYTHING) == _at(15)
+    assert _read(again, end, _at(15)) == list(range(6, 15))
+
+
+def test_a_bounded_run_with_nothing_more_ends_with_the_same_text(options: ReadOptions) -> None:
+    reader = StreamReader(replace(options, start="earliest"))
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    assert json.dumps(reader.latestOffset(end, EVERYTHING)) == json.dumps(end)
+    assert reader.partitions(end, end) == []
 
 
 def test_available_now_from_latest_reads_nothing_even_if_messages_arrive(

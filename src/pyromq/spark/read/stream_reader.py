@@ -22,7 +22,16 @@ from pyspark.sql.streaming.datasource import (
 from pyromq.errors import PyroMQError
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.spark.error_text import brief, brief_rows
-from pyromq.spark.offsets import Offsets, QueueSlice, from_json, limited, slices, to_json
+from pyromq.spark.offsets import (
+    Offsets,
+    QueueSlice,
+    beginning_of,
+    from_json,
+    limited,
+    slices,
+    to_json,
+    with_beginning,
+)
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.plan.missing_queues import MissingQueues
 from pyromq.spark.read.plan.partitions import Slices, plan
@@ -91,9 +100,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = from_json(start)
         is_first, self._batch_begun = not self._batch_begun, True
-        if is_first and begin == self._initial:
+        is_new = is_first and begin == self._initial
+        if is_new and self._target is None:
             # Spark records only the end of a batch, so a crash in batch 0 would forget its start. An empty batch 0
-            # records it.
+            # records it. A bounded run does without: there the end of batch 0 has its start in it.
             return start
         self._show_progress(begin)
         self._check_missing(begin)
@@ -107,7 +117,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if isinstance(limit, ReadMaxRows):
             end = limited(begin | first, end, limit.max_rows)
-        return to_json(begin | end)
+        reached = begin | end
+        if reached == begin:
+            return start  # as it is: Spark compares the text
+        return with_beginning(reached, begin) if is_new else to_json(reached)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._latest is None else to_json(self._latest)
@@ -115,10 +128,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @brief
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         is_first, self._batch_begun = not self._batch_begun, True
-        if is_first and self._initial is not None:
+        beginning = beginning_of(end) if end != start else None
+        if is_first and self._initial is not None and beginning is None:
             # Batch 0 again, after a crash in it. It was empty (see latestOffset); the current `start` is a new one.
             return []
-        begin, finish = from_json(start), from_json(end)
+        begin, finish = beginning or from_json(start), from_json(end)
         # A queue that ends before it begins was recreated with its topic, and is read from its first message. It gets
         # here only with failOnDataLoss=false. A queue without a beginning is in checkpoints of older versions.
         restarted = [queue for queue, offset in finish.items() if queue not in begin or offset < begin[queue]]
