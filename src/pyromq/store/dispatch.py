@@ -82,6 +82,16 @@ class WriteGroup:
         entries.append(ENTRY.pack(physical_offset, size, tags_code))
         queue.next_offset += 1
 
+    def add_run(self, queue: ConsumeQueue, entries: list[bytes]) -> None:
+        """Give records, whose entries these are, the next offsets of their queue."""
+        before = self.entries.get(queue)
+        if before is None:
+            self.entries[queue] = entries
+            self.firsts[queue] = queue.next_offset
+        else:
+            before += entries
+        queue.next_offset += len(entries)
+
     def dispatch(self) -> None:
         """Write the entries: one write for each queue."""
         for queue, entries in self.entries.items():

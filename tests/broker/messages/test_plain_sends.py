@@ -85,7 +85,7 @@ class World:
     def __init__(self, root: Path, lane: str, files: FaultyFiles | None = None, **changes: Any) -> None:
         self.root, self.lane = root, lane
         self.clock = StillClock()
-        self.taken = 0
+        self.taken = self.batches = 0
         signals = StoreSignals()
         config = small_config(root, commit_log_file_size=16_384, max_message_size=4000, **changes)
         self.store = MessageStore(
@@ -114,7 +114,10 @@ class World:
         flow._wait_limit = flow._write_limit = float("inf")  # whatever else this machine does
         await stack.enter_async_context(write)
         sends = next(one for one in write.handlers if type(one).__name__ == "SendHandler")
-        handlers = {RequestCode.SEND_MESSAGE_V2: cast(Any, sends).send}
+        put = cast(Any, sends)._put_plain_batch if self.lane else lambda *_: None
+        cast(Any, sends)._put_plain_batch = self._counted_batches(put)
+        codes = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
+        handlers = dict.fromkeys(codes, cast(Any, sends).send)
         lanes = {handler: self._counted(take) for handler, take in write.lanes.items()} if self.lane else {}
         self.wire = Wire()
         dispatcher = Dispatcher(cast(Any, handlers), lanes=lanes)
@@ -148,6 +151,14 @@ class World:
             taken: int = take(*args)
             self.taken += taken
             return taken
+
+        return counted
+
+    def _counted_batches(self, put: Any) -> Any:
+        def counted(*args: Any) -> Any:
+            stored = put(*args)
+            self.batches += stored is not None
+            return stored
 
         return counted
 

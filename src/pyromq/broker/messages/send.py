@@ -15,6 +15,7 @@ from pyromq.broker.config.broker_config import BrokerConfig
 from pyromq.broker.messages.acknowledgements import public_reason
 from pyromq.broker.messages.deferred_messages import DeferredMessages
 from pyromq.broker.messages.flow_control import SendFlowControl
+from pyromq.broker.messages.plain_batches import PlainBatches
 from pyromq.broker.messages.retries import is_exhausted
 from pyromq.broker.messages.sent_properties import PropertyWriter, stored_in_batch, waits_for_flush
 from pyromq.broker.parts import Parts, Writing
@@ -76,6 +77,7 @@ class SendHandler:
         self._acknowledge = writing.acknowledgements.add
         self._expect_group = writing.acknowledgements.expect_group
         self._properties = PropertyWriter(config.cluster)
+        self._put_plain_batch = PlainBatches(parts, writing, self._properties).put
         self._place = deferred.place
         self._answers_wait = writing.durability.waits
         self._max_message_size = config.store.max_message_size
@@ -115,6 +117,11 @@ class SendHandler:
             if header.batch:
                 if self._must_wait(topic.name, queue_id):
                     self._new_queues.hold(request, connection, topic.name, queue_id)
+                    return None
+                born_host: bytes = connection.attributes[BORN_HOST]  # type: ignore[assignment]  # set when it connected
+                stored = self._put_plain_batch(header, request.body, topic, queue_id, born_host)
+                if stored is not None:
+                    self._acknowledge_batch(header, request, connection, queue_id, *stored)
                     return None
                 if has_few(request.body, FEW_IN_BATCH):
                     return finish(self._send_batch(header, request, connection, topic, queue_id, inf))
@@ -183,10 +190,23 @@ class SendHandler:
                 self._expect_group()
         except (BrokerError, StoreError) as error:
             return self.failure(request, error)
-        if first is not None and not request.flag & ONEWAY_FLAG:
-            answer = self._answer(request, 0, queue_id, first.queue_offset, ",".join(ids))
-            self._acknowledge(connection, request, answer, not self._answers_wait or waits_for_flush(header.properties))
+        if first is not None:
+            self._acknowledge_batch(header, request, connection, queue_id, first.queue_offset, ",".join(ids))
         return None
+
+    def _acknowledge_batch(
+        self,
+        header: SendMessageRequestHeader,
+        request: RemotingCommand,
+        connection: Connection,
+        queue_id: int,
+        queue_offset: int,
+        ids: str,
+    ) -> None:
+        self._expect_group()
+        if not request.flag & ONEWAY_FLAG:
+            answer = self._answer(request, 0, queue_id, queue_offset, ids)
+            self._acknowledge(connection, request, answer, not self._answers_wait or waits_for_flush(header.properties))
 
     def record(
         self,

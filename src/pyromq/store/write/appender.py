@@ -13,6 +13,7 @@ from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.store.commit_log import BLANK_SIZE, CommitLog
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.dispatch import WriteGroup, is_indexed, is_queued, stored_tags_code
+from pyromq.store.index.key_hash import StoredKeys
 from pyromq.store.index.message_index import MessageIndex
 from pyromq.store.queue_table import ConsumeQueues
 from pyromq.store.read.log_walk import WalkedRecord
@@ -33,6 +34,17 @@ class LanePlace(NamedTuple):
     max_body: int
     max_record: int
     has_index: bool
+
+
+LayOut = Callable[[int, int, int], tuple[bytes, list[bytes], StoredKeys, str]]
+"""Makes records for a place in the log, an offset of the queue and a time: also their entries, keys and ids."""
+
+
+class RunPlace(NamedTuple):
+    """Where the records of a run are: the queue's offset of the first, and the ids of all."""
+
+    queue_offset: int
+    ids: str
 
 
 class Appender:
@@ -123,6 +135,29 @@ class Appender:
         for record, place, pieces in zip(records, places, parts, strict=True):
             self._join(record, queue, place, pieces, queued=True)
         return places
+
+    def put_run(self, queue: ConsumeQueue, count: int, size: int, lay_out: LayOut) -> RunPlace:
+        """Let messages of one queue join the open group, all or none, as records that `lay_out` makes for their place.
+
+        They are so many, and all of them have so many bytes. Raises as put_batch() does.
+        """
+        if size > self._log.file_size - BLANK_SIZE:
+            raise MessageTooLarge(f"a batch of {size} bytes does not fit into a file of the log")
+        try:
+            if self._index.is_stuck:
+                self._index.make_room()
+            self._log.make_room(size)
+            queue.make_room(count)
+        except DiskFull as error:
+            self._no_space.note(error, self._log.end)
+            raise
+        now_ms, first = self._now_ms(), queue.next_offset
+        records, entries, keys, ids = lay_out(self._log.position, first, now_ms)
+        self._log.append((records,), size)
+        self.group.add_run(queue, entries)
+        self.group.keys += keys
+        self.group.last_timestamp_ms = now_ms
+        return RunPlace(first, ids)
 
     def join_stored(
         self, record: WalkedRecord, data: bytes | None, queue: ConsumeQueue | None, *, has_keys: bool

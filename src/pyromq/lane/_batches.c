@@ -1,0 +1,320 @@
+/* The lane for batches, in C: the same as measure() and lay_out() in batches.py, which say what is right.
+
+   A batch is the body of one request: messages in a row, without what they share. To store one means to write each of
+   them as a record with a checksum, to make its entry of the queue, to keep its properties for the index, and to write
+   its id for the answer. In Python that costs ten microseconds a message; here it costs less than one:
+
+       batch:   size 4, magic 4, CRC 4, flag 4 | body length 4, body | properties length 2, properties | ...
+                     |
+       record:  the head that all share, with size, CRC, flag, offset, position and body length written into it
+                | body | length of the topic 1, topic | properties length 2, properties, what all of them get
+
+   measure() tells how many messages a batch has and how many bytes they will take in the log, or None if something
+   about it is unusual: then the ordinary path looks at it, and knows what to answer. lay_out() makes the records for a
+   place in the log.
+
+   Both are pure. They touch no file, no socket and no object of the store, and keep nothing between two calls. Peers
+   choose all bytes of a batch: lay_out() believes no length that it has not compared itself, whatever measure() said. */
+
+#include "bytes.h"
+
+enum {
+    ELEMENT_HEAD = 20, /* up to the body of a message in a batch */
+    HEAD_SIZE = 88,    /* fixed fields of a record with IPv4 hosts */
+    CRC_AT = 8,
+    FLAG_AT = 16,
+    OFFSETS_AT = 20, /* of the queue, then of the log */
+    BODY_LENGTH_AT = 84,
+    ENTRY_SIZE = 20,
+    MAX_PROPERTIES = 32767,
+    MAX_NAME = 127,
+    HEX_DIGITS = 16,
+};
+
+/* One message of a batch. */
+struct element {
+    uint32_t flag;
+    struct text body, properties;
+};
+
+/* What all records of a batch have in common. */
+struct shared {
+    struct text head, name, suffix;
+};
+
+static uint32_t get_u32(const char *at)
+{
+    const unsigned char *byte = (const unsigned char *)at;
+    return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
+}
+
+/* Read the next message; return 1, or 0 at the end of the batch, or -1 if it is not whole or claims another size. */
+static int next_element(struct text *batch, struct element *element)
+{
+    size_t left = length_of(*batch);
+    if (left == 0)
+        return 0;
+    if (left < ELEMENT_HEAD + 2)
+        return -1;
+    size_t size = get_u32(batch->at), body = get_u32(batch->at + 16);
+    if (body > left - ELEMENT_HEAD - 2)
+        return -1;
+    element->flag = get_u32(batch->at + 12);
+    element->body.at = batch->at + ELEMENT_HEAD;
+    element->body.end = element->body.at + body;
+    const unsigned char *length = (const unsigned char *)element->body.end;
+    size_t properties = (size_t)length[0] << 8 | length[1];
+    if (properties > MAX_PROPERTIES || properties > left - ELEMENT_HEAD - 2 - body ||
+        size != ELEMENT_HEAD + body + 2 + properties)
+        return -1;
+    element->properties.at = element->body.end + 2;
+    element->properties.end = element->properties.at + properties;
+    batch->at = element->properties.end;
+    return 1;
+}
+
+/* Whether a separator has to stand between the properties of a message and what all get. */
+static int needs_separator(const struct element *element, struct text suffix)
+{
+    return length_of(element->properties) && length_of(suffix) && element->properties.end[-1] != 2;
+}
+
+static size_t stored_properties(const struct element *element, struct text suffix)
+{
+    return length_of(element->properties) + length_of(suffix) + (needs_separator(element, suffix) ? 1 : 0);
+}
+
+/* Find the hash of the last tag, 0 if there is none; return 0 if the tag is unusual: empty, or not of ASCII. */
+static int find_tag(struct text properties, int32_t *code)
+{
+    static const char NAME[] = "\x02TAGS\x01";
+    const size_t length = sizeof NAME - 1;
+    struct text rest = properties, tag = {NULL, NULL};
+    *code = 0;
+    if (skip(&rest, NAME + 1, length - 1))
+        tag.at = rest.at;
+    rest = properties;
+    for (const char *found; (found = find(rest, NAME, length)) != NULL; rest.at = found + 1)
+        tag.at = found + length;
+    if (tag.at == NULL)
+        return 1;
+    const char *end = memchr(tag.at, 2, (size_t)(properties.end - tag.at));
+    tag.end = end == NULL ? properties.end : end;
+    for (const char *byte = tag.at; byte < tag.end; byte++)
+        if (*byte & 0x80)
+            return 0;
+    *code = java_hash(tag);
+    return tag.at < tag.end;
+}
+
+static int is_plain(const struct element *element)
+{
+    int32_t code;
+    return find(element->properties, "DEL", 3) == NULL && find(element->properties, "TRAN_MSG", 8) == NULL &&
+           find_tag(element->properties, &code);
+}
+
+/* --- how much there is ------------------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(measure_doc,
+             "measure(batch, name, suffix, max_record, most, /)\n--\n\n"
+             "Return how many messages a batch has, and the bytes of their records; None if it is not plain.");
+
+static PyObject *measure(PyObject *module, PyObject *args)
+{
+    struct text batch, name, suffix;
+    Py_ssize_t batch_length, name_length, suffix_length;
+    long long max_record, most, count = 0, total = 0;
+    struct element element;
+    int found;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y#y#y#LL", &batch.at, &batch_length, &name.at, &name_length, &suffix.at,
+                          &suffix_length, &max_record, &most))
+        return NULL;
+    batch.end = batch.at + batch_length;
+    suffix.end = suffix.at + suffix_length;
+    if (name_length > MAX_NAME)
+        Py_RETURN_NONE;
+    while ((found = next_element(&batch, &element)) > 0) {
+        size_t properties = stored_properties(&element, suffix);
+        long long size = (long long)(HEAD_SIZE + length_of(element.body) + 1 + (size_t)name_length + 2 + properties);
+        if (++count > most || properties > MAX_PROPERTIES || size > max_record || !is_plain(&element))
+            Py_RETURN_NONE;
+        total += size;
+    }
+    if (found < 0 || count == 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("LL", count, total);
+}
+
+/* --- the records ------------------------------------------------------------------------------------------------- */
+
+/* Where the next record goes, and what is made of the batch besides. */
+struct run {
+    struct text batch;
+    struct shared shared;
+    int64_t position, queue_offset;
+    PyObject *records, *entries, *keys, *topic, *now;
+    char *at, *id;
+    const char *id_prefix;
+    size_t id_prefix_length;
+};
+
+/* Count the messages of a batch and the bytes of their records; return 0 if it is none. */
+static int count_all(const struct run *run, Py_ssize_t *count, size_t *size)
+{
+    struct text batch = run->batch;
+    struct element element;
+    int found;
+    *count = 0;
+    *size = 0;
+    while ((found = next_element(&batch, &element)) > 0) {
+        size_t properties = stored_properties(&element, run->shared.suffix);
+        if (properties > MAX_PROPERTIES)
+            return 0;
+        *size += HEAD_SIZE + length_of(element.body) + 1 + length_of(run->shared.name) + 2 + properties;
+        ++*count;
+    }
+    return found == 0 && *count > 0;
+}
+
+/* Write the properties as they are stored; return where they begin. */
+static const char *put_properties(struct run *run, const struct element *element)
+{
+    struct text suffix = run->shared.suffix;
+    size_t length = stored_properties(element, suffix);
+    *run->at++ = (char)(length >> 8);
+    *run->at++ = (char)length;
+    const char *start = run->at;
+    run->at = put_bytes(run->at, element->properties.at, length_of(element->properties));
+    if (needs_separator(element, suffix))
+        *run->at++ = 2;
+    run->at = put_bytes(run->at, suffix.at, length_of(suffix));
+    return start;
+}
+
+static int set_item(PyObject *list, Py_ssize_t number, PyObject *item)
+{
+    return item == NULL || PyList_SetItem(list, number, item) < 0 ? -1 : 0;
+}
+
+static int add_keys(struct run *run, Py_ssize_t number, struct text properties)
+{
+    if (run->keys == NULL)
+        return 0;
+    PyObject *text = PyBytes_FromStringAndSize(properties.at, (Py_ssize_t)length_of(properties));
+    return set_item(run->keys, 4 * number, Py_NewRef(run->topic)) < 0 ||
+           set_item(run->keys, 4 * number + 1, text) < 0 ||
+           set_item(run->keys, 4 * number + 2, PyLong_FromLongLong(run->position)) < 0 ||
+           set_item(run->keys, 4 * number + 3, Py_NewRef(run->now)) < 0 ? -1 : 0;
+}
+
+static int add_record(struct run *run, Py_ssize_t number, const struct element *element)
+{
+    char *start = run->at, entry[ENTRY_SIZE];
+    struct text name = run->shared.name, properties;
+    int32_t code;
+    put_bytes(start, run->shared.head.at, HEAD_SIZE);
+    put_u32(start + CRC_AT, crc32_of(element->body) & 0x7FFFFFFF);
+    put_u32(start + FLAG_AT, element->flag);
+    put_u64(put_u64(start + OFFSETS_AT, (uint64_t)run->queue_offset), (uint64_t)run->position);
+    put_u32(start + BODY_LENGTH_AT, (uint32_t)length_of(element->body));
+    run->at = put_bytes(start + HEAD_SIZE, element->body.at, length_of(element->body));
+    *run->at++ = (char)length_of(name);
+    run->at = put_bytes(run->at, name.at, length_of(name));
+    properties.at = put_properties(run, element);
+    properties.end = run->at;
+    uint32_t size = (uint32_t)(run->at - start);
+    put_u32(start, size);
+    find_tag(element->properties, &code);
+    put_u64(put_u32(put_u64(entry, (uint64_t)run->position), size), (uint64_t)(int64_t)code);
+    if (set_item(run->entries, number, PyBytes_FromStringAndSize(entry, ENTRY_SIZE)) < 0 ||
+        add_keys(run, number, properties) < 0)
+        return -1;
+    if (number)
+        *run->id++ = ',';
+    run->id = put_bytes(run->id, run->id_prefix, run->id_prefix_length);
+    run->id = put_hex(run->id, (uint64_t)run->position);
+    run->position += size;
+    run->queue_offset++;
+    return 0;
+}
+
+/* Make everything; the result, or NULL with an error. */
+static PyObject *make_run(struct run *run, Py_ssize_t count, size_t size)
+{
+    size_t ids_size = (size_t)count * (run->id_prefix_length + HEX_DIGITS + 1) - 1;
+    char *ids = PyMem_Malloc(ids_size);
+    PyObject *result = NULL;
+    struct element element;
+    if (ids == NULL)
+        return PyErr_NoMemory();
+    run->id = ids;
+    run->records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    run->entries = PyList_New(count);
+    run->keys = run->topic == Py_None ? NULL : PyList_New(4 * count);
+    if (run->records == NULL || run->entries == NULL || PyErr_Occurred())
+        goto end;
+    run->at = PyBytes_AsString(run->records);
+    for (Py_ssize_t number = 0; number < count; number++)
+        if (next_element(&run->batch, &element) <= 0 || add_record(run, number, &element) < 0)
+            goto end;
+    PyObject *text = PyUnicode_DecodeASCII(ids, (Py_ssize_t)ids_size, "strict");
+    PyObject *keys = run->keys == NULL ? PyList_New(0) : Py_NewRef(run->keys);
+    if (text != NULL && keys != NULL)
+        result = PyTuple_Pack(4, run->records, run->entries, keys, text);
+    Py_XDECREF(text);
+    Py_XDECREF(keys);
+end:
+    Py_XDECREF(run->records);
+    Py_XDECREF(run->entries);
+    Py_XDECREF(run->keys);
+    PyMem_Free(ids);
+    return result;
+}
+
+PyDoc_STRVAR(lay_out_doc,
+             "lay_out(batch, head, name, suffix, id_prefix, topic, position, queue_offset, now_ms, /)\n--\n\n"
+             "Return the records of a batch for a place in the log, their entries, what the index needs, and their ids. "
+             "Without a topic the index needs nothing.");
+
+static PyObject *lay_out(PyObject *module, PyObject *args)
+{
+    struct run run;
+    struct shared *shared = &run.shared;
+    Py_ssize_t batch_length, head_length, name_length, suffix_length, prefix_length, count;
+    long long position, queue_offset;
+    size_t size;
+    (void)module;
+    memset(&run, 0, sizeof run);
+    if (!PyArg_ParseTuple(args, "y#y#y#y#y#OLLO", &run.batch.at, &batch_length, &shared->head.at, &head_length,
+                          &shared->name.at, &name_length, &shared->suffix.at, &suffix_length, &run.id_prefix,
+                          &prefix_length, &run.topic, &position, &queue_offset, &run.now))
+        return NULL;
+    run.batch.end = run.batch.at + batch_length;
+    shared->head.end = shared->head.at + head_length;
+    shared->name.end = shared->name.at + name_length;
+    shared->suffix.end = shared->suffix.at + suffix_length;
+    run.id_prefix_length = (size_t)prefix_length;
+    run.position = position;
+    run.queue_offset = queue_offset;
+    if (head_length != HEAD_SIZE || name_length > MAX_NAME || !count_all(&run, &count, &size)) {
+        PyErr_SetString(PyExc_ValueError, "this is no batch");
+        return NULL;
+    }
+    return make_run(&run, count, size);
+}
+
+static PyMethodDef methods[] = {
+    {"measure", measure, METH_VARARGS, measure_doc},
+    {"lay_out", lay_out, METH_VARARGS, lay_out_doc},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_batches", "The lane for batches, in C.", -1, methods,
+                                        NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__batches(void)
+{
+    make_crc_tables();
+    return PyModule_Create(&module_def);
+}

@@ -1,0 +1,95 @@
+"""The two lanes for batches: the same records, entries, keys and ids of whatever batch."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pyromq.lane import batches, native
+from pyromq.protocol.messages.batch import BatchElement, encode_batch
+from pyromq.protocol.messages.record import decode_messages
+from pyromq.protocol.tag_filter import java_hash
+from tests.lane.batch_bodies import HEAD, MAX_RECORD, MOST, NAME, SUFFIX, difference, lay_out_alone, mangled_batch
+from tests.lane.places import NOW_MS
+
+MODULE = native("batches")
+needs_native = pytest.mark.skipif(MODULE is None, reason="the native lane is not built")
+LANES = [batches, pytest.param(MODULE, marks=needs_native)]
+TWO = encode_batch([BatchElement(3, b"first", b"KEYS\x01k\x02TAGS\x01paid"), BatchElement(0, b"", b"")])
+
+
+@pytest.mark.parametrize("lane", LANES, ids=["plain", "native"])
+def test_a_batch_becomes_records_entries_keys_and_ids(lane: Any) -> None:
+    count, size = lane.measure(TWO, NAME, SUFFIX, MAX_RECORD, MOST)
+    records, entries, keys, ids = lane.lay_out(TWO, HEAD, NAME, SUFFIX, b"AA", "orders", 4096, 7, NOW_MS)
+    first, second = decode_messages(records)
+    assert (count, size) == (2, len(records))
+    assert (first.body, first.flag, first.topic, first.queue_id, first.tags) == (b"first", 3, "orders", 1, "paid")
+    assert (second.body, second.queue_offset, first.properties["CLUSTER"]) == (b"", 8, "DefaultCluster")
+    second_at = second.physical_offset
+    assert [batches._ENTRY.unpack(entry)[::2] for entry in entries] == [(4096, java_hash("paid")), (second_at, 0)]
+    assert keys == [
+        "orders",
+        b"KEYS\x01k\x02TAGS\x01paid\x02" + SUFFIX,
+        4096,
+        NOW_MS,
+        "orders",
+        SUFFIX,
+        second_at,
+        NOW_MS,
+    ]
+    assert ids == f"AA{4096:016X},AA{second_at:016X}"
+
+
+@pytest.mark.parametrize("lane", LANES, ids=["plain", "native"])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        b"",
+        TWO[:-1],
+        TWO + b"\0",
+        encode_batch([BatchElement(0, b"x")] * (MOST + 1)),
+        encode_batch([BatchElement(0, b"x" * MAX_RECORD)]),
+        encode_batch([BatchElement(0, b"x", b"a\x01" + b"b" * 32_740)]),
+        encode_batch([BatchElement(0, b"x", b"DELAY\x011")]),
+        encode_batch([BatchElement(0, b"x", b"TRAN_MSG\x01true")]),
+    ],
+    ids=["empty", "cut", "a byte too many", "many", "large", "long properties", "delayed", "prepared"],
+)
+def test_what_is_not_plain_is_left_alone(lane: Any, batch: bytes) -> None:
+    assert lane.measure(batch, NAME, SUFFIX, MAX_RECORD, MOST) is None
+
+
+@pytest.mark.parametrize("lane", LANES, ids=["plain", "native"])
+def test_limits_are_met_exactly(lane: Any) -> None:
+    size = lane.measure(encode_batch([BatchElement(0, b"x")]), NAME, SUFFIX, MAX_RECORD, MOST)[1]
+    longest = 32_767 - len(SUFFIX) - 1
+    fits = [
+        encode_batch([BatchElement(0, b"x" * (MAX_RECORD - size + 1))]),
+        encode_batch([BatchElement(0, b"x", b"a\x01" + b"b" * (longest - 2))]),
+        encode_batch([BatchElement(0, b"x")] * MOST),
+    ]
+    assert None not in [lane.measure(batch, NAME, SUFFIX, MAX_RECORD, MOST) for batch in fits]
+
+
+@needs_native
+@pytest.mark.parametrize("suffix", [SUFFIX, b""], ids=["suffix", "no suffix"])
+def test_the_native_lane_agrees_about_mangled_batches(suffix: bytes) -> None:
+    assert isinstance(MODULE, ModuleType)
+    chance = random.Random(9)
+    found = [mangled_batch(chance) for _ in range(2000)]
+    assert [text for one in found if (text := difference(MODULE, one, suffix, indexed=len(one) % 3 > 0))] == []
+    assert 200 < sum(MODULE.measure(one, NAME, suffix, MAX_RECORD, MOST) is not None for one in found) < 1800
+    for one in found:
+        lay_out_alone(MODULE, one)
+
+
+@needs_native
+def test_the_checksum_is_that_of_zlib() -> None:
+    assert isinstance(MODULE, ModuleType)
+    chance = random.Random(8)
+    for length in [*range(40), 1000, 4095, 30_000]:
+        assert difference(MODULE, encode_batch([BatchElement(0, chance.randbytes(length))] * 2)) == ""
