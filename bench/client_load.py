@@ -1,0 +1,128 @@
+"""One client at work, in a process of its own: prints the rate and its CPU time per message as one JSON line.
+
+    python bench/client_load.py NAMESRV send|linger|soon|push|push32 [--seconds 2] [--size 1024] [--messages 100000]
+
+`send` is the async producer on one connection with 256 sends in flight, `linger` the same with batches and 1,024 in
+flight, `soon` `send_soon` with batches from a thread. `push` consumes what the topic has, from its beginning, one
+message a call and CRC checked; `push32` up to 32. `bench/client.py` runs it for variants in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Callable
+
+from pyromq import Message, MessageExt, Producer, PushConsumer, blocking
+from pyromq.remoting.loop import run
+
+LINGER = 0.002
+
+
+class Meter:
+    """Counts messages between two moments."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew."""
+        self.count = 0
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def figures(self) -> dict[str, float]:
+        """Return messages a second and CPU microseconds per message since the beginning."""
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return {"messages": self.count, "rate": self.count / wall, "cpu_us": cpu / max(self.count, 1) * 1e6}
+
+
+async def send(options: argparse.Namespace, in_flight: int, linger: float | None) -> dict[str, float]:
+    """Send from so many coroutines, each of which waits for its result."""
+    body, meter = b"x" * options.size, Meter()
+
+    async def keep_sending(producer: Producer, until: float) -> None:
+        number = 0
+        while time.perf_counter() < until:
+            number += 1
+            await producer.send(Message(topic=options.topic, body=body, tags="bench", keys=[f"k{number}"]))
+            meter.count += 1
+
+    async with Producer("bench", options.namesrv, max_in_flight=in_flight, linger=linger) as producer:
+        for seconds in (0.5, options.seconds):  # the first to warm up
+            meter.begin()
+            until = time.perf_counter() + seconds
+            await asyncio.gather(*[keep_sending(producer, until) for _ in range(in_flight)])
+    return meter.figures()
+
+
+def send_soon(options: argparse.Namespace) -> dict[str, float]:
+    """Send from one thread, which looks at no result."""
+    body, meter = b"x" * options.size, Meter()
+    with blocking.Producer("bench", options.namesrv, linger=LINGER) as producer:
+        for seconds in (0.5, options.seconds):
+            meter.begin()
+            until = time.perf_counter() + seconds
+            while time.perf_counter() < until:
+                producer.send_soon(Message(topic=options.topic, body=body, tags="bench", keys=[f"k{meter.count}"]))
+                meter.count += 1
+            producer.flush()
+    return meter.figures()
+
+
+async def push(options: argparse.Namespace, batch_size: int) -> dict[str, float]:
+    """Consume a backlog; the first tenth warms up."""
+    done, meter, begun = asyncio.Event(), Meter(), False
+    first, last = options.messages // 10, options.messages
+
+    def count(messages: int) -> None:
+        nonlocal begun
+        meter.count += messages
+        if not begun and meter.count >= first:
+            begun = True
+            meter.begin()
+        if begun and meter.count >= last - first:
+            done.set()
+
+    async def one(message: MessageExt) -> None:
+        count(1)
+
+    async def many(messages: list[MessageExt]) -> None:
+        count(len(messages))
+
+    listener: Callable[..., object] = one if batch_size == 1 else many
+    async with PushConsumer(
+        f"bench-{uuid.uuid4().hex}",
+        options.namesrv,
+        {options.topic: "*"},
+        listener,  # type: ignore[arg-type]
+        start_from="earliest",
+        batch_size=batch_size,
+    ):
+        await done.wait()
+        return meter.figures()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("namesrv")
+    parser.add_argument("work", choices=["send", "linger", "soon", "push", "push32"])
+    parser.add_argument("--topic", default="bench-client")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--messages", type=int, default=100_000, help="that the topic has, for push")
+    options = parser.parse_args()
+    if options.work == "soon":
+        figures = send_soon(options)
+    elif options.work in ("push", "push32"):
+        figures = run(push(options, 1 if options.work == "push" else 32))
+    else:
+        figures = run(send(options, *((256, None) if options.work == "send" else (1024, LINGER))))
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
