@@ -1,10 +1,10 @@
 """One client at work, in a process of its own: prints the rate and its CPU time per message as one JSON line.
 
-    python bench/client_load.py NAMESRV send|linger|soon|push|push32 [--seconds 2] [--size 1024] [--messages 100000]
+    python bench/peers/client_load.py NAMESRV send|linger|soon|push|push32 [--seconds 2] [--size 1024] [--messages N]
 
 `send` is the async producer on one connection with 256 sends in flight, `linger` the same with batches and 1,024 in
 flight, `soon` `send_soon` with batches from a thread. `push` consumes what the topic has, from its beginning, one
-message a call and CRC checked; `push32` up to 32. `bench/client.py` runs it for variants in turn.
+message a call and CRC checked; `push32` up to 32. `clients.py` runs it for variants in turn.
 """
 
 from __future__ import annotations

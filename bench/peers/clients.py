@@ -1,7 +1,7 @@
 """The clients of several variants, interleaved: messages a second, CPU time per message of client and broker.
 
-    python -m bench.client                                                      # this checkout
-    python -m bench.client --variant old:python=/path/to/.venv/bin/python --variant new --works 'send, linger'
+    python -m bench.peers.clients                                                      # this checkout
+    python -m bench.peers.clients --variant old:python=/path/to/.venv/bin/python --variant new --works 'send, linger'
 
 A variant is as in `python -m bench.peers.lanes`: a name, and after a colon settings of its environment. Each has a
 broker of its own, with asynchronous flush, and a client process for each round. The first round is not counted.
@@ -15,14 +15,13 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from .peers.brokers.ours import NameServer, OurBroker
-from .peers.lanes import Variant
+from .brokers.ours import NameServer, OurBroker
+from .lanes import Variant
 
 _WORKS = "send, linger, soon, push, push32"
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -117,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
