@@ -3,7 +3,8 @@
     python bench/catch_up.py --directory DIR [--messages 10000000]
 
 The log is made once and kept (ten million messages take 10 GiB, the copy as much again). Sends at a fixed rate are
-measured alone, then while the slave copies; a latency counts from the time at which its request was due.
+measured alone, then while the slave copies; a latency counts from the time at which its request was due. Two brokers
+on one disk wait for each other there; `--copy` on another one shows what the master alone has to do with it.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ async def _send_beside(address: str, namesrv: str, options: argparse.Namespace) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, required=True, help="where the log is, or will be")
+    parser.add_argument("--copy", type=Path, help="where the slave's copy will be (default: beside the log)")
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--rate", type=float, default=500, help="messages sent in a second")
     parser.add_argument("--seconds", type=float, default=10, help="of each phase")
@@ -80,7 +82,7 @@ def main() -> None:
         common = ["broker", "-n", namesrv.address, "--port", "0", "--set", "fileReservedTime=100000"]
         broker = stack.enter_context(Server([*common, "--data", str(master)], scratch / "master.log"))
         report.add("sends alone", asyncio.run(_send(broker.address, options)), broker.loop())
-        copy = options.directory / "slave"
+        copy = (options.copy or options.directory) / "slave"
         stack.callback(shutil.rmtree, copy, ignore_errors=True)
         begun = time.perf_counter()
         own = ["--data", str(copy), "--set", "brokerId=1", "--set", "brokerRole=SLAVE"]

@@ -32,8 +32,8 @@ SECTIONS: Final[dict[str, str]] = {
         tls.client.keyPassword tls.client.authServer""",
     "Master and slaves ([ha.md](ha.md))": """brokerRole brokerId haListenPort haMasterAddress haSecret pyromqHaAllow
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haSlaveFallbehindMax slaveTimeout
-        pyromqHaKeepBytes pyromqWaitForSlave failover failoverLease failoverMayLose failoverUser failoverPassword
-        failoverCaFile failoverCertFile failoverKeyFile slaveReadEnable""",
+        pyromqHaKeepBytes pyromqHaCatchUpBytes pyromqWaitForSlave failover failoverLease failoverMayLose failoverUser
+        failoverPassword failoverCaFile failoverCertFile failoverKeyFile slaveReadEnable""",
     "Store": """storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
         messageIndexEnable maxHashSlotNum maxIndexNum maxMessageSize flushDiskType flushIntervalCommitLog
         syncFlushTimeout flushConsumerOffsetInterval osPageCacheBusyTimeOutMills""",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.replication.slave_link import LinkRules
+from pyromq.broker.replication.slave_link import LinkRules, Pace
 from pyromq.broker.server import Broker
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.ha import encode_note
@@ -225,3 +225,38 @@ def test_with_access_control_a_slave_needs_a_secret_or_an_address(
 ) -> None:
     rules = LinkRules(name="broker-a", secret=secret, needs_proof=needs_proof, allowed=allowed)
     assert rules.is_open_to("10.0.0.7") == is_open
+
+
+def test_a_slave_far_behind_gets_the_log_at_the_stated_pace() -> None:
+    pace = Pace(100, now=50.0, end=1_000)
+    assert pace.pause(100, 50.0, 1_000) == 0  # what a second is worth comes first
+    assert pace.pause(100, 50.0, 1_000) == 1.0
+    assert pace.pause(50, 51.0, 1_000) == 0.5
+    assert pace.pause(0, 51.5, 1_000) == 0
+
+
+def test_a_slave_far_behind_gets_twice_what_is_written_on_top() -> None:
+    pace = Pace(100, now=0.0, end=1_000)
+    assert pace.pause(2_100, 0.0, 2_000) == 0
+    assert pace.pause(100, 0.0, 2_000) == 1.0
+    assert pace.pause(0, 0.0, 2_050) == 0
+
+
+def test_without_a_rate_nothing_waits() -> None:
+    assert Pace(0, now=0.0, end=0).pause(1 << 40, 0.0, 0) == 0
+
+
+async def test_a_slave_far_behind_waits_for_its_pace(
+    start_broker: StartBroker, attach: Attach, clock: TestClock
+) -> None:
+    broker = await start_broker(pyromqHaCatchUpBytes=1 << 20, maxMessageSize=4 << 20)
+    peer = Peer(broker.address, clock)
+    for _ in range(4):
+        await peer.send(body=bytes(3 << 20))
+    slave = await attach(broker)
+    slave.report(0)
+    await slave.has(1 << 20)
+    assert len(slave.received) < 4 << 20  # the clock stands still
+    await clock.advance_async(seconds=12)
+    await slave.has(12 << 20)
+    await peer.remoting.close()

@@ -143,6 +143,11 @@ BROKER_KEYS: dict[str, Key] = {
         integer(0, 1 << 60),
         help="bytes of the log that are kept beyond their time for a slave that copies them",
     ),
+    "pyromqHaCatchUpBytes": Key(
+        "ha_catch_up_rate",
+        integer(0, 1 << 40),
+        help="bytes that a slave far behind gets in a second, besides twice what is written; `0`: no limit",
+    ),
     "failover": Key(
         "failover", word, help="the etcd through which brokers of one name elect their master: `etcd://host:port,…`"
     ),

@@ -380,6 +380,7 @@ def link_rules(config: BrokerConfig) -> LinkRules:
         secret=config.ha_secret,
         needs_proof=config.acl_enabled,
         allowed=config.ha_allowed,
+        catch_up_rate=config.ha_catch_up_rate,
     )
 
 

@@ -193,7 +193,7 @@ class HaServer:
         self.changed()
 
     def _new_link(self) -> SlaveLink:
-        return SlaveLink(self._log, self._rules, self, self._executor, self._clock.monotonic)
+        return SlaveLink(self._log, self._rules, self, self._executor, self._clock)
 
     def _tick(self) -> bool:
         if self._log.end == self._marks[-1][0]:

@@ -3,7 +3,7 @@
 Apache's slaves send bare reports; our own introduce themselves first. A report is true if it lies within what the slave
 was sent. At the first one that does not the connection ends, and nothing of it counts: neither a scanner nor a liar
 changes what other slaves have confirmed. What is near the log's end is sent at the end of each round, straight from the
-map. A slave that is far behind is served from the disk, by a thread, without holding up anybody.
+map. A slave that is far behind is served from the disk, by a thread and at a stated pace, without holding up anybody.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from concurrent.futures import Executor
 from typing import Final, Protocol, cast
 
@@ -27,6 +27,7 @@ from pyromq.broker.replication.introductions import (
     encode,
     is_proven,
 )
+from pyromq.clock import Clock
 from pyromq.errors import RemoteProtocolError, StoreError
 from pyromq.protocol.ha import ReportDecoder, encode_transfer
 from pyromq.remoting.round import about
@@ -64,10 +65,35 @@ class LinkRules(Struct, frozen=True, kw_only=True):
     """Whether a slave gets nothing even where no secret is set (`aclEnable`)."""
     allowed: tuple[str, ...] = ()
     """Addresses of slaves that need to know no secret (`pyromqHaAllow`)."""
+    catch_up_rate: int = 0
+    """Bytes that a slave far behind gets in a second (`pyromqHaCatchUpBytes`); 0: as many as it takes."""
 
     def is_open_to(self, host: str) -> bool:
         """Return True if slaves at an address need not know the secret."""
         return not (self.secret or self.needs_proof) or any_matcher(list(self.allowed))(host)
+
+
+class Pace:
+    """How fast a slave that is far behind gets the log.
+
+    It gets twice what is written meanwhile and some bytes a second on top: so it does catch up, however much is
+    written, and neither disks nor sends have to wait for it more than they must.
+    """
+
+    def __init__(self, rate: int, now: float, end: int) -> None:
+        """Begin at `now`, where the log ends at `end`; a `rate` of 0 is no limit."""
+        self._rate = rate
+        self._began = now
+        self._end = end
+        self._sent = 0
+
+    def pause(self, size: int, now: float, end: int) -> float:
+        """Return how long to wait once `size` bytes more were sent; the first second's worth is free."""
+        self._sent += size
+        if not self._rate:
+            return 0.0
+        due = self._began - 1.0 + (self._sent - 2 * (end - self._end)) / self._rate
+        return max(due - now, 0.0)
 
 
 class LinkOwner(Protocol):
@@ -93,9 +119,7 @@ class LinkOwner(Protocol):
 class SlaveLink(asyncio.Protocol):
     """A slave, from its connection to its end."""
 
-    def __init__(
-        self, log: CopiedLog, rules: LinkRules, owner: LinkOwner, executor: Executor, monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, log: CopiedLog, rules: LinkRules, owner: LinkOwner, executor: Executor, clock: Clock) -> None:
         self.hello: Hello | None = None
         """Who it is; None if it did not say, as Apache's."""
         self.peer = ""
@@ -109,7 +133,7 @@ class SlaveLink(asyncio.Protocol):
         self._rules = rules
         self._owner = owner
         self._executor = executor
-        self._monotonic = monotonic
+        self._clock = clock
         self._decoder = ReportDecoder()
         self._told_end = -1
         self._challenge = ""
@@ -119,7 +143,7 @@ class SlaveLink(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._task: asyncio.Task[None] | None = None
-        self._heard = self._wrote = monotonic()
+        self._heard = self._wrote = clock.monotonic()
 
     def __str__(self) -> str:
         return f"{self.hello.name}/{self.hello.broker_id} at {self.peer}" if self.hello else self.peer
@@ -208,7 +232,7 @@ class SlaveLink(asyncio.Protocol):
     # --- reports
 
     def _report(self, report: int) -> None:
-        self._heard = self._monotonic()
+        self._heard = self._clock.monotonic()
         if self.position is None:
             if self._task is None:
                 self._begin(report)
@@ -278,12 +302,16 @@ class SlaveLink(asyncio.Protocol):
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
         reader = self._log.reader()
+        pace = Pace(self._rules.catch_up_rate, self._clock.monotonic(), self._log.end)
         try:
             while self.position is not None and self._log.end - self.position > _NEAR // 2:
                 block = await loop.run_in_executor(self._executor, reader.read, self.position, _BLOCK)
                 for start in range(0, len(block), self._piece):
                     self._send(block[start : start + self._piece])
                 await self._writable.wait()
+                pause = pace.pause(len(block), self._clock.monotonic(), self._log.end)
+                if pause:
+                    await self._clock.sleep(pause)
         except StoreError as error:
             self.refuse(str(error))
         finally:
@@ -301,13 +329,13 @@ class SlaveLink(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
             self._transport.write(data)
-            self._wrote = self._monotonic()
+            self._wrote = self._clock.monotonic()
 
     # --- time, and the end
 
     def tick(self) -> None:
         """Send a heartbeat if one is due; end a connection that is silent for too long."""
-        now = self._monotonic()
+        now = self._clock.monotonic()
         if now - self._heard > self._rules.patience:
             self.refuse(f"no report for {self._rules.patience:g} s")
         elif self.position is not None and now - self._wrote > self._rules.heartbeat:
