@@ -81,7 +81,7 @@ def test_what_is_remembered_is_bounded(clock: TestClock) -> None:
     replays = Replays(clock)
     for number in range(MOST_CONNECTIONS + 10):
         replays.check({CODE: "10", TIME: str(clock.now_ms()), NONCE: f"{number}.1"}, 10)
-    assert len(replays._last) == MOST_CONNECTIONS
+    assert len(replays.last) == MOST_CONNECTIONS
 
 
 def test_our_clients_are_served_on_their_quick_ways_too(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_our_clients_are_served_on_their_quick_ways_too(tmp_path: Path) -> None:
         assert server is not None
         control = server._ports._control
         assert control is not None
-        assert max(control._replays._last.values()) > 50
+        assert max(control._replays.last.values()) > 50
 
 
 def test_plain_connections_are_refused_where_tls_is_required(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
     python -m tests.faults.lane_fuzz --minutes 60
 
 It builds `_sends.c` and `_batches.c` once more, with the checks of gcc for addresses and undefined behaviour, and runs
-them in a process of their own, in turn. Without gcc and its library it says so and ends well.
+them in a process of their own, in turn, signed frames too; half of the time without the processor's instructions for
+SHA-1. Without gcc and its library it says so and ends well.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from types import ModuleType
 from pyromq.lane.sends import native_lane
 from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alone, mangled_batch
 from tests.lane.batch_bodies import difference as batch_difference
-from tests.lane.places import Desk, difference, mangled_frame, plain_desk
+from tests.lane.places import Desk, difference, mangled_frame, mangled_signed_frame, plain_desk
 
 SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane"
 PARTS = ("_sends", "_batches")
+VARIANTS: list[list[str]] = [[], ["-DPYROMQ_PLAIN_SHA1"]]
 CHECKS = ["-g", "-O1", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -43,13 +45,17 @@ def main() -> int:
     if not library:
         print("skipped: gcc with its AddressSanitizer is not here")
         return 0
-    with tempfile.TemporaryDirectory() as directory:
-        for part in PARTS:
-            _build(part, Path(directory))
-        settings = {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-        arguments = ["--modules", directory, "--minutes", str(options.minutes), "--seed", str(options.seed)]
-        command = [sys.executable, "-m", "tests.faults.lane_fuzz", *arguments]
-        return subprocess.run(command, env=os.environ | settings, check=False).returncode
+    settings = {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    minutes = str(options.minutes / len(VARIANTS))
+    for number, macros in enumerate(VARIANTS):
+        with tempfile.TemporaryDirectory() as directory:
+            for part in PARTS:
+                _build(part, Path(directory), macros)
+            arguments = ["--modules", directory, "--minutes", minutes, "--seed", str(options.seed + number)]
+            command = [sys.executable, "-m", "tests.faults.lane_fuzz", *arguments]
+            if code := subprocess.run(command, env=os.environ | settings, check=False).returncode:
+                return code
+    return 0
 
 
 def _sanitizer() -> str:
@@ -60,11 +66,11 @@ def _sanitizer() -> str:
     return path if os.path.isabs(path) else ""
 
 
-def _build(part: str, directory: Path) -> None:
+def _build(part: str, directory: Path, macros: list[str]) -> None:
     target = directory / f"{part}.abi3.so"
     include = sysconfig.get_paths()["include"]
-    macro = "-DPy_LIMITED_API=0x030B0000"
-    subprocess.run(["gcc", *CHECKS, macro, f"-I{include}", str(SOURCES / f"{part}.c"), "-o", str(target)], check=True)
+    options = [*CHECKS, "-DPy_LIMITED_API=0x030B0000", *macros, f"-I{include}"]
+    subprocess.run(["gcc", *options, str(SOURCES / f"{part}.c"), "-o", str(target)], check=True)
 
 
 def _load(directory: Path, part: str) -> ModuleType:
@@ -78,26 +84,30 @@ def _load(directory: Path, part: str) -> ModuleType:
 
 def _feed(directory: Path, seconds: float, seed: int) -> int:
     sends, batches = (_load(directory, part) for part in PARTS)
-    native, plain = Desk(lambda place: native_lane(sends, place)), plain_desk()
+    open_desks, guarded_desks = ((Desk(lambda place: native_lane(sends, place)), plain_desk()) for _ in range(2))
+    for desk in guarded_desks:
+        desk.guard()
     chance = random.Random(seed)
-    rounds = taken = batches_taken = 0
+    rounds = taken = signed_taken = batches_taken = 0
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         frame, batch = mangled_frame(chance), mangled_batch(chance)
         suffix, indexed = chance.choice((SUFFIX, SUFFIX, b"")), chance.random() < 0.9
-        if wrong := difference(native, plain, frame):
-            print(f"seed {seed}, frame {rounds}: {frame!r}: {wrong}")
+        signed = mangled_signed_frame(chance)
+        if wrong := difference(*open_desks, frame) or difference(*guarded_desks, signed):
+            print(f"seed {seed}, frame {rounds}: {frame!r} or {signed!r}: {wrong}")
             return 1
         if wrong := batch_difference(batches, batch, suffix, indexed=indexed):
             print(f"seed {seed}, batch {rounds}: {batch!r}, suffix {suffix!r}: {wrong}")
             return 1
         lay_out_alone(batches, batch)
         rounds += 1
-        taken += bool(native.take(frame)[0])
+        taken += bool(open_desks[0].take(frame)[0])
+        signed_taken += bool(guarded_desks[0].take(signed)[0])
         batches_taken += batches.measure(batch, NAME, suffix, MAX_RECORD, MOST) is not None
-    found = f"{rounds} frames, {taken} taken, and {rounds} batches, {batches_taken} taken"
+    found = f"{rounds} rounds; taken were {taken} frames, {signed_taken} signed ones and {batches_taken} batches"
     print(f"lane_fuzz: {found}, all as the plain lane has them; seed {seed}")
-    return 0 if taken and batches_taken else 1
+    return 0 if taken and signed_taken and batches_taken else 1
 
 
 if __name__ == "__main__":

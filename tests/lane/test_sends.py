@@ -29,7 +29,7 @@ DESKS = [plain_desk, pytest.param(native_desk, marks=needs_native)]
 
 @pytest.mark.parametrize("desk", DESKS)
 def test_a_plain_message_becomes_a_record_an_entry_and_an_answer(desk: Any) -> None:
-    count, answers, record, entries, firsts, keys, time_ms, counts = desk().take(send_frame(b"body", opaque=9))
+    count, answers, record, entries, firsts, keys, time_ms, counts, _ = desk().take(send_frame(b"body", opaque=9))
     (message,) = decode_messages(record)
     assert (count, message.body, message.topic, message.queue_id, message.tags) == (1, b"body", "orders", 1, "paid")
     assert "WAIT" not in message.properties
@@ -47,7 +47,7 @@ def test_a_plain_message_becomes_a_record_an_entry_and_an_answer(desk: Any) -> N
     "limits", [{"max_header": 100}, {"max_body": 4}, {"max_record": 150}, {"has_index": False}], ids=str
 )
 def test_limits_are_kept(desk: Any, limits: dict[str, Any]) -> None:
-    count, _, record, _, _, keys, _, _ = desk(**limits).take(send_frame(b"hello"))
+    count, _, record, _, _, keys, *_ = desk(**limits).take(send_frame(b"hello"))
     assert (count, bool(record), bool(keys)) == ((1, True, False) if "has_index" in limits else (0, False, False))
 
 
@@ -63,6 +63,13 @@ def test_without_room_nothing_is_taken(desk: Any) -> None:
     assert desk().take(send_frame(), log_end=4096 + size + 8, queue_end=8 * 20)[0] == 1
     assert desk().take(send_frame(), log_end=4096 + size + 7)[0] == 0
     assert desk().take(send_frame(), queue_end=8 * 20 - 1)[0] == 0
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_a_one_way_message_has_no_answer(desk: Any) -> None:
+    count, answers, record, *_ = desk().take(send_frame(flag=2), send_frame(b"2"), send_frame(b"3", flag=2))
+    assert (count, len(FrameDecoder().feed(answers)), len(decode_messages(record))) == (3, 1, 3)
+    assert desk().take(send_frame(flag=1))[0] == desk().take(send_frame(flag=3))[0] == 0
 
 
 @needs_native

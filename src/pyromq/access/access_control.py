@@ -38,6 +38,7 @@ from pyromq.access.signatures import Verifier
 from pyromq.clock import Clock
 from pyromq.errors import AccessRefused, UnknownCaller
 from pyromq.figures import BoundFigures
+from pyromq.lane.callers import MAX_SIGNED_BODY, Caller
 from pyromq.protocol.acl import ACCESS_KEY, NONCE, Credentials
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand
@@ -55,9 +56,8 @@ _CALLER: Final = "access_caller"
 """The attribute with the account of its last request, as it was found in the accounts of that moment."""
 _TRUSTED: Final = ""
 """What stands there for requests that a white list let in."""
-_QUICK_BODY: Final = 64 * 1024
-"""Bytes of a body whose signature may be computed twice, if the first form of its header was not what was signed."""
-_MOST_TOPICS: Final = 100
+_MOST_TOPICS: Final = 10_000
+"""Topics of an account that are known to be open to it."""
 
 
 class AccessRules(Struct, frozen=True, kw_only=True):
@@ -82,8 +82,8 @@ class _Caller(NamedTuple):
     access_key: str
     account: Account
     verifier: Verifier
-    sends_to: set[str]
-    """Topics that it has sent to and may send to."""
+    known: Caller
+    """What the lane knows of it, the same for all connections of an account."""
 
 
 class AccessControl:
@@ -100,6 +100,7 @@ class AccessControl:
         self._checks = decide_as_apache(table) if rules.is_compatible else decide(table)
         self._connections: dict[str, set[Connection]] = {}
         self._verifiers: dict[str, Verifier] = {}
+        self._known: dict[str, Caller] = {}
         self.accounts.on_change.append(self._accounts_changed)
 
     async def __aenter__(self) -> Self:
@@ -153,7 +154,7 @@ class AccessControl:
             account = self._authenticate(fields, request, connection)
             self._note(connection, account.access_key)
             connection.attributes[_CALLER] = _Caller(
-                self.accounts.current, account.access_key, account, self._verifier_of(account), set()
+                self.accounts.current, account.access_key, account, self._verifier_of(account), self._known_of(account)
             )
         if not account.admin:
             self._checks.get(request.code, need_admin)(account, fields)
@@ -172,18 +173,19 @@ class AccessControl:
             or caller.accounts is not self.accounts.current
             or caller.access_key != header.access_key
             or self._trusts
-            or len(request.body) > _QUICK_BODY
+            or len(request.body) > MAX_SIGNED_BODY
             or not caller.verifier.is_signature(header.signature, header.signed_text(), request.body)
         ):
             return False
-        topic = header.topic
-        if topic not in caller.sends_to:
+        topic, open_to_it = header.topic, caller.known.topics
+        if topic not in open_to_it:
             if not caller.account.admin and (
                 topic.startswith(RETRY_PREFIX) or not may_publish(caller.account.on_topic(topic), PUB)
             ):
                 return False
-            if len(caller.sends_to) < _MOST_TOPICS:
-                caller.sends_to.add(topic)
+            if len(open_to_it) >= _MOST_TOPICS:
+                open_to_it.clear()
+            open_to_it.add(topic)
         if header.nonce:
             self._replays.check_values(request.code, header.signed_code, header.signed_at, header.nonce)
         return True
@@ -207,6 +209,15 @@ class AccessControl:
         if verifier is None:
             verifier = self._verifiers[account.access_key] = Verifier(account.secret_key)
         return verifier
+
+    def _known_of(self, account: Account) -> Caller:
+        known = self._known.get(account.access_key)
+        if known is None:
+            verifier = self._verifier_of(account)
+            known = self._known[account.access_key] = Caller(
+                account.access_key, verifier.block, set(), self._replays.last, verifier.is_signature
+            )
+        return known
 
     def _check_signature(self, verifier: Verifier, fields: Fields, request: RemotingCommand) -> None:
         if not verifier.is_signed(fields, request.code, request.body):
@@ -234,6 +245,7 @@ class AccessControl:
 
     def _accounts_changed(self, before: AccountSet, now: AccountSet) -> None:
         self._verifiers.clear()
+        self._known.clear()
         for access_key, old in before.by_key.items():
             new = now.by_key.get(access_key)
             if new is None or not new.covers(old):
@@ -243,7 +255,16 @@ class AccessControl:
             if not now.is_white(host_of(connection)):
                 connection.abort("its address is not in the white list any more", logging.INFO)
 
+    def caller(self, connection: Connection) -> Caller | None:
+        """Return whose sends the lane may let in over a connection; None if each needs a closer look now."""
+        caller = connection.attributes.get(_CALLER)
+        if isinstance(caller, _Caller) and caller.accounts is self.accounts.current and not self._trusts:
+            return caller.known
+        return None
+
     # --- what handlers ask
+
+    is_open = False
 
     def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
         """Raise AccessRefused unless the account of a request has a right on a topic."""

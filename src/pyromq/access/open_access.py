@@ -9,12 +9,20 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from pyromq.access.account import Permission
+from pyromq.lane.callers import Caller
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
 
 
 class CallerRights(Protocol):
     """Refuses what the account of a request may not do. The request has been let in: its signature is right."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may do everything."""
+
+    def caller(self, connection: Connection) -> Caller | None:
+        """Return whose sends the lane may let in over a connection; None if it can tell of none."""
 
     def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
         """Raise AccessRefused unless the account has a right on a topic."""
@@ -39,6 +47,12 @@ class CallerRights(Protocol):
 
 class OpenAccess:
     """Allows everything."""
+
+    is_open = True
+
+    def caller(self, connection: Connection) -> Caller | None:
+        """Return None: nobody has an account."""
+        return None
 
     def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
         """Allow it."""

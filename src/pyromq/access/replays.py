@@ -18,13 +18,10 @@ from typing import Final
 
 from pyromq.clock import Clock
 from pyromq.errors import UnknownCaller
-from pyromq.protocol.acl import CODE, NONCE, TIME
+from pyromq.protocol.acl import CODE, LONGEST_CONNECTION, MOST_SKEW_MS, NONCE, TIME
 
-MOST_SKEW_MS: Final = 300_000
-"""How far the clocks of client and server may differ, and how old a request may be."""
 MOST_CONNECTIONS: Final = 100_000
 """Connections whose last number is remembered; the one that was silent for longest is forgotten first."""
-_LONGEST: Final = 64
 
 
 class Replays:
@@ -32,7 +29,8 @@ class Replays:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last: OrderedDict[str, int] = OrderedDict()
+        self.last: OrderedDict[str, int] = OrderedDict()
+        """The last number of each connection, in the order in which they were heard of; the lane keeps it too."""
 
     def check(self, fields: Mapping[str, str], code: int) -> None:
         """Raise UnknownCaller if a request with a right signature is not what its client sent just now."""
@@ -50,9 +48,9 @@ class Replays:
             raise UnknownCaller("pyromqTime or pyromqNonce is not readable") from None
         if abs(behind) > MOST_SKEW_MS:
             raise UnknownCaller(f"signed {behind / 1000:.0f} s ago, by the clocks of both sides; 300 s are allowed")
-        if len(connection) > _LONGEST or number <= self._last.get(connection, 0):
+        if len(connection) > LONGEST_CONNECTION or number <= self.last.get(connection, 0):
             raise UnknownCaller("the request was sent before")
-        self._last[connection] = number
-        self._last.move_to_end(connection)
-        if len(self._last) > MOST_CONNECTIONS:
-            self._last.popitem(last=False)
+        self.last[connection] = number
+        self.last.move_to_end(connection)
+        if len(self.last) > MOST_CONNECTIONS:
+            self.last.popitem(last=False)

@@ -24,11 +24,14 @@ _orders: dict[tuple[str, ...], Any] = {}
 class Verifier:
     """Knows one secret."""
 
-    __slots__ = ("_secret", "_sign")
+    __slots__ = ("_secret", "_sign", "block")
 
     def __init__(self, secret: str) -> None:
+        signer = Signer(secret)
+        self.block = signer.block
+        """The bytes that HMAC begins with."""
         self._secret = secret
-        self._sign = Signer(secret).signature
+        self._sign = signer.signature
 
     def is_signature(self, given: str, text: str, body: bytes) -> bool:
         """Return True if `given` is the signature of a text and a body; compare in constant time."""

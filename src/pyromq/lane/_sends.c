@@ -7,9 +7,10 @@
        frame:   type 1, header length 3 | {"code":310,"extFields":{"a":"group","b":"topic",...},"flag":0,...} | body
                      |
                   1. read the header; whatever looks unusual makes the message "not plain"
-                  2. find its topic and queue, and ask whether they take it as it is
-                  3. make the record of the log, the entry of the queue, what the index needs, and the answer
-                  4. let them join the store's open group, all or none
+                  2. where there is access control, compare its signature with that of the connection's account
+                  3. find its topic and queue, and ask whether they take it as it is
+                  4. make the record of the log, the entry of the queue, what the index needs, and the answer
+                  5. let them join the store's open group, all or none
 
    Rules that keep it safe:
 
@@ -29,7 +30,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bytes.h"
+#include "send_request.h"
+#include "signature.h"
 
 enum {
     HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
@@ -41,208 +43,11 @@ enum {
     TRANSACTION_MASK = 0xC,
     V6_FLAGS = 0x30,
     PIECES = 5, /* of the answer, around its numbers */
+    MAX_SIGNED_BODY = 64 * 1024,
+    MAX_CONNECTION = 64, /* characters of the id in a nonce */
 };
 
 static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
-static const char BEGIN[] = "{\"code\":310,";
-
-/* --- bytes of others --------------------------------------------------------------------------------------------- */
-
-static int skip_char(struct text *text, char expected)
-{
-    return skip(text, &expected, 1);
-}
-
-static int equals(struct text text, const char *other)
-{
-    return length_of(text) == strlen(other) && memcmp(text.at, other, length_of(text)) == 0;
-}
-
-/* Read a text in quotes, of ASCII only. `has_escapes` says whether it has some; NULL refuses them. */
-static int read_quoted(struct text *json, struct text *found, int *has_escapes)
-{
-    if (!skip_char(json, '"'))
-        return 0;
-    found->at = json->at;
-    for (; json->at < json->end; json->at++) {
-        unsigned char byte = (unsigned char)*json->at;
-        if (byte == '"') {
-            found->end = json->at++;
-            return 1;
-        }
-        if (byte < 0x20 || byte >= 0x80)
-            return 0;
-        if (byte == '\\') {
-            if (has_escapes == NULL || ++json->at >= json->end)
-                return 0;
-            *has_escapes = 1;
-        }
-    }
-    return 0;
-}
-
-/* Read a number as we would write it: no sign but a minus, no zeros in front, within its limits. */
-static int read_number(struct text *text, int64_t lowest, int64_t highest, int64_t *found)
-{
-    int is_negative = skip_char(text, '-');
-    const char *digits = text->at;
-    uint64_t value = 0;
-    while (text->at < text->end && *text->at >= '0' && *text->at <= '9') {
-        if (text->at - digits >= 18) /* every number of 18 digits fits */
-            return 0;
-        value = value * 10 + (uint64_t)(*text->at++ - '0');
-    }
-    if (text->at == digits || (*digits == '0' && (is_negative || text->at - digits > 1)))
-        return 0;
-    *found = is_negative ? -(int64_t)value : (int64_t)value;
-    return *found >= lowest && *found <= highest;
-}
-
-static int hex_digit(char byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return byte - '0';
-    if (byte >= 'a' && byte <= 'f')
-        return byte - 'a' + 10;
-    return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
-}
-
-/* Write a quoted text without its escapes, all of them ASCII; return its length, -1 if it has others. */
-static Py_ssize_t unescape(struct text quoted, char *target)
-{
-    static const char ESCAPED[] = "\"\\/bfnrt", MEANT[] = "\"\\/\b\f\n\r\t";
-    char *start = target;
-    while (quoted.at < quoted.end) {
-        if (*quoted.at != '\\') {
-            *target++ = *quoted.at++;
-            continue;
-        }
-        if (length_of(quoted) < 2)
-            return -1;
-        char kind = quoted.at[1];
-        const char *known = kind ? strchr(ESCAPED, kind) : NULL;
-        if (known != NULL) {
-            *target++ = MEANT[known - ESCAPED];
-            quoted.at += 2;
-        } else {
-            if (!skip(&quoted, "\\u00", 4) || length_of(quoted) < 2)
-                return -1;
-            int high = hex_digit(quoted.at[0]), low = hex_digit(quoted.at[1]);
-            if (high < 0 || high > 7 || low < 0)
-                return -1;
-            *target++ = (char)(high << 4 | low);
-            quoted.at += 2;
-        }
-    }
-    return target - start;
-}
-
-/* --- the header of a request ------------------------------------------------------------------------------------- */
-
-struct request {
-    struct text topic, properties, body;
-    int properties_have_escapes;
-    int64_t opaque, flag, queue_id, sys_flag, born_ms, message_flag, reconsume_times, ignored;
-};
-
-/* Each field at most once: the general decoder takes the last of several, so those go there. */
-static int is_first(unsigned *seen, int number)
-{
-    unsigned bit = 1u << number;
-    int is_new = !(*seen & bit);
-    *seen |= bit;
-    return is_new;
-}
-
-static int read_quoted_number(struct text *json, int64_t lowest, int64_t highest, int64_t *found)
-{
-    struct text value;
-    return read_quoted(json, &value, NULL) && read_number(&value, lowest, highest, found) && value.at == value.end;
-}
-
-static int read_i32(struct text *json, int64_t *found)
-{
-    return read_quoted_number(json, INT32_MIN, INT32_MAX, found);
-}
-
-static int read_ext_field(struct text *json, char name, struct request *request)
-{
-    struct text value;
-    switch (name) {
-    case 'a': /* producer group */
-    case 'c': /* topic whose settings a new topic gets */
-    case 'n': /* broker name */
-        return read_quoted(json, &value, NULL);
-    case 'b':
-        return read_quoted(json, &request->topic, NULL);
-    case 'd': /* queues of a new topic */
-    case 'l': /* most retries */
-        return read_i32(json, &request->ignored);
-    case 'e':
-        return read_i32(json, &request->queue_id);
-    case 'f':
-        return read_i32(json, &request->sys_flag);
-    case 'g':
-        return read_quoted_number(json, INT64_MIN, INT64_MAX, &request->born_ms);
-    case 'h':
-        return read_i32(json, &request->message_flag);
-    case 'i':
-        return read_quoted(json, &request->properties, &request->properties_have_escapes);
-    case 'j':
-        return read_i32(json, &request->reconsume_times);
-    case 'k': /* unit mode */
-        return read_quoted(json, &value, NULL) && (equals(value, "true") || equals(value, "false"));
-    case 'm': /* batch */
-        return read_quoted(json, &value, NULL) && equals(value, "false");
-    }
-    return 0;
-}
-
-/* Read `{"a":"...", ...}`; all fields that a send needs must be there. */
-static int read_ext_fields(struct text *json, struct request *request)
-{
-    const unsigned needed = (1u << ('i' - 'a' + 1)) - 1; /* a to i */
-    unsigned seen = 0;
-    if (!skip_char(json, '{'))
-        return 0;
-    do {
-        struct text name;
-        if (!read_quoted(json, &name, NULL) || length_of(name) != 1 || *name.at < 'a' || *name.at > 'n')
-            return 0;
-        if (!is_first(&seen, *name.at - 'a') || !skip_char(json, ':') || !read_ext_field(json, *name.at, request))
-            return 0;
-    } while (skip_char(json, ','));
-    return skip_char(json, '}') && (seen & needed) == needed;
-}
-
-/* Read a whole header, without blanks and in any order behind the code; return 0 if something is unusual. */
-static int read_header(struct text json, struct request *request)
-{
-    unsigned seen = 0;
-    if (!skip(&json, BEGIN, sizeof BEGIN - 1))
-        return 0;
-    do {
-        struct text name, value;
-        int is_read = 0;
-        if (!read_quoted(&json, &name, NULL) || !skip_char(&json, ':'))
-            return 0;
-        if (equals(name, "extFields"))
-            is_read = is_first(&seen, 0) && read_ext_fields(&json, request);
-        else if (equals(name, "flag"))
-            is_read = is_first(&seen, 1) && read_number(&json, INT32_MIN, INT32_MAX, &request->flag);
-        else if (equals(name, "opaque"))
-            is_read = is_first(&seen, 2) && read_number(&json, INT32_MIN, INT32_MAX, &request->opaque);
-        else if (equals(name, "version"))
-            is_read = is_first(&seen, 3) && read_number(&json, INT32_MIN, INT32_MAX, &request->ignored);
-        else if (equals(name, "language"))
-            is_read = is_first(&seen, 4) && read_quoted(&json, &value, NULL);
-        else if (equals(name, "serializeTypeCurrentRPC"))
-            is_read = is_first(&seen, 5) && read_quoted(&json, &value, NULL);
-        if (!is_read)
-            return 0;
-    } while (skip_char(&json, ','));
-    return skip_char(&json, '}') && json.at == json.end && (seen & 1) && request->flag == 0;
-}
 
 /* --- numbers into text ------------------------------------------------------------------------------------------- */
 
@@ -281,35 +86,40 @@ static int32_t tag_code(struct text text)
     return java_hash(tag);
 }
 
-/* Take WAIT out of properties, in place; return 0 if something rare is in them. See plain_properties() in sends.py. */
-static int clean_properties(char *start, size_t *length)
+static const char WAIT[] = "\x02WAIT\x01true";
+
+/* Tell whether nothing rare is in properties, and where WAIT is. See plain_properties() in sends.py. */
+static int are_plain(struct text text, const char **wait)
 {
-    static const char WAIT[] = "\x02WAIT\x01true";
-    struct text text = {start, start + *length};
     if (find(text, "DEL", 3) || find(text, "TRAN_MSG", 8) || find(text, "CLUSTER", 7))
         return 0;
-    const char *wait = find(text, WAIT, sizeof WAIT - 1);
-    if (wait != NULL && (wait + sizeof WAIT - 1 == text.end || wait[sizeof WAIT - 1] == 2)) {
-        size_t behind = (size_t)(text.end - wait) - (sizeof WAIT - 1);
-        memmove(start + (wait - start), wait + sizeof WAIT - 1, behind);
-        *length -= sizeof WAIT - 1;
-    } else if (find(text, "WAIT\x01", 5)) {
-        return 0;
+    *wait = find(text, WAIT, sizeof WAIT - 1);
+    if (*wait != NULL && (*wait + sizeof WAIT - 1 == text.end || (*wait)[sizeof WAIT - 1] == 2))
+        return 1;
+    *wait = NULL;
+    return find(text, "WAIT\x01", 5) == NULL;
+}
+
+/* Take WAIT out of properties, in place, and a separator at their end; return their length. */
+static size_t clean_properties(char *start, size_t length, const char *wait)
+{
+    if (wait != NULL) {
+        size_t before = (size_t)(wait - start);
+        memmove(start + before, wait + sizeof WAIT - 1, length - before - (sizeof WAIT - 1));
+        length -= sizeof WAIT - 1;
     }
-    if (*length && start[*length - 1] == 2)
-        --*length;
-    return 1;
+    return length && start[length - 1] == 2 ? length - 1 : length;
 }
 
 /* --- the store's objects ----------------------------------------------------------------------------------------- */
 
 enum name {
     POSITION, RESERVED, PARTS, GROUP, ENTRIES, FIRSTS, KEYS, LAST_TIMESTAMP_MS, NEXT_OFFSET, TOPIC_NAME, NAME,
-    ACCEPTS_PLAIN_SENDS, QUEUES, SYS_FLAG, PUTS, PUT_BYTES, NAMES,
+    ACCEPTS_PLAIN_SENDS, QUEUES, SYS_FLAG, PUTS, PUT_BYTES, MOVE_TO_END, NAMES,
 };
 static const char *const NAME_TEXTS[NAMES] = {
     "position", "reserved", "parts", "group", "entries", "firsts", "keys", "last_timestamp_ms", "next_offset",
-    "topic_name", "name", "accepts_plain_sends", "queues", "sys_flag", "puts", "put_bytes",
+    "topic_name", "name", "accepts_plain_sends", "queues", "sys_flag", "puts", "put_bytes", "move_to_end",
 };
 static PyObject *names[NAMES];
 
@@ -367,13 +177,22 @@ typedef struct {
     PyObject_HEAD
     PyObject *log, *groups, *topics, *queues, *store_host, *suffix, *pieces[PIECES];
     char id_prefix[2 * HOST_SIZE];
-    long long max_header, max_body, max_record;
+    long long max_header, max_body, max_record, max_skew_ms;
     int has_index, is_usable;
 } SendLane;
+
+/* Who sends, as access control knows it; all borrowed from the tuple that take() was given. */
+struct caller {
+    const char *access_key; /* NULL if nobody asks */
+    Py_ssize_t access_key_length;
+    const char *secret;
+    PyObject *topics, *numbers;
+};
 
 /* What one call of take() needs again and again; the group does not change while it runs. */
 struct round {
     SendLane *lane;
+    struct caller caller;
     const char *born_host;
     int64_t now_ms;
     PyObject *now, *parts, *group, *entries, *firsts, *keys;
@@ -384,6 +203,7 @@ struct round {
 /* One message on its way. */
 struct message {
     struct request request;
+    PyObject *connection, *number; /* its nonce, if it has one */
     PyObject *topic, *queue;
     struct text name, properties;
     int64_t position, queue_offset, size, sys_flag;
@@ -392,7 +212,6 @@ struct message {
 
 static int read_frame(struct text frame, long long max_header, struct request *request)
 {
-    memset(request, 0, sizeof *request);
     if (length_of(frame) < 4 || frame.at[0] != 0) /* JSON */
         return 0;
     const unsigned char *word = (const unsigned char *)frame.at;
@@ -406,13 +225,20 @@ static int read_frame(struct text frame, long long max_header, struct request *r
 }
 
 /* Find topic and queue of a message; return 1 if they take it, 0 if it is not plain, -1 after an error. */
-static int find_queue(SendLane *lane, struct message *message)
+static int find_queue(const struct round *round, struct message *message)
 {
+    const SendLane *lane = round->lane;
     const struct request *request = &message->request;
     int64_t queues, topic_flag;
-    PyObject *name = PyUnicode_FromStringAndSize(request->topic.at, (Py_ssize_t)length_of(request->topic));
+    struct text sent = request->fields[TOPIC];
+    PyObject *name = PyUnicode_FromStringAndSize(sent.at, (Py_ssize_t)length_of(sent));
     if (name == NULL)
         return -1;
+    int is_allowed = round->caller.access_key == NULL ? 1 : PySet_Contains(round->caller.topics, name);
+    if (is_allowed <= 0) {
+        Py_DECREF(name);
+        return is_allowed;
+    }
     message->topic = PyDict_GetItemWithError(lane->topics, name);
     PyObject *by_id = message->topic == NULL ? NULL : PyDict_GetItemWithError(lane->queues, name);
     Py_DECREF(name);
@@ -453,6 +279,103 @@ static int find_place(SendLane *lane, struct message *message)
            length_of(message->name) <= 127 && message->position <= log_end - BLANK_SIZE - message->size &&
            message->queue_offset >= 0 && message->queue_offset < queue_end / ENTRY_SIZE;
 }
+
+/* --- access control ---------------------------------------------------------------------------------------------- */
+
+/* Take over whose requests come, if access control has to know: (access key, secret, topics, numbers, ...). */
+static int know_caller(struct caller *caller, PyObject *given)
+{
+    if (given == Py_None)
+        return 1;
+    if (!PyTuple_Check(given) || PyTuple_Size(given) < 4) {
+        PyErr_SetString(PyExc_TypeError, "a caller is a tuple of four or more");
+        return 0;
+    }
+    struct text secret = {NULL, NULL};
+    PyObject *block = PyTuple_GetItem(given, 1);
+    if (PyBytes_Check(block))
+        secret = text_of(block);
+    caller->access_key = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(given, 0), &caller->access_key_length);
+    caller->secret = secret.at;
+    caller->topics = PyTuple_GetItem(given, 2);
+    caller->numbers = PyTuple_GetItem(given, 3);
+    if (caller->access_key == NULL)
+        return 0;
+    if (length_of(secret) != SHA1_BLOCK || !PySet_Check(caller->topics) || !PyDict_Check(caller->numbers)) {
+        PyErr_SetString(PyExc_TypeError, "a caller has a key, a block of 64 bytes, a set of topics and a dict");
+        return 0;
+    }
+    return 1;
+}
+
+/* Tell whether a request is the caller's and was not changed; `properties` are those that came, without escapes. */
+static int is_signed(const struct caller *caller, const struct request *request, struct text properties)
+{
+    struct text key = request->fields[ACCESS_KEY];
+    struct sha1 sum;
+    const unsigned needed = 1u << ACCESS_KEY | 1u << UNIT_MODE | 1u << BATCH | 1u << SIGNATURE; /* as clients write */
+    if ((request->seen & needed) != needed || length_of(request->body) > MAX_SIGNED_BODY ||
+        length_of(key) != (size_t)caller->access_key_length || memcmp(key.at, caller->access_key, length_of(key)) != 0)
+        return 0;
+    signature_begin(&sum, caller->secret);
+    for (enum field field = 0; field < SIGNED_FIELDS; field++) {
+        struct text value = field == PROPERTIES ? properties : request->fields[field];
+        sha1_add(&sum, value.at, length_of(value));
+    }
+    sha1_add(&sum, request->body.at, length_of(request->body));
+    return signature_is(&sum, caller->secret, request->fields[SIGNATURE]);
+}
+
+/* Read what keeps a request from being sent twice, if it has that; return as find_queue() does. See next_number() in
+   callers.py. */
+static int find_number(const struct round *round, struct message *message)
+{
+    const struct request *request = &message->request;
+    struct text id = request->fields[NONCE], digits = id;
+    int64_t signed_ms, number, last;
+    if (!has(request, NONCE))
+        return !has(request, SIGNED_CODE) && !has(request, SIGNED_AT);
+    if (!has(request, SIGNED_AT) || !equals(request->fields[SIGNED_CODE], "310") ||
+        !is_number(request->fields[SIGNED_AT], 0, INT64_MAX, &signed_ms))
+        return 0;
+    const char *point = find(id, ".", 1);
+    if (point == NULL || point - id.at > MAX_CONNECTION || signed_ms < round->now_ms - round->lane->max_skew_ms ||
+        signed_ms > round->now_ms + round->lane->max_skew_ms)
+        return 0;
+    id.end = point;
+    digits.at = point + 1;
+    if (!is_number(digits, 1, INT64_MAX, &number))
+        return 0;
+    message->connection = PyUnicode_FromStringAndSize(id.at, (Py_ssize_t)length_of(id));
+    PyObject *before = message->connection == NULL
+                           ? NULL
+                           : PyDict_GetItemWithError(round->caller.numbers, message->connection);
+    if (before == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    last = PyLong_AsLongLong(before);
+    if (last == -1 && PyErr_Occurred()) { /* a longer one: the ordinary path knows */
+        PyErr_Clear();
+        return 0;
+    }
+    if (number <= last)
+        return 0;
+    message->number = PyLong_FromLongLong(number);
+    return message->number == NULL ? -1 : 1;
+}
+
+/* Remember the number of a request: the newest of its connection, which is the one that was heard of last. */
+static int note_number(const struct round *round, const struct message *message)
+{
+    if (message->number == NULL)
+        return 0;
+    if (PyObject_SetItem(round->caller.numbers, message->connection, message->number) < 0)
+        return -1;
+    PyObject *done = PyObject_CallMethodObjArgs(round->caller.numbers, names[MOVE_TO_END], message->connection, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* --- the message ------------------------------------------------------------------------------------------------- */
 
 static PyObject *make_record(const struct round *round, const struct message *message)
 {
@@ -496,10 +419,12 @@ static PyObject *make_entry(const struct message *message)
     return PyBytes_FromStringAndSize(entry, ENTRY_SIZE);
 }
 
-/* Write the answer behind those of the call. It leaves once the group is stored. */
+/* Write the answer behind those of the call, if one is wanted. It leaves once the group is stored. */
 static int add_answer(struct round *round, const struct message *message)
 {
     SendLane *lane = round->lane;
+    if (message->request.flag == ONEWAY)
+        return 0;
     size_t most = 8 + sizeof lane->id_prefix + 16 + 3 * 20;
     for (int piece = 0; piece < PIECES; piece++)
         most += length_of(text_of(lane->pieces[piece]));
@@ -616,45 +541,62 @@ failed: /* no memory */
     return -1;
 }
 
+/* Write the properties of a request without their escapes; return their length, 0 if they are not plain. */
+static size_t copy_properties(const struct request *request, char target[MAX_SENT_PROPERTIES])
+{
+    struct text sent = request->fields[PROPERTIES];
+    if (length_of(sent) == 0 || length_of(sent) > MAX_SENT_PROPERTIES)
+        return 0;
+    if (request->properties_have_escapes) {
+        Py_ssize_t length = unescape(sent, target);
+        return length > 0 ? (size_t)length : 0;
+    }
+    memcpy(target, sent.at, length_of(sent));
+    return length_of(sent);
+}
+
+/* Let a message whose queue was found join the group, if there is room and it was not sent before. */
+static int place_and_join(struct round *round, struct message *message)
+{
+    PyObject *name = PyObject_GetAttr(message->queue, names[TOPIC_NAME]);
+    if (name == NULL)
+        return -1;
+    message->name = text_of(name);
+    int found = find_place(round->lane, message);
+    if (found > 0 && round->caller.access_key != NULL)
+        found = find_number(round, message);
+    if (found > 0)
+        found = join(round, message) < 0 || note_number(round, message) < 0 ? -1 : 1;
+    Py_XDECREF(message->connection);
+    Py_XDECREF(message->number);
+    Py_DECREF(name);
+    return found;
+}
+
 /* Return 1 if a frame was taken, 0 if it is not plain, -1 after an error. */
 static int take_frame(struct round *round, struct text frame)
 {
     char properties[MAX_SENT_PROPERTIES];
+    const char *wait;
     struct message message;
-    struct request *request = &message.request;
-    if (!read_frame(frame, round->lane->max_header, request))
+    memset(&message, 0, sizeof message);
+    if (!read_frame(frame, round->lane->max_header, &message.request))
         return 0;
-    size_t length = length_of(request->properties);
-    if (length == 0 || length > sizeof properties)
+    size_t length = copy_properties(&message.request, properties);
+    struct text sent = {properties, properties + length};
+    if (length == 0 || !are_plain(sent, &wait))
         return 0;
-    if (request->properties_have_escapes) {
-        Py_ssize_t found = unescape(request->properties, properties);
-        if (found <= 0)
-            return 0;
-        length = (size_t)found;
-    } else {
-        memcpy(properties, request->properties.at, length);
-    }
-    if (!clean_properties(properties, &length))
+    if (round->caller.access_key != NULL && !is_signed(&round->caller, &message.request, sent))
         return 0;
     message.properties.at = properties;
-    message.properties.end = properties + length;
+    message.properties.end = properties + clean_properties(properties, length, wait);
     message.tags_code = tag_code(message.properties);
-    int found = find_queue(round->lane, &message);
+    int found = find_queue(round, &message);
     if (found <= 0)
         return found;
     Py_INCREF(message.topic); /* both were borrowed from their tables */
     Py_INCREF(message.queue);
-    PyObject *name = PyObject_GetAttr(message.queue, names[TOPIC_NAME]);
-    if (name == NULL) {
-        found = -1;
-    } else {
-        message.name = text_of(name);
-        found = find_place(round->lane, &message);
-        if (found > 0)
-            found = join(round, &message) < 0 ? -1 : 1;
-        Py_DECREF(name);
-    }
+    found = place_and_join(round, &message);
     Py_DECREF(message.topic);
     Py_DECREF(message.queue);
     return found;
@@ -690,14 +632,16 @@ static PyObject *take_frames(struct round *round, PyObject *frames, Py_ssize_t f
                          (Py_ssize_t)round->answers_length);
 }
 
-/* take(frames, first, most, born_host, now_ms) -> (count, answers) */
+/* take(frames, first, most, born_host, now_ms, caller) -> (count, answers) */
 static PyObject *take(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     struct round round = {.lane = (SendLane *)self};
-    if (count != 5 || !PyList_Check(args[0]) || !PyBytes_Check(args[3])) {
-        PyErr_SetString(PyExc_TypeError, "take() needs a list of frames, two numbers, a host and a time");
+    if (count != 6 || !PyList_Check(args[0]) || !PyBytes_Check(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "take() needs a list of frames, two numbers, a host, a time and a caller");
         return NULL;
     }
+    if (!know_caller(&round.caller, args[5]))
+        return NULL;
     Py_ssize_t first = PyLong_AsSsize_t(args[1]), most = PyLong_AsSsize_t(args[2]);
     round.now_ms = PyLong_AsLongLong(args[4]);
     if (PyErr_Occurred())
@@ -717,7 +661,8 @@ static PyObject *take(PyObject *self, PyObject *const *args, Py_ssize_t count)
     return result;
 }
 
-/* NativeSendLane(log, groups, topics, queues, store_host, suffix, pieces, max_header, max_body, max_record, has_index) */
+/* NativeSendLane(log, groups, topics, queues, store_host, suffix, pieces, max_header, max_body, max_record,
+                  max_skew_ms, has_index) */
 static int lane_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
     SendLane *lane = (SendLane *)self;
@@ -728,8 +673,8 @@ static int lane_init(PyObject *self, PyObject *args, PyObject *keywords)
         return -1;
     }
     PyObject *log, *groups, *topics, *queues, *store_host, *suffix;
-    if (!PyArg_ParseTuple(args, "OOOOSSOLLLp", &log, &groups, &topics, &queues, &store_host, &suffix, &pieces,
-                          &lane->max_header, &lane->max_body, &lane->max_record, &lane->has_index))
+    if (!PyArg_ParseTuple(args, "OOOOSSOLLLLp", &log, &groups, &topics, &queues, &store_host, &suffix, &pieces,
+                          &lane->max_header, &lane->max_body, &lane->max_record, &lane->max_skew_ms, &lane->has_index))
         return -1;
     if (!PyDict_Check(topics) || !PyDict_Check(queues) || !PyTuple_Check(pieces) || PyTuple_Size(pieces) != PIECES) {
         PyErr_SetString(PyExc_TypeError, "topics and queues must be dicts, pieces five texts");
@@ -792,6 +737,7 @@ static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_sends", "The la
 PyMODINIT_FUNC PyInit__sends(void)
 {
     make_crc_tables();
+    choose_sha1();
     for (int name = 0; name < NAMES; name++)
         if ((names[name] = PyUnicode_InternFromString(NAME_TEXTS[name])) == NULL)
             return NULL;

@@ -2,8 +2,9 @@
 
 A message is plain if nothing about it is rare: a JSON header that begins with the code of SEND_MESSAGE_V2, a topic that
 accepts plain sends, a queue that has room, properties without delays and transactions, IPv4 hosts, and a record that
-fits where the log has space reserved. Whatever is not plain is left to the broker's ordinary path, in order: `take`
-stops there. Nothing that the lane leaves alone has changed anything.
+fits where the log has space reserved. Where there is access control, it is also signed as those before it (callers.py).
+Whatever is not plain is left to the broker's ordinary path, in order: `take` stops there. Nothing that the lane leaves
+alone has changed anything.
 
 **The lane owns nothing.** The position of the log, the next offset of a queue and the open group belong to the store,
 which others write to as well: delays, transactions, send-backs. `take` reads them there, changes them there, and keeps
@@ -22,16 +23,20 @@ from typing import Any, Final, NamedTuple, Protocol
 from zlib import crc32
 
 from pyromq.lane import native
-from pyromq.protocol.codes import RequestCode
+from pyromq.lane.callers import Caller, is_signed, next_number
+from pyromq.protocol.acl import MOST_SKEW_MS
+from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode
 from pyromq.protocol.frame_templates import answer_pieces, stored_answer
-from pyromq.protocol.headers.json_header import UNREADABLE, SendV2, read_hot_json
+from pyromq.protocol.headers.json_header import UNREADABLE, SendV2, SignedSendJson, read_hot_json, read_signed_json
+from pyromq.protocol.headers.signed_send import SignedSendHeader
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, TRANSACTION_MASK, V4_HEAD, V6_FLAGS
 from pyromq.protocol.tag_filter import tag_code
 
 Frames = Sequence[bytes | memoryview]
 
-_BEGIN: Final = b'{"code":%d,' % RequestCode.SEND_MESSAGE_V2
+_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+_BEGIN: Final = b'{"code":%d,' % _SEND
 _BLANK_SIZE: Final = 8
 _ENTRY: Final = struct.Struct(">qiq")
 _WORD: Final = struct.Struct(">I")
@@ -99,9 +104,12 @@ class SendPlace(NamedTuple):
 class SendLane(Protocol):
     """Takes plain messages."""
 
-    def take(self, frames: Frames, first: int, most: int, born_host: bytes, now_ms: int) -> tuple[int, bytes]:
+    def take(
+        self, frames: Frames, first: int, most: int, born_host: bytes, now_ms: int, caller: Caller | None
+    ) -> tuple[int, bytes]:
         """Let plain messages join the open group, from a frame on, up to the first that is not plain.
 
+        With a `caller` only its own, signed: others are not plain.
         Return how many did, at most `most`, and the frames of their answers, which are true once the group is stored.
         """
 
@@ -125,6 +133,7 @@ def native_lane(module: ModuleType, place: SendPlace) -> SendLane:
         place.max_header,
         place.max_body,
         place.max_record,
+        MOST_SKEW_MS,
         place.has_index,
     )
     return lane
@@ -175,30 +184,34 @@ class PlainSendLane:
         self._max_record = place.max_record
         self._has_index = place.has_index
 
-    def take(self, frames: Frames, first: int, most: int, born_host: bytes, now_ms: int) -> tuple[int, bytes]:
+    def take(
+        self, frames: Frames, first: int, most: int, born_host: bytes, now_ms: int, caller: Caller | None
+    ) -> tuple[int, bytes]:
         """Let plain messages join the open group."""
         if len(born_host) != 8 or len(self._store_host) != 8:
             return 0, b""
         answers: list[bytes] = []
         for frame in frames[first : first + most]:
-            answer = self._take_one(frame, born_host, now_ms)
+            answer = self._take_one(frame, born_host, now_ms, caller)
             if answer is None:
                 break
             answers.append(answer)
         return len(answers), b"".join(answers)
 
-    def _take_one(self, frame: bytes | memoryview, born_host: bytes, now_ms: int) -> bytes | None:
-        # One function without helpers: calls would cost as much as the work.
+    def _take_one(
+        self, frame: bytes | memoryview, born_host: bytes, now_ms: int, caller: Caller | None
+    ) -> bytes | None:
+        # One function with few helpers: calls would cost as much as the work.
         if type(frame) is not bytes or not frame.startswith(_BEGIN, 4):
             return None
         header_end = 4 + _WORD.unpack_from(frame)[0]
         if header_end > len(frame) or header_end > self._max_header + 4:  # a binary header seems longer than that
             return None
         try:
-            head = read_hot_json(frame[4:header_end])
+            head = read_hot_json(frame[4:header_end]) if caller is None else read_signed_json(frame[4:header_end])
         except UNREADABLE:
             return None
-        if type(head) is not SendV2 or head.flag:
+        if not isinstance(head, SendV2 | SignedSendJson) or head.code != _SEND or head.flag not in (0, ONEWAY_FLAG):
             return None
         sent = head.ext_fields
         topic = self._find_topic(sent.topic)
@@ -215,6 +228,12 @@ class PlainSendLane:
             return None
         properties, code = plain
         body, name, log = frame[header_end:], queue.topic_name, self._log
+        connection, number = "", 0
+        if isinstance(sent, SignedSendHeader) and caller is not None:
+            found = next_number(caller, sent, now_ms) if is_signed(caller, sent, body) else None
+            if found is None:
+                return None
+            connection, number = found
         body_length, properties_length = len(body), len(properties)
         size = HEAD_SIZE + 3 + body_length + len(name) + properties_length
         position, queue_offset = log.position, queue.next_offset
@@ -260,4 +279,9 @@ class PlainSendLane:
         group.last_timestamp_ms = now_ms
         topic.puts += 1
         topic.put_bytes += size
+        if number and caller is not None:
+            caller.numbers[connection] = number
+            caller.numbers.move_to_end(connection)
+        if head.flag:
+            return b""
         return stored_answer(head.opaque, 0, queue_id, queue_offset, b"%b%016X" % (self._id_prefix, position))

@@ -33,6 +33,11 @@ TIME: Final = "pyromqTime"
 NONCE: Final = "pyromqNonce"
 """Ours: they let a PyroMQ server refuse a request that is sent again (access/replays.py). Others ignore them."""
 
+MOST_SKEW_MS: Final = 300_000
+"""How far the clocks of client and server may differ, and how old a request may be."""
+LONGEST_CONNECTION: Final = 64
+"""Characters of a connection's id in a nonce."""
+
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
 # Java clients since 4.9.4 sign the second one too. No 4.9 broker does, so it refuses their queries by key; ours accepts
@@ -94,15 +99,15 @@ def signature(signed: bytes, secret: bytes) -> bytes:
 class Signer:
     """Makes the same signatures for one secret in half the time: the hash of the secret is computed once."""
 
-    __slots__ = ("_inner", "_outer")
+    __slots__ = ("_inner", "_outer", "block")
 
     def __init__(self, secret: str) -> None:
         key = secret.encode()
         if len(key) > _BLOCK:
             key = hashlib.sha1(key).digest()  # noqa: S324 (RocketMQ's choice)
-        key = key.ljust(_BLOCK, b"\0")
-        self._inner = hashlib.sha1(key.translate(_INNER))  # noqa: S324
-        self._outer = hashlib.sha1(key.translate(_OUTER))  # noqa: S324
+        self.block = key.ljust(_BLOCK, b"\0")
+        self._inner = hashlib.sha1(self.block.translate(_INNER))  # noqa: S324
+        self._outer = hashlib.sha1(self.block.translate(_OUTER))  # noqa: S324
 
     def signature(self, text: bytes, body: bytes) -> bytes:
         """Return the signature of a request with this text and this body."""

@@ -47,6 +47,7 @@ class Dispatcher:
         """`guard` is asked about each request, before its handler: it returns None to let it in, else the answer.
 
         `lanes` has what takes plain messages in the place of a handler, as long as that answers SEND_MESSAGE_V2 itself.
+        The guard does not see those: a lane takes only what the guard would let in.
         """
         self._lane_of: Callable[[Handler | None], TakePlain | None] = lanes.get  # type: ignore[assignment]
         self._guard = guard

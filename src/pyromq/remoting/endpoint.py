@@ -100,7 +100,7 @@ class Endpoint:
             tally=self._tally,
             serve_again=self._dispatcher.serve if guarded else None,
             serve_first=self._quick.serve if self._quick else None,
-            **({} if guarded else {"find_lane": self._dispatcher.lane}),
+            find_lane=self._dispatcher.lane,
         )
 
     async def close(self, timeout: float) -> None:

@@ -6,19 +6,23 @@ import asyncio
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pyromq.access.access_control import AccessControl, AccessRules
 from pyromq.broker.cleaning import Cleaning
 from pyromq.broker.messages.send import BORN_HOST
 from pyromq.broker.parts import Parts
+from pyromq.broker.requests import REQUESTS
 from pyromq.broker.sides.write_side import WriteSide
 from pyromq.broker.signals import StoreSignals
 from pyromq.broker.tables.topic_table import topic_config
@@ -80,11 +84,27 @@ class StillClock(TestClock):
 
 
 class World:
-    """A master without ports, and one connection; `lane` is what serves plain messages, "" for none."""
+    """A master without ports, and one connection; `lane` is what serves plain messages, "" for none.
 
-    def __init__(self, root: Path, lane: str, files: FaultyFiles | None = None, **changes: Any) -> None:
+    `home` is where its accounts are, if it has access control, and `rules` what counts beside them.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        lane: str,
+        files: FaultyFiles | None = None,
+        home: Path | None = None,
+        rules: Mapping[str, Any] = MappingProxyType({}),
+        **changes: Any,
+    ) -> None:
         self.root, self.lane = root, lane
         self.clock = StillClock()
+        self.control: AccessControl | None = None
+        if home is not None:
+            self.control = AccessControl(AccessRules(home=home, **rules), REQUESTS, self.clock)
+            self.control.accounts.load()
+            self.control.refusals.free_failures = 1_000_000
         self.taken = self.batches = 0
         signals = StoreSignals()
         config = small_config(root, commit_log_file_size=16_384, max_message_size=4000, **changes)
@@ -102,6 +122,8 @@ class World:
         stack.enter_context(self.store)
         self._note_keys()
         self.parts: Parts = parts_over(self.store, self.clock, self._signals)
+        if self.control is not None:
+            self.parts = replace(self.parts, access=self.control)
         for name in TOPICS:
             self.parts.topics.update(topic_config(name, QUEUES)).mark_saved()
             for queue_id in range(QUEUES):
@@ -119,21 +141,28 @@ class World:
         codes = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
         handlers = dict.fromkeys(codes, cast(Any, sends).send)
         lanes = {handler: self._counted(take) for handler, take in write.lanes.items()} if self.lane else {}
+        guard = None if self.control is None else self.control.guard
+        self._dispatcher = Dispatcher(cast(Any, handlers), lanes=lanes, guard=guard)
+        self.connect()
+        return self
+
+    def connect(self) -> None:
+        """Begin a new connection."""
         self.wire = Wire()
-        dispatcher = Dispatcher(cast(Any, handlers), lanes=lanes)
+        dispatcher, is_guarded = self._dispatcher, self._dispatcher.is_guarded
         self.connection = Connection(
             round=self.parts.round,
             clock=self.clock,
             deadlines=Deadlines(self.clock),
-            serve=dispatcher.serve,
+            serve=dispatcher.serve_guarded if is_guarded else dispatcher.serve,
             on_open=lambda connection: None,
             limits=Limits(),
             throttles=True,
+            serve_again=dispatcher.serve if is_guarded else None,
             find_lane=dispatcher.lane,
         )
         self.connection.connection_made(cast(Any, self.wire))
         self.connection.attributes[BORN_HOST] = encode_host("127.0.0.1", 5000)
-        return self
 
     def _note_keys(self) -> None:
         """Keep what the index is told; a thread takes it from there when it likes."""
@@ -165,7 +194,7 @@ class World:
     def read(self, *reads: bytes) -> None:
         """Receive bytes in some reads."""
         for data in reads:
-            if data:
+            if data and not self.connection.closed:
                 self.connection.data_received(data)
 
     async def answers(self) -> bytes:
@@ -211,11 +240,16 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
     return struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body
 
 
-def send_header_text(opaque: int = 7, flag: int = 0, **fields: str) -> bytes:
-    """Return the header of a request as Java's clients write it; the fields are those of SEND_MESSAGE_V2."""
+def send_fields(**fields: str) -> dict[str, str]:
+    """Return the ext fields of SEND_MESSAGE_V2."""
     usual = {"a": "g", "b": "orders", "c": "none", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0"}
     usual |= {"i": "UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01paid", "j": "0", "k": "false", "m": "false"}
-    header = {"code": 310, "extFields": usual | fields, "flag": flag, "language": "JAVA", "opaque": opaque}
+    return usual | fields
+
+
+def send_header_text(opaque: int = 7, flag: int = 0, **fields: str) -> bytes:
+    """Return the header of a request as Java's clients write it; the fields are those of SEND_MESSAGE_V2."""
+    header = {"code": 310, "extFields": send_fields(**fields), "flag": flag, "language": "JAVA", "opaque": opaque}
     header |= {"serializeTypeCurrentRPC": "JSON", "version": 395}
     return json.dumps(header, separators=(",", ":")).encode()
 
@@ -297,7 +331,8 @@ USUAL = st.builds(
 STREAMS = st.lists(st.one_of(USUAL, USUAL, SENDS, ODD), min_size=1, max_size=12)
 
 
-async def _worlds(root: Path, stack: AsyncExitStack, **changes: Any) -> list[World]:
+async def all_worlds(root: Path, stack: AsyncExitStack, **changes: Any) -> list[World]:
+    """Return a world for each way."""
     lanes = ["", "plain", *(["native"] if native("sends") is not None else [])]
     return [await World(root / (lane or "ordinary"), lane, **changes).open(stack) for lane in lanes]
 
@@ -305,15 +340,14 @@ async def _worlds(root: Path, stack: AsyncExitStack, **changes: Any) -> list[Wor
 def test_all_lanes_leave_the_same_bytes(tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        worlds = runner.run(_worlds(tmp_path, stack))
+        worlds = runner.run(all_worlds(tmp_path, stack))
 
         @settings(max_examples=60, suppress_health_check=list(HealthCheck))
         @given(STREAMS, st.lists(st.integers(0, 40_000), max_size=4), st.integers(0, 3))
         def feed(frames: list[bytes], cuts: list[int], late: int) -> None:
             data = b"".join(frames)
-            places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-            reads = [data[start:end] for start, end in pairwise(places)]
-            answers = [runner.run(_answers(world, reads[:late], reads[late:])) for world in worlds]
+            reads = cut_at(data, cuts)
+            answers = [runner.run(all_answers(world, reads[:late], reads[late:])) for world in worlds]
             assert answers.count(answers[0]) == len(worlds)
             states = [world.state() for world in worlds]
             assert states.count(states[0]) == len(worlds)
@@ -323,7 +357,13 @@ def test_all_lanes_leave_the_same_bytes(tmp_path: Path) -> None:
         runner.run(stack.aclose())
 
 
-async def _answers(world: World, *rounds: list[bytes]) -> list[bytes]:
+def cut_at(data: bytes, cuts: list[int]) -> list[bytes]:
+    """Return bytes in as many reads as there are cuts, and one more."""
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+async def all_answers(world: World, *rounds: list[bytes]) -> list[bytes]:
     """Return all answers; their order depends on which requests share a round, as the time says."""
     heard = b""
     for reads in rounds:

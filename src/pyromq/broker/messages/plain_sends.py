@@ -1,8 +1,8 @@
 """PlainSends: the broker's side of the lane for sends.
 
-The lane (`lane/sends.py`) knows messages, the log and queues. Here is what else stands between a send and the log: flow
-control, a store that takes no messages, queues without a file, an index that waits for space. While one of them has a
-say, every send goes the ordinary way, `SendHandler.send`, which knows what to answer.
+The lane (`lane/sends.py`) knows messages, the log and queues. Here is what else stands between a send and the log:
+access control, flow control, a store that takes no messages, queues without a file, an index that waits for space.
+While one of them has a say, every send goes the ordinary way, `SendHandler.send`, which knows what to answer.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ class PlainSends:
         self._new_queues = writing.new_queues
         self._now_ms = parts.clock.now_ms
         self._acknowledge = writing.acknowledgements.add_all
+        self._expect_group = writing.acknowledgements.expect_group
+        self._is_open = parts.access.is_open
+        self._caller_of = parts.access.caller
         place = store.lane_place()
         self._index = place.message_index
         self._take = send_lane(
@@ -48,8 +51,13 @@ class PlainSends:
         """Take plain messages from a frame on, up to the first that is not plain; return how many were taken."""
         if self._flow.refuses or self._new_queues.holds_any or self._index.is_stuck or not self._store.writable:
             return 0
+        caller = None if self._is_open else self._caller_of(connection)
+        if caller is None and not self._is_open:
+            return 0
         born_host: bytes = connection.attributes[BORN_HOST]  # type: ignore[assignment]  # set when it connected
-        count, answers = self._take(frames, first, most, born_host, self._now_ms())
-        if count:
+        count, answers = self._take(frames, first, most, born_host, self._now_ms(), caller)
+        if answers:
             self._acknowledge(connection, answers)
+        elif count:
+            self._expect_group()
         return count

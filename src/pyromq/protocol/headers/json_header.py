@@ -89,7 +89,7 @@ HotHeader: TypeAlias = _Success | _Send | SendV2 | _SendBatch | _Pull
 read_hot_json: Callable[[bytes], HotHeader] = msgspec.json.Decoder(HotHeader, strict=False).decode
 _read_text = msgspec.json.Decoder(TextHeader, strict=False).decode
 _read_mixed = msgspec.json.Decoder(_MixedHeader, strict=False).decode
-_read_signed_send = msgspec.json.Decoder(SignedSendJson, strict=False).decode
+read_signed_json = msgspec.json.Decoder(SignedSendJson, strict=False).decode  # likewise for other requests
 _SEND_STARTS = (b'{"code":310,', b'{"code":320,')  # as Java's clients and ours write them
 
 # What msgspec raises for arbitrary bytes: its own errors, bad UTF-8 and numbers (ValueError), deep nesting.
@@ -112,7 +112,7 @@ def read_guarded_json(data: bytes) -> TextHeader | SignedSendJson:
     """Read the header of a request whose signature will be checked: signed sends at once, all others as text."""
     if data.startswith(_SEND_STARTS):
         try:
-            return _read_signed_send(data)
+            return read_signed_json(data)
         except UNREADABLE:
             pass
     return read_plain_json(data)
