@@ -45,10 +45,8 @@ async def send(options: argparse.Namespace, in_flight: int, linger: float | None
     body, meter = b"x" * options.size, Meter()
 
     async def keep_sending(producer: Producer, until: float) -> None:
-        number = 0
         while time.perf_counter() < until:
-            number += 1
-            await producer.send(Message(topic=options.topic, body=body, tags="bench", keys=[f"k{number}"]))
+            await producer.send(Message(topic=options.topic, body=body, tags="bench", keys=options.keys))
             meter.count += 1
 
     async with Producer("bench", options.namesrv, max_in_flight=in_flight, linger=linger) as producer:
@@ -67,7 +65,7 @@ def send_soon(options: argparse.Namespace) -> dict[str, float]:
             meter.begin()
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
-                producer.send_soon(Message(topic=options.topic, body=body, tags="bench", keys=[f"k{meter.count}"]))
+                producer.send_soon(Message(topic=options.topic, body=body, tags="bench", keys=options.keys))
                 meter.count += 1
             producer.flush()
     return meter.figures()
@@ -113,6 +111,7 @@ def main() -> None:
     parser.add_argument("--topic", default="bench-client")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--keys", nargs="*", default=[], help="of each message")
     parser.add_argument("--messages", type=int, default=100_000, help="that the topic has, for push")
     options = parser.parse_args()
     if options.work == "soon":

@@ -161,3 +161,23 @@ async def test_a_wrong_message_and_a_cancelled_one_leave_no_trace_in_what_is_in_
         assert (await producer.send(Message(topic=topic, body=b"x"))).status is SendStatus.SEND_OK
         assert producer._in_flight.try_enter(1)
         producer._in_flight.leave(1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"body": b""}, {"keys": ["a b"]}, {"keys": [""]}, {"flag": 1 << 40}, {"properties": {"TAGS": "x"}}],
+    ids=str,
+)
+async def test_a_wrong_message_of_a_known_kind_is_refused_as_the_first_would_be(
+    cluster: LocalCluster, topic: str, wrong: dict[str, Any]
+) -> None:
+    refusals = []
+    for known in (False, True):
+        async with Producer("p", cluster.namesrv, linger=0.001) as producer:
+            if known:
+                await producer.send(Message(topic=topic, body=b"plain", tags="t"))
+            with pytest.raises(PyroMQError) as caught:
+                await producer.send(Message(**({"topic": topic, "body": b"x", "tags": "t"} | wrong)))
+            assert (await producer.send(Message(topic=topic, body=b"next", tags="t"))).status is SendStatus.SEND_OK
+        refusals.append((type(caught.value), str(caught.value)))
+    assert refusals[0] == refusals[1]

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from pyromq.client.lifecycle import ForkGuard
 from pyromq.client.send.fast_send import Promise
 from pyromq.client.send.in_flight import InFlightLimit
-from pyromq.client.send.prepare import MessagePreparer, PreparedMessage, body_size
+from pyromq.client.send.prepare import MessagePreparer, PreparedMessage, body_size, plain_keys
 from pyromq.client.send_result import SendResult, results_of_batch
 from pyromq.clock import Clock, TimerHandle
-from pyromq.protocol.messages.batch import element_parts, element_size
+from pyromq.errors import LocalProtocolError
+from pyromq.protocol.messages.batch import ELEMENT_OVERHEAD, element_parts, element_size
 from pyromq.protocol.messages.message import Message, MessageQueue
 
 _MOST_BYTES = 256 * 1024
 _MOST_MESSAGES = 1000
 
+_MAX_KINDS = 1000
+
 _Key = tuple[str, bool, MessageQueue | None]
+
+
+class _Kind(NamedTuple):
+    """What plain messages of one topic and tag have in common."""
+
+    stem: bytes
+    """Their properties, up to a message's id."""
+    key: _Key
+    """The batch that they join."""
 
 
 class _OpenBatch(Struct, eq=False):
@@ -53,11 +66,23 @@ class Linger:
         self._preparer = preparer
         self._in_flight = in_flight
         self._clock = clock
+        self._now_ms = clock.now_ms
+        self._new_id = preparer.new_id
+        self._largest = preparer.max_message_size
         self._guard = guard
         self._send = send
         self._open: dict[_Key, _OpenBatch] = {}
+        self._kinds: dict[tuple[str, str | None, bool], _Kind] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+
+    def join(self, message: Message) -> asyncio.Future[SendResult] | None:
+        """Let a plain message travel with others, to any queue; None if there is no room or `send` has to look at it.
+
+        After a cancellation it may still be sent.
+        """
+        future: asyncio.Future[SendResult] = self._loop.create_future()
+        return future if self._add_plain(message, future) else None
 
     async def send(
         self,
@@ -82,6 +107,8 @@ class Linger:
 
     def start(self, message: Message, promise: Promise) -> bool:
         """Send a message with others and give `promise` the outcome; return False if there is no room now."""
+        if self._add_plain(message, promise):
+            return True
         size = len(message.body)
         if not self._in_flight.try_enter(size):
             self.flush()
@@ -93,6 +120,33 @@ class Linger:
             raise
         return True
 
+    def _add_plain(self, message: Message, waiter: Promise) -> bool:
+        """Let a message join that differs from one before only in its body and keys; return False if it is another."""
+        try:
+            kind = self._kinds.get((message.topic, message.tags, message.wait))
+            body, keys = message.body, message.keys
+        except (TypeError, AttributeError):  # a list of tags, or no message at all
+            return False
+        size = len(body)
+        if kind is None or message.properties or not size or self._guard.forked:
+            return False
+        stem, key = kind
+        if keys:
+            text = plain_keys(keys)
+            if text is None:
+                return False
+            stem = text.encode() + stem
+        message_id = self._new_id(self._now_ms())
+        properties = stem + message_id.encode()
+        try:
+            parts = element_parts(message.flag, body, properties)
+        except LocalProtocolError:
+            return False
+        if size > self._largest or not self._in_flight.try_enter(size):
+            return False
+        self._append(key, message, size, waiter, message_id, size + len(properties) + ELEMENT_OVERHEAD, parts)
+        return True
+
     def _add(
         self, message: Message, body_bytes: int, waiter: Promise, order_key: str | None, queue: MessageQueue | None
     ) -> None:
@@ -100,6 +154,23 @@ class Linger:
         parts = element_parts(message.flag, message.body, properties)
         size = element_size(body_bytes, len(properties))
         key = (message.topic, message.wait, queue)
+        stem = self._preparer.known_stem(message)
+        if stem is not None and queue is None:
+            if len(self._kinds) >= _MAX_KINDS:
+                self._kinds.clear()
+            self._kinds[message.topic, message.tags, message.wait] = _Kind(stem, key)
+        self._append(key, message, body_bytes, waiter, message_id, size, parts)
+
+    def _append(
+        self,
+        key: _Key,
+        message: Message,
+        body_bytes: int,
+        waiter: Promise,
+        message_id: str,
+        size: int,
+        parts: tuple[bytes, ...],
+    ) -> None:
         batch = self._open.get(key)
         if batch is not None and batch.size + size > _MOST_BYTES:
             self._flush(key)

@@ -64,15 +64,13 @@ class MessagePreparer:
         self._context = (
             context  # returns properties for every message, such as a trace context; its own take precedence
         )
-        self._max_message_size = max_message_size
+        self.max_message_size = max_message_size
         self._compress_over = compress_over
         self._namespace = namespace
         self._ids = message_ids()
+        self.new_id = self._ids.next
+        """Returns an id for a message created at a time."""
         self._stems: dict[tuple[str, str | None, bool], bytes] = {}
-
-    def new_id(self, now_ms: int) -> str:
-        """Return an id for a message created at this time."""
-        return self._ids.next(now_ms)
 
     def prepare(
         self,
@@ -110,7 +108,7 @@ class MessagePreparer:
         """Check messages and divide them into batches within the size limit."""
         self._check_batch(messages)
         elements = (self._element(message) for message in messages)
-        for chunk in _chunks(elements, self._max_message_size):
+        for chunk in _chunks(elements, self.max_message_size):
             yield self.batch(messages[0], chunk)
 
     def element(self, message: Message, order_key: str | None) -> tuple[str, bytes]:
@@ -119,7 +117,7 @@ class MessagePreparer:
             stem = self._stems.get((message.topic, message.tags, message.wait))
         except TypeError:  # a list of tags: the general path raises the right error
             stem = None
-        if stem is None or message.properties or order_key or not 0 < len(message.body) <= self._max_message_size:
+        if stem is None or message.properties or order_key or not 0 < len(message.body) <= self.max_message_size:
             return self._checked_element(message, order_key)
         if message.keys:
             keys = plain_keys(message.keys)
@@ -137,6 +135,10 @@ class MessagePreparer:
             self._stems[message.topic, message.tags, message.wait] = self.stem(message).encode()
         message_id, element, _ = self._element(message, order_key)
         return message_id, element.properties
+
+    def known_stem(self, message: Message) -> bytes | None:
+        """Return the properties of messages in a batch like this one, up to the id; None if they need checks."""
+        return None if message.properties else self._stems.get((message.topic, message.tags, message.wait))
 
     def stem(self, message: Message) -> str:
         """Return the properties of all messages with the topic and tag of a checked one, up to a message's id."""
@@ -173,7 +175,7 @@ class MessagePreparer:
     def _check(self, message: Message) -> None:
         if not isinstance(message, Message):
             raise not_a_message(message)
-        message.check(self._max_message_size)
+        message.check(self.max_message_size)
         if message.topic in NO_SEND_TOPICS:
             raise InvalidMessage(f"the topic {message.topic} is the broker's own: nobody may send to it")
 

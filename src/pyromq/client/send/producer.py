@@ -201,8 +201,10 @@ class Producer(ClientLifecycle[ProducerSession]):
         if session is not None and anywhere and simply:
             if session.fast_send is not None:
                 return await session.fast_send.send(message)
-            if session.linger is not None and self._spans is None and len(message.body) < self._compress_over:
-                return await session.linger.send(message)
+            linger = session.linger
+            if linger is not None and self._spans is None and len(message.body) < self._compress_over:
+                joined = linger.join(message)
+                return await (linger.send(message) if joined is None else joined)
         system = delay_properties(delay, at, level)
         sending = self._send(message, order_key, queue, select, timeout, system, message_id)
         if self._spans is None:

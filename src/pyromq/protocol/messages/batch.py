@@ -15,6 +15,9 @@ _HEAD = struct.Struct(">iiiii")  # magic and CRC are written as 0 and never read
 _LENGTH = struct.Struct(">h")
 _ELEMENTS_A_STEP = 200
 
+ELEMENT_OVERHEAD = _HEAD.size + _LENGTH.size
+"""Bytes of a message in a batch besides body and properties."""
+
 
 class BatchElement(NamedTuple):
     """One message of a batch."""
@@ -26,14 +29,14 @@ class BatchElement(NamedTuple):
 
 def element_size(body_length: int, properties_length: int) -> int:
     """Return the size of a message in a batch."""
-    return _HEAD.size + body_length + _LENGTH.size + properties_length
+    return ELEMENT_OVERHEAD + body_length + properties_length
 
 
 def element_parts(flag: int, body: bytes, properties: bytes) -> tuple[bytes, bytes, bytes, bytes]:
     """Return a message as it is written in a batch, in parts; raise LocalProtocolError if it does not fit."""
     try:
-        head = _HEAD.pack(_HEAD.size + len(body) + _LENGTH.size + len(properties), 0, 0, flag, len(body))
-        return head, body, _LENGTH.pack(len(properties)), properties
+        size, length = len(body), len(properties)
+        return _HEAD.pack(ELEMENT_OVERHEAD + size + length, 0, 0, flag, size), body, _LENGTH.pack(length), properties
     except struct.error as error:
         raise LocalProtocolError(f"a message does not fit a batch: {error}") from None
 
