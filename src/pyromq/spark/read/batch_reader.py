@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
 
         options = self._options
         ranges = bounds(connect(options.namesrv, options.credentials, options.tls), options, self._narrowing)
-        return list(plan(ranges, options.min_partitions, options.max_records_per_partition))
+        return list(plan(ranges, options.min_partitions, options.max_records_per_partition, across=True))
 
     @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -47,6 +47,39 @@ def test_queues_that_are_too_large_are_cut_across_and_others_stay_whole() -> Non
     assert _plan_sizes([10**6 + 1, 2 * 10**6, 4, 3 * 10**6]) == [[2], *([[0, 1, 3]] * 7)]
 
 
+@given(
+    st.dictionaries(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), st.integers(1, 10**6), min_size=1),
+    st.none() | st.integers(1, 9),
+    st.integers(10, 10**6),
+)
+def test_a_plan_across_queues_covers_every_offset_once_and_in_order(
+    rows: dict[tuple[str, int], int], min_partitions: int | None, max_records: int
+) -> None:
+    end = {MessageQueue("t", broker, number): 7 + size for (broker, number), size in rows.items()}
+    reached = dict.fromkeys(end, 7)
+    partitions = plan(slices(reached, end), min_partitions, max(max_records, sum(rows.values()) // 500), across=True)
+    for part in (part for partition in partitions for part in partition.slices):
+        assert part.start == reached[part.queue] < part.stop
+        reached[part.queue] = part.stop
+    assert reached == end
+    sizes = [sum(part.stop - part.start for part in partition.slices) for partition in partitions]
+    assert all(0 < size <= max(max_records, sum(rows.values()) // 500) for size in sizes)
+    assert len(partitions) >= min(min_partitions or 1, sum(sizes))
+
+
+def test_a_large_batch_is_cut_across_the_queues_and_a_small_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+    def planned(*sizes: int) -> list[list[tuple[int, int, int]]]:
+        parts = [QueueSlice(MessageQueue("t", "b", number), 0, size) for number, size in enumerate(sizes)]
+        partitions = plan(parts, None, 10**6, across=True)
+        return [[(part.queue.queue_id, part.start, part.stop) for part in partition.slices] for partition in partitions]
+
+    assert planned(100_000, 120_000) == [[(0, 0, 50_000), (1, 0, 60_000)], [(0, 50_000, 100_000), (1, 60_000, 120_000)]]
+    assert planned(90_000, 90_000) == [[(0, 0, 90_000)], [(1, 0, 90_000)]]
+    assert planned(400_000, 1) == [[(0, 0, 400_000)], [(1, 0, 1)]], "a queue that cannot be cut"
+
+
 def test_a_range_is_divided_evenly() -> None:
     (queue,) = [MessageQueue("t", "b", 0)]
     partitions = plan([QueueSlice(queue, 100, 100 + 250_000)], None, 100_000)
