@@ -37,7 +37,7 @@ from .backlog import QUEUES, TOPIC, write_backlog, write_topics
 from .model import TOGETHER
 
 OURS = "pyromq"
-TOPICS, QUEUE_COUNTS, SIZES = (1, 64, 1_000, 10_000), (4, 64, 1_024), (128, 1_024, 8_192, 65_536)
+TOPICS, QUEUE_COUNTS, SIZES = (1, 64, 1_000, 10_000), (4, 64, 1_024), (128, 1_024, 2_048, 8_192, 65_536)
 CONNECTIONS, GROUPS, BACKLOGS = (0, 1_000, 4_000), (1, 100, 1_000), (100_000, 1_000_000, 10_000_000)
 THINGS = ("topics", "queues", "size", "connections", "groups", "heartbeats", "together", "memory", "backlog")
 _SEND, _WINDOW, _PULL = Shape(64, 1), Shape(8, 32), Shape(8, 1)
@@ -153,8 +153,10 @@ def memory(directory: Path, namesrv: str) -> Iterator[tuple[str, float]]:
     def now(broker: OurBroker) -> float:
         return anonymous_kib(broker.pid) / 1024
 
-    with fresh("empty", {}) as broker:
+    with fresh("empty", {_PULLED: 1}) as broker:
         yield "empty", now(broker)
+        fill(broker, Messages([_PULLED], 128, queues=1), _TO_PULL)
+        yield "after some sends", now(broker)
         with connected(broker.address, max(CONNECTIONS)) as sockets:
             for connection in sockets:
                 ask(connection, RequestCode.GET_BROKER_RUNTIME_INFO, {})

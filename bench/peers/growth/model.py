@@ -1,9 +1,10 @@
-"""The capacity model: what a message costs by the sizes of things, from two measured points of each.
+"""The capacity model: what a message costs by the sizes of things.
 
-A cost is the CPU time of the broker for one message. It is a straight line over the size of a message and the number of
-idle connections, and over the logarithm of all other numbers, through the smallest and the largest measured point.
-The points between them check it, and so does a load in which several things are large at once: its cost is that of the
-smallest load and what each thing adds. Memory is that of an empty broker and so much for each thing.
+A cost is the CPU time of the broker for one message. Of each thing every other measured size, and the largest, make the
+model: a straight line from one to the next, over the size of a message and the number of idle connections, and over the
+logarithm of all other numbers. The sizes between check it, and so does a load in which several things are large at
+once: its cost is that of the smallest load and what each thing adds. Memory is that of a broker in use and so much for
+each thing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import re
 import statistics
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from ..brokers.result import Result
 
@@ -55,10 +58,15 @@ def points(result: Result, peer: str) -> Iterator[Point]:
         if thing == "together":
             yield from _together(costs, what, *line.items())
             continue
-        ends = min(line), max(line)
+        given = _given(line)
         for size in sorted(line):
-            guess = _between(thing, size, ends, (line[ends[0]], line[ends[1]]))
-            yield Point(thing, size, what, line[size], line[ends[0]], guess, size in ends)
+            yield Point(thing, size, what, line[size], line[min(line)], _between(thing, size, given), size in given)
+
+
+def _given(line: Mapping[int, float]) -> dict[int, float]:
+    """Return the points that the model is made of."""
+    sizes = sorted(line)
+    return {size: line[size] for size in [*sizes[:-1:2], sizes[-1]]}
 
 
 def _together(
@@ -71,18 +79,16 @@ def _together(
         if len(line) < 2:
             return
         usual = min(line) if thing != "size" else _USUAL_SIZE
-        ends = min(line), max(line)
-        at = (line[ends[0]], line[ends[1]])
         first.append(line.get(usual, line[min(line)]))
-        added += _between(thing, size, ends, at) - _between(thing, usual, ends, at)
+        added += _between(thing, size, _given(line)) - _between(thing, usual, _given(line))
     base = statistics.median(first)  # the same load, measured with each thing
     yield Point("together", measured[0], what, measured[1], base, base + added, is_given=False)
 
 
-def _between(thing: str, size: int, ends: tuple[int, int], costs: tuple[float, float]) -> float:
+def _between(thing: str, size: int, given: Mapping[int, float]) -> float:
     scale = float if thing in _STRAIGHT else math.log1p
-    low, here, high = (scale(one) for one in (ends[0], size, ends[1]))
-    return costs[0] + (costs[1] - costs[0]) * (here - low) / (high - low) if high > low else costs[0]
+    sizes = sorted(given)
+    return float(np.interp(scale(size), [scale(one) for one in sizes], [given[one] for one in sizes]))
 
 
 class Held(NamedTuple):
@@ -96,21 +102,22 @@ class Held(NamedTuple):
 
 
 def held(memory: Mapping[str, float]) -> list[Held]:
-    """Return the lines of the memory model: from an empty broker, one more thing at a time; the last one checks it."""
+    """Return the lines of the memory model: one more thing at a time; the last one checks it."""
     lines, each = [], {"connections": 0.0, "topics": 0.0, "queues": 0.0}
-    before: dict[str, str] = {"connections": "empty", "topics": "empty"}
+    before = {"connections": "after some sends", "topics": "empty"}
+    in_use = memory.get("after some sends", 0.0) - memory.get("empty", 0.0)
     for what, mib in memory.items():
         if match := re.fullmatch(r"(\d+) (connections|topics)", what):
             each[match[2]] = (mib - memory[before[match[2]]]) * 1024 / int(match[1])
             lines.append(Held(what, mib, each[match[2]]))
         elif match := re.fullmatch(r"(\d+) topics with a queue in use", what):
-            each["queues"] = (mib - memory[f"{match[1]} topics"]) * 1024 / int(match[1])
+            each["queues"] = (mib - memory[f"{match[1]} topics"] - in_use) * 1024 / int(match[1])
             lines.append(Held(what, mib, each["queues"]))
         elif match := re.fullmatch(r"(\d+) groups", what):
             lines.append(Held(what, mib, (mib - memory["before groups"]) * 1024 / int(match[1])))
         elif match := re.fullmatch(r"(\d+) connections, (\d+) topics with a queue in use", what):
             more = int(match[1]) * each["connections"] + int(match[2]) * (each["topics"] + each["queues"])
-            lines.append(Held(what, mib, None, memory["empty"] + more / 1024))
+            lines.append(Held(what, mib, None, memory["after some sends"] + more / 1024))
         else:
             lines.append(Held(what, mib, None))
     return lines
