@@ -7,7 +7,6 @@ take about two minutes and 14 GiB. The messages have a tag but no key, so there 
 from __future__ import annotations
 
 import json
-import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,11 @@ import numpy as np
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.protocol.messages.record import Record, blank_record, encode_host, encode_record
 from pyromq.protocol.tag_filter import tag_code
+from pyromq.store.files import OsFiles
+from pyromq.store.index.index_checkpoint import IndexCheckpoint, IndexCheckpointFile
+from pyromq.store.index.index_file import Geometry
+from pyromq.store.small_files.checkpoint import Checkpoint, CheckpointFiles, Position
+from pyromq.store.small_files.queue_ends import QueueEnds
 
 TOPIC: Final = "backlog"
 QUEUES: Final = 4
@@ -75,7 +79,11 @@ def write_backlog(store: Path, messages: int, topic: str = TOPIC) -> None:
     for directory in queues:
         for path in directory.iterdir():
             _lengthen(path, QUEUE_FILE)
-    (store / "checkpoint").write_bytes(struct.pack(">qqq", now_ms, now_ms, now_ms).ljust(4096, b"\0"))
+    files, (whole, rest) = OsFiles(), divmod(messages, layout.in_a_file)
+    end = whole * LOG_FILE + rest * layout.size
+    QueueEnds(store, files).write({topic: {queue: len(range(queue, messages, QUEUES)) for queue in range(QUEUES)}})
+    IndexCheckpointFile(store, files).write(IndexCheckpoint(end, 0, 1), Geometry())
+    CheckpointFiles(store, files).write(Checkpoint(now_ms, now_ms, now_ms), Position(end, end))
     write_topics(store, {topic: QUEUES})
 
 
