@@ -39,7 +39,11 @@ def mangled_batch(chance: random.Random) -> bytes:
     """Return a batch that is right or nearly so: bytes changed, cut or added, and lengths that lie."""
     count = chance.choice((0, 1, 1, 2, 3, MOST, MOST + 1))
     elements = [
-        BatchElement(chance.choice((0, 3, -1)), chance.randbytes(chance.randrange(70)), _text(chance))
+        BatchElement(
+            chance.choice((0, 3, -1)),
+            chance.randbytes(chance.choice((0, 1, 63, 64, 65, chance.randrange(300)))),
+            _text(chance),
+        )
         for _ in range(count)
     ]
     body = bytearray(encode_batch(elements))

