@@ -6,6 +6,9 @@
 A variant is as in `python -m bench.peers.lanes`: a name, and after a colon settings of its environment. Each has a
 broker of its own, with asynchronous flush, and a client process for each round. The first round is not counted.
 Medians count, and ratios to the first variant; the least CPU time is the steadiest figure on a busy machine.
+
+With `--peers`, Kafka's own producer runs beside `linger` (a broker of its own, acks=1, linger 2 ms, batches of 256
+KiB), and Apache RocketMQ's push consumer beside `push`, at the broker of the first variant.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ import os
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from .brokers.ours import NameServer, OurBroker
+from .java_clients import JavaPushConsumer, KafkaProducer
 from .lanes import Variant
 
 _WORKS = "send, linger, soon, push, push32"
@@ -62,6 +68,21 @@ def measure(variant: Variant, place: Place, work: str, options: argparse.Namespa
     return figures
 
 
+def measure_kafka(kafka: KafkaProducer, options: argparse.Namespace) -> dict[str, float]:
+    """Run Kafka's producer; its first 3 seconds warm up."""
+    before = cpu_seconds(kafka.pid)
+    figures = kafka.run(options.seconds, options.size)
+    sent = figures["messages"] * (1 + 3 / options.seconds)
+    return figures | {"broker_us": (cpu_seconds(kafka.pid) - before) / sent * 1e6}
+
+
+def measure_java(java: JavaPushConsumer, options: argparse.Namespace) -> dict[str, float]:
+    """Run Java's push consumer."""
+    before = cpu_seconds(java.pid)
+    figures = java.run("bench-pushed", options.messages)
+    return figures | {"broker_us": (cpu_seconds(java.pid) - before) / options.messages * 1e6}
+
+
 def fill(variant: Variant, place: Place, options: argparse.Namespace) -> None:
     """Send what `push` consumes."""
     sent = 0.0
@@ -91,6 +112,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
     parser.add_argument("--messages", type=int, default=100_000, help="that push consumes")
+    parser.add_argument("--peers", action="store_true", help="Kafka's producer and Java's consumer too")
     options = parser.parse_args()
     variants: list[Variant] = options.variant or [Variant.of("this")]
     works = [work.strip() for work in options.works.split(",")]
@@ -103,16 +125,30 @@ def main() -> None:
             places[variant.name] = Place(namesrv, stack.enter_context(broker))
             if any(work.startswith("push") for work in works):
                 fill(variant, places[variant.name], options)
+        peers: dict[str, tuple[str, Callable[[], dict[str, float]]]] = {}
+        if options.peers:
+            place = places[variants[0].name]
+            if "linger" in works:
+                kafka = KafkaProducer(Path(directory) / "kafka", stack)
+                peers["linger"] = "Kafka", partial(measure_kafka, kafka, options)
+            if "push" in works:
+                java = JavaPushConsumer(place.namesrv.address, place.broker)
+                peers["push"] = "Java", partial(measure_java, java, options)
         for work in works:
-            found: dict[str, list[dict[str, float]]] = {variant.name: [] for variant in variants}
+            runners: dict[str, Callable[[], dict[str, float]]]
+            runners = {one.name: partial(measure, one, places[one.name], work, options) for one in variants}
+            if work in peers:
+                name, run = peers[work]
+                runners[name] = run
+            found: dict[str, list[dict[str, float]]] = {name: [] for name in runners}
             for number in range(options.rounds + 1):
-                for variant in variants if number % 2 else reversed(variants):
-                    figures = measure(variant, places[variant.name], work, options)
+                for name in list(runners) if number % 2 else reversed(list(runners)):
+                    figures = runners[name]()
                     if number:
-                        found[variant.name].append(figures)
+                        found[name].append(figures)
             print(f"{work}: median of {options.rounds} rounds; ratio of rate / client / broker to {variants[0].name}")
-            for variant in variants:
-                print(_line(variant.name, found[variant.name], found[variants[0].name]), flush=True)
+            for name, runs in found.items():
+                print(_line(name, runs, found[variants[0].name]), flush=True)
 
 
 if __name__ == "__main__":
