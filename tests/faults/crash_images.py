@@ -3,6 +3,7 @@
     python -m tests.faults.crash_images --images 20000
 
 The store sees sends, flushes, checkpoints, rolls, deleted topics, retention, saved tables, their journals and restarts.
+Queue entries wait in memory, as in a broker, and some are written now and then; in some lives they are written at once.
 The real recovery opens each image. Then every acknowledged and durable message is there at its offset, with its bytes
 and keys. Nothing is there that was not sent, or was deleted. Offsets are dense, and nothing counts as damage. New
 messages are stored and read, and another restart has nothing left to do.
@@ -34,6 +35,7 @@ from pyromq.store.small_files.json_file import JsonFile
 from pyromq.store.small_files.table_file import TableFile, read_table
 from pyromq.store.small_files.table_formats import OFFSETS
 from pyromq.store.small_files.table_journal import JournalRecord
+from pyromq.store.write.queue_tails import LIMIT
 from tests.faults.disk_model import Disk, Event, Recorder, Remark, Tree, build
 from tests.store.helpers import HOST, FakeTime, QuickFiles, small_config
 
@@ -157,6 +159,7 @@ class Life:
             self._offsets = TableFile(self._config.root / "config" / OFFSETS.name, OFFSETS, self.files)
             self._offsets.load()
             with MessageStore(self._config, self._time, self.files) as store:
+                store.tails.limit = self._chance.choice([0, LIMIT, LIMIT])
                 for _ in range(steps):
                     self._step(store)
                 self.files.remark(Acknowledged([]))
@@ -165,9 +168,9 @@ class Life:
     def _step(self, store: MessageStore) -> None:
         works = (
             *(self._send, self._flush, self._checkpoint, self._note_position, self._delete, self._clean, self._save),
-            self._commit_offset,
+            *(self._commit_offset, self._write_tails),
         )
-        self._chance.choices(works, (60, 6, 5, 4, 2, 4, 2, 8))[0](store)
+        self._chance.choices(works, (60, 6, 5, 4, 2, 4, 2, 8, 12))[0](store)
 
     def _send(self, store: MessageStore) -> None:
         messages = [self._put(store) for _ in range(self._chance.choice([1, 1, 2, 5]))]
@@ -192,6 +195,9 @@ class Life:
     def _checkpoint(self, store: MessageStore) -> None:
         store.flusher.checkpoint()
         self.files.remark(Durable())
+
+    def _write_tails(self, store: MessageStore) -> None:
+        store.tails.write_some(self._chance.choice([1, 2, 64]))
 
     def _note_position(self, store: MessageStore) -> None:
         store.flusher.note_position()

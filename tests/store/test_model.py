@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pyromq.protocol.messages.record import Record, decode_messages
 from pyromq.protocol.tag_filter import tag_code
 from pyromq.store.message_store import Arrival, GetStatus, MessageStore, PutResult
+from pyromq.store.write.queue_tails import LIMIT
 from tests.store.helpers import FakeTime, QuickFiles, message, small_config
 
 TAGS = [None, "a", "b", "c"]
@@ -33,9 +34,10 @@ class Stored:
 class StoreMachine(RuleBasedStateMachine):
     """Puts, commits, reads and restarts in any order."""
 
-    @initialize(sync=st.booleans())
-    def start(self, sync: bool) -> None:
+    @initialize(sync=st.booleans(), holds=st.booleans())
+    def start(self, sync: bool, holds: bool) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="pyromq-model-"))
+        self.holds = holds  # the newest entries in memory
         self.generation = 0
         self.flush = "SYNC_FLUSH" if sync else "ASYNC_FLUSH"
         self.time = FakeTime()
@@ -47,6 +49,7 @@ class StoreMachine(RuleBasedStateMachine):
         config = small_config(root, flush_disk_type=self.flush, max_open_files=3, max_mapped_files=2)
         self.store = MessageStore(config, self.time, QuickFiles())
         self.store.open()
+        self.store.tails.limit = LIMIT if self.holds else 0
         self.arrivals: list[Arrival] = []
         self.store.on_arrival = self.arrivals.extend
 
@@ -83,6 +86,14 @@ class StoreMachine(RuleBasedStateMachine):
         for queue, ones in self.pending.items():
             self.stored[queue] += ones
         self.pending.clear()
+
+    @rule(most=st.integers(1, 4))
+    def write_tails(self, most: int) -> None:
+        self.store.tails.write_some(most)
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.store.flusher.checkpoint()
 
     @rule()
     def restart(self) -> None:

@@ -5,6 +5,9 @@
 Zeros mean "never written". A queue whose first messages are gone may begin inside its first file: what stands before
 is filled with (0, 2147483647, 0). A file is made for its first entry and not before: RocketMQ's brokers take an empty
 one for entries. A queue is a few numbers in memory; files are opened when needed, through the pool.
+
+The newest entries may be in memory only, as the queue's tail (`write/queue_tails.py`). Reads look there first. Whatever
+changes a queue otherwise than at its end writes the tail first.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_first_record", "checked_offset", "is_removed", "max_offset", "min_offset", "next_offset", "queue_id",
-        "reserved", "segments", "sound_ranges", "topic", "topic_name",
+        "reserved", "segments", "sound_ranges", "tail", "topic", "topic_name",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, segments: SegmentedFile) -> None:
@@ -82,6 +85,8 @@ class ConsumeQueue:
         """What lies before that and was found sound when it was read."""
         self.reserved = 0
         """Up to this byte of the queue there is room for entries."""
+        self.tail: bytes | bytearray = b""
+        """The last visible entries that are in no file yet; the thread that writes owns it."""
         self._first_record = -1  # where the message at min_offset is in the log; -1 before it was looked up
 
     # --- writing
@@ -131,11 +136,33 @@ class ConsumeQueue:
     def append(self, entries: list[bytes]) -> None:
         """Write entries behind the last one, for consumers to see; room was made before."""
         if not self.is_removed:
+            self.write_tail()
             self.segments.pwrite(self.max_offset * ENTRY_SIZE, b"".join(entries))
         self.max_offset += len(entries)
 
+    def hold(self, entries: list[bytes]) -> None:
+        """Let consumers see entries behind the last one; they are in memory until write_tail()."""
+        if not self.is_removed:
+            if self.tail:
+                self.tail += b"".join(entries)
+            else:
+                self.tail = bytearray().join(entries)
+        self.max_offset += len(entries)
+
+    def write_tail(self) -> None:
+        """Write the entries that are in memory; raises OSError, and they stay there."""
+        if self.tail:
+            self.segments.pwrite(self.max_offset * ENTRY_SIZE - len(self.tail), bytes(self.tail))
+            self.tail = b""
+
+    @property
+    def written_offset(self) -> int:
+        """The offset behind the last entry that is in a file; any thread may ask, and is told no more than that."""
+        return max(self.max_offset - len(self.tail) // ENTRY_SIZE, 0)
+
     def restore(self, offset: int, data: bytes) -> None:
         """Write entries at their own offset unless they are there already: for recovery."""
+        self.write_tail()
         if self._has(offset, data):
             return
         if offset * ENTRY_SIZE < self.segments.start:  # the topic was deleted and made again
@@ -156,6 +183,7 @@ class ConsumeQueue:
 
     def rewrite(self, offset: int, entry: bytes) -> None:
         """Replace an entry that is damaged."""
+        self.write_tail()
         self.segments.pwrite(offset * ENTRY_SIZE, entry)
 
     def fill_front(self, offset: int) -> None:
@@ -189,7 +217,7 @@ class ConsumeQueue:
     def _read_all(self, offset: int, length: int) -> bytes:
         position, pieces = offset * ENTRY_SIZE, []
         while length > 0:
-            piece = self.segments.pread(position, length)
+            piece = self._pread(position, length)
             pieces.append(piece)
             position += len(piece)
             length -= len(piece)
@@ -200,11 +228,33 @@ class ConsumeQueue:
     def read(self, offset: int, count: int) -> bytes:
         """Return up to `count` visible entries, to the end of their file at most."""
         count = min(count, self.max_offset - offset)
-        return self.segments.pread(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        return self._pread(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+
+    def read_cached(self, offset: int, count: int) -> bytes | bytearray | None:
+        """Return `count` visible entries as read() does; None if the disk would have to be read."""
+        position, length, tail = offset * ENTRY_SIZE, count * ENTRY_SIZE, self.tail
+        begin = position - self.max_offset * ENTRY_SIZE + len(tail)
+        if begin >= 0:
+            return tail[begin : begin + length]
+        found = self.segments.pread_cached(position, min(length, -begin))
+        if found is not None and len(found) == -begin:
+            found += tail[: length + begin]
+        return found
+
+    def _pread(self, position: int, length: int) -> bytes:
+        """Return bytes of the tail, or of the file that holds a position, to its end at most."""
+        tail = self.tail
+        begin = position - self.max_offset * ENTRY_SIZE + len(tail)
+        if not tail or begin >= len(tail):
+            return self.segments.pread(position, length)
+        if begin >= 0:
+            return bytes(tail[begin : begin + length])
+        found = self.segments.pread(position, min(length, -begin))
+        return found + tail[: length + begin] if len(found) == -begin else found
 
     def entry(self, offset: int) -> ConsumeQueueEntry:
         """Return what stands at an offset, visible or not."""
-        data = self.segments.pread(offset * ENTRY_SIZE, ENTRY_SIZE)
+        data = self._pread(offset * ENTRY_SIZE, ENTRY_SIZE)
         return ConsumeQueueEntry(*ENTRY.unpack(data)) if len(data) == ENTRY_SIZE else _NOTHING
 
     def next_file_offset(self, offset: int) -> int:
@@ -222,6 +272,7 @@ class ConsumeQueue:
 
     def find_end(self) -> int:
         """Return the offset behind the last entry that was written; one that is damaged is none, but ends nothing."""
+        self.write_tail()
         first = self.segments.start // ENTRY_SIZE
         per_file = self.segments.file_size // ENTRY_SIZE
         end = self.segments.stop // ENTRY_SIZE
@@ -259,6 +310,7 @@ class ConsumeQueue:
 
     def cut(self, end: int) -> None:
         """Let the queue end here and remove whatever stands behind."""
+        self.write_tail()
         self.segments.cut(end * ENTRY_SIZE)
         self.settle(end)
         self.checked_offset = min(self.checked_offset, end)
@@ -302,6 +354,7 @@ class ConsumeQueue:
         """
         if self._first_record >= log_start or self.segments.start == self.segments.stop:
             return []
+        self.write_tail()  # it may belong into a file that goes
         self.find_start(log_start)
         last = max(self.max_offset - 1, 0)
         return self.segments.drop_before(min(self.min_offset, last) * ENTRY_SIZE)

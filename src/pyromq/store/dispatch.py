@@ -1,4 +1,4 @@
-"""From the log to queues and index: a record is visible once its entry is written, never before the record is."""
+"""From the log to queues and index: a record is visible once its queue has its entry, never before it is written."""
 
 from __future__ import annotations
 
@@ -91,13 +91,6 @@ class WriteGroup:
         else:
             before += entries
         queue.next_offset += len(entries)
-
-    def dispatch(self) -> None:
-        """Write the entries: one write for each queue."""
-        for queue, entries in self.entries.items():
-            queue.append(entries)
-        if self.restore is not None:
-            self.restore()
 
     def split(self, end: int, last_timestamp_ms: int) -> WriteGroup | None:
         """Take out the messages that end before a place in the log, as a group of their own; None if there are none.

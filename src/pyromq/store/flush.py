@@ -80,11 +80,12 @@ class Flusher:
         self.max_unflushed_ms = 0.0
         """The longest that written bytes have waited for their flush so far."""
         self._unflushed_since_ns: int | None = None
-        self._guard = threading.Lock()  # for the next four, shared by writer and threads
+        self._guard = threading.Lock()  # for the next five, shared by writer and threads
         self._log_files: set[LogFile] = set()
         self._left_files: list[LogFile] = []
         self._written = LogEnd(0, 0)
         self._dispatched = LogEnd(0, 0)
+        self._queued = LogEnd(0, 0)
         self._flushing = threading.Lock()
         self._noting = threading.Lock()  # for the small files, each of which is replaced by one thread at a time
         self._flushed_timestamp_ms = 0
@@ -98,7 +99,7 @@ class Flusher:
     def begin(self, written: LogEnd, dispatched: LogEnd, position: Position | None) -> None:
         """Begin where recovery ended: all of the log is flushed, and queues hold it up to an end."""
         self.flushed_offset = written.end
-        self._written, self._dispatched = written, dispatched
+        self._written, self._dispatched, self._queued = written, dispatched, dispatched
         self._flushed_timestamp_ms = written.timestamp_ms
         self._position = position
 
@@ -129,10 +130,20 @@ class Flusher:
             self._left_files += written.left
             self._written = LogEnd(end, timestamp_ms)
 
-    def dispatched(self, end: int, timestamp_ms: int) -> None:
-        """Note that consume queues were written for the log up to `end`."""
+    def dispatched(self, end: LogEnd) -> None:
+        """Note that messages are visible up to an end of the log: their entries are in queues, or in their tails."""
         with self._guard:
-            self._dispatched = LogEnd(end, timestamp_ms)
+            self._dispatched = end
+
+    @property
+    def dispatched_end(self) -> LogEnd:
+        """Up to where messages are visible."""
+        return self._dispatched
+
+    def queued(self, end: LogEnd) -> None:
+        """Note that the files of queues were written for the log up to an end: the checkpoint may say so."""
+        with self._guard:
+            self._queued = end
 
     @property
     def unflushed_ms(self) -> float:
@@ -194,15 +205,15 @@ class Flusher:
 
     def _checkpoint(self) -> None:
         with self._guard:
-            dispatched = self._dispatched
+            queued, dispatched = self._queued, self._dispatched
         ends = ends_of(self._queues)
         changed, directories = self._queue_files.take()
         self._index.write()
         self.flush()
         self._sync_queues(changed, directories)
         self._index.flush(everything=self._stopping.is_set())
-        position = Position(self.flushed_offset, dispatched.end)
-        times = self._times(dispatched.timestamp_ms)
+        position = Position(self.flushed_offset, queued.end)
+        times = self._times(queued.timestamp_ms)
         with self._unless_full():
             self._queue_ends.write(ends)
             self._note_confirmed(dispatched)
@@ -210,14 +221,14 @@ class Flusher:
                 self._checkpoints.write(times, position)
                 self._position = position
 
-    def _times(self, dispatched_timestamp_ms: int) -> Checkpoint:
+    def _times(self, queued_timestamp_ms: int) -> Checkpoint:
         """Return what the checkpoint says; our position, which is exact, is for us, this is for Apache's broker.
 
         That broker reads the log again from the time of queues on: far enough back for the keys that it loses. To us
         a smaller time costs nothing.
         """
         since_ms = self._index.unsealed_since_ms
-        queues_ms = dispatched_timestamp_ms if since_ms is None else min(dispatched_timestamp_ms, since_ms)
+        queues_ms = queued_timestamp_ms if since_ms is None else min(queued_timestamp_ms, since_ms)
         return Checkpoint(self._flushed_timestamp_ms, queues_ms, self._index.flushed_timestamp_ms)
 
     def note_position(self) -> None:

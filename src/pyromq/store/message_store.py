@@ -47,6 +47,7 @@ from pyromq.store.results import (
     QueueRange,
 )
 from pyromq.store.write.new_queues import NewQueues
+from pyromq.store.write.queue_tails import QueueTails
 from pyromq.store.write.visibility import Visibility
 from pyromq.store.write.write_times import WriteTimes
 
@@ -81,16 +82,13 @@ class MessageStore:
         commit under SYNC_FLUSH flushes before it returns.
         """
         self.config = config
-        self.on_arrival = on_arrival
-        """Called with the messages that have become visible."""
-        self.on_durable = on_durable
-        """Called under SYNC_FLUSH with the end of the log that is durable now."""
-        self.on_failure = on_failure
-        """Called once, when the store stops writing."""
+        self.on_arrival = on_arrival  # called with the messages that have become visible
+        self.on_durable = on_durable  # called under SYNC_FLUSH with the end of the log that is durable now
+        self.on_failure = on_failure  # called once, when the store stops writing
         self._files = files or OsFiles()
         self._call_threadsafe = call_threadsafe
         self.waits_for_flush = config.waits_for_flush
-        """Whether a message is durable, and may be acknowledged, only when it is flushed (SYNC_FLUSH)."""
+        """Whether a message may be acknowledged only when it is flushed (SYNC_FLUSH)."""
         self._exit = ExitStack()
         self.is_open = False  # whether messages can be read
         self.found_topics: dict[str, int] = {}
@@ -107,17 +105,16 @@ class MessageStore:
         self.cleaner = self._directory.cleaner(now_ms, self._visibility, lambda: self.flusher.flushed_offset)
         """Removes what has expired or was deleted."""
         self._reading = Reading(self)
-        self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)
-        """The log as it stands, for who copies it."""
+        self.copied_log = CopiedLog(self._log, self._queues, self._files, self._reading)  # for who copies it
         self.disk = DiskAccess(self._directory.pool, self._files)  # for readers who must not wait for it
-        self.healing = self._directory.healing
-        """Mends damage with the bytes of another copy."""
+        self.healing = self._directory.healing  # mends damage with the bytes of another copy
         self.fences = self._directory.fences
         """The damage in the log that is known, and what reads have left out because of it."""
         guard = ReadGuard(self._log, self.fences, config.delay_levels_ms)
         self._reader = QueueReader(self._log, self._queues, read_limits(config), guard)
         self.plain_reader = PlainReader(self, self._log, self._queues, guard)  # for most pulls
         self.flusher = self._directory.flusher(self._flushed, self._flush_failed)
+        self.tails = QueueTails(self.flusher, call_threadsafe, self._fail, at_once=config.shows_confirmed_only)
         self._raw_log = RawLog(self._directory.parts, self._appender, config.delay_levels_ms, self.commit)
 
     # --- opening and closing
@@ -142,6 +139,7 @@ class MessageStore:
         stack.callback(self.flusher.close)
         self.flusher.start()
         stack.callback(self.flusher.stop)
+        stack.enter_context(self.tails)
         self.cleaner.open()
         stack.callback(self.cleaner.close)
 
@@ -163,6 +161,7 @@ class MessageStore:
             self.flusher.flush()
             self._durable(self.flusher.flushed_offset)
             self._directory.end_queues()
+            self.tails.write_all()
             self.flusher.checkpoint()
             self._directory.mark_clean()
         except OSError as error:
@@ -254,14 +253,14 @@ class MessageStore:
 
     def _show(self, group: WriteGroup) -> None:
         try:
-            group.dispatch()
+            self.tails.show(group)
             self._index.add(group.keys, group.end)
         except OSError as error:
             raise self._fail("write to", error) from error
         except StoreError as error:
             self._stop(error)
             raise
-        self.flusher.dispatched(group.end, group.last_timestamp_ms)
+        self.tails.shown(LogEnd(group.end, group.last_timestamp_ms))
         self.on_arrival(group.arrivals)
 
     def confirm(self, end: int) -> None:
@@ -328,6 +327,7 @@ class MessageStore:
 
     def _cut(self, cut: LogCut) -> None:
         try:
+            self.tails.write_all()
             cut.run(self.flusher, self._appender, self._visibility)
         except OSError as error:
             raise self._fail("cut", error) from error

@@ -84,6 +84,7 @@ class ConsumeQueues:
             self._dirty.add_directories(os.path.dirname(directory))
             self._leftovers.append(target)
         queue.is_removed = True
+        queue.tail = b""
         queue.segments.drop_before(queue.segments.stop)
         del self.by_topic[queue.topic][queue.queue_id]
         if not self.by_topic[queue.topic]:

@@ -31,6 +31,7 @@ class ColdBroker:
 
     def stop_disk(self) -> None:
         """Let nothing be in memory, and the disk give nothing until `disk.ready` is set."""
+        self.broker.store.tails.write_all()
         self.disk.forget()
         self.disk.ready.clear()
         self.disk.waits.clear()

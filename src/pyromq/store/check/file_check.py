@@ -20,13 +20,16 @@ _STRAY: Final = "does not belong here; RocketMQ's broker refuses to start"
 
 
 class FileCheck:
-    """Checks names and lengths; `is_live` leaves out what a broker may be about to change."""
+    """Checks names and lengths; `is_live` leaves out what a broker may be about to change, `is_clean` if it has."""
 
-    def __init__(self, root: str, log_directories: Sequence[str], files: OsFiles, *, is_live: bool) -> None:
+    def __init__(
+        self, root: str, log_directories: Sequence[str], files: OsFiles, *, is_live: bool, is_clean: bool
+    ) -> None:
         self._root = root
         self._log_directories = log_directories
         self._files = files
         self._is_live = is_live
+        self._is_clean = is_clean
 
     def run(self) -> Iterator[Finding]:
         """Give what is wrong with any file."""
@@ -72,10 +75,15 @@ class FileCheck:
                 yield self._finding(missing, f"is missing: {count} file(s) before {relative(after.path, self._root)}")
 
     def _empty_end(self, directory: str) -> Iterator[Finding]:
-        """Look for a last file that holds nothing: RocketMQ's brokers take it for entries."""
+        """Look for a last file that holds nothing: RocketMQ's brokers take it for entries, but for those of a crash."""
         segments = find_segments([directory], self._files)
-        if segments and not self._is_live and not any(self._first_bytes(segments[-1])):
-            yield self._finding(segments[-1].path, "holds no entry; RocketMQ's broker would see messages in it", 0)
+        if not segments or self._is_live or any(self._first_bytes(segments[-1])):
+            return
+        finding = self._finding(segments[-1].path, "holds no entry; RocketMQ's broker would see messages in it", 0)
+        if self._is_clean:
+            yield finding
+        else:
+            yield replace(finding, severity=Severity.NOTE, text="holds no entry yet: the next start sees to it")
 
     def _first_bytes(self, segment: Segment) -> bytes:
         descriptor = self._files.open(segment.path)

@@ -82,7 +82,8 @@ class StoreCheck:
                 yield self._note("a broker has this directory open: what it writes meanwhile is not judged")
             elif not self.is_clean:
                 yield self._note("the last broker did not stop cleanly: the next start mends what it left half done")
-            yield from FileCheck(self.root, self.log_directories, self._files, is_live=self.is_live).run()
+            state = {"is_live": self.is_live, "is_clean": self.is_clean}
+            yield from FileCheck(self.root, self.log_directories, self._files, **state).run()
             yield from self._messages()
             yield from TableCheck(self.root, self._files).run()
 

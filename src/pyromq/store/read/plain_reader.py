@@ -72,7 +72,7 @@ class PlainReader:
             count, looked_at = _FILTERED * most, max(SCAN_ENTRIES, max_count)
         count, looked_at = min(count, high - offset), min(looked_at, high - offset)
         try:
-            entries = queue.segments.pread_cached(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+            entries = queue.read_cached(offset, count)
             if not entries:
                 return None
             first = _PLACE.unpack_from(entries)[0]

@@ -188,8 +188,12 @@ class Recovery:
                 self._fence(damaged, walk.position)
 
     def _walk_tail(self, walk: LogWalk, replay: Replay) -> None:
-        """Walk on to the first record that is none: half-written, never written, or older than what was flushed."""
-        oldest_ms = 0 if self._stop.position is not None else self._stop.checkpoint.log_timestamp_ms
+        """Walk on to the first record that is none: half-written, never written, or older than the last flushed one.
+
+        Queues may be behind the log, so the last flushed one that they name may be older than the checkpoint says.
+        """
+        flushed_ms = min(self._stop.checkpoint.log_timestamp_ms, self._last_timestamp_ms)
+        oldest_ms = 0 if self._stop.position is not None else flushed_ms
         while True:
             for record in walk.records(self._segments.stop):
                 if record[5] < oldest_ms or is_torn(record, self._segments.file_start(record[0])):

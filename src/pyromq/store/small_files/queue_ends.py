@@ -41,9 +41,9 @@ class QueueEnds:
 
 
 def ends_of(queues: Iterable[ConsumeQueue]) -> EndsByTopic:
-    """Return how many entries each queue has written."""
+    """Return how many entries each queue has in its files."""
     ends: EndsByTopic = {}
     for queue in queues:
-        if queue.max_offset:
-            ends.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
+        if end := queue.written_offset:
+            ends.setdefault(queue.topic, {})[queue.queue_id] = end
     return ends
