@@ -15,6 +15,7 @@ from pyromq.spark.options.read_options import read_options
 from pyromq.spark.read.store_readers import StoreBatchReader
 from pyromq.store.message_store import MessageStore
 from pyromq.store.read.reader import StoreReader
+from pyromq.testing import wait_until
 from tests.store.helpers import HOST, LOG_FILE_SIZE, read_queue
 
 COUNT, QUEUES = 200, 3
@@ -37,6 +38,16 @@ def sample_record(number: int, topic: str = "orders", **changes: Any) -> Record:
         "store_host": HOST,
     }
     return Record(topic=topic, **(fields | changes))
+
+
+def wait_for_entries(root: Path, topic: str, count: int) -> None:
+    """Wait until a running broker has written the queue entries of so many messages."""
+
+    def are_written() -> bool:
+        with StoreReader(root) as reader:
+            return sum(reader.max_offset(topic, queue_id) for queue_id in reader.queue_ids(topic)) >= count
+
+    wait_until(are_written)
 
 
 def put_records(store: MessageStore, *records: Record) -> None:

@@ -22,6 +22,7 @@ from pyromq.spark.read.stream_reader import StreamReader
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.table_file import TableFile
 from pyromq.store.small_files.table_formats import OFFSETS, TOPICS
+from pyromq.store.write.queue_tails import LIMIT
 from pyromq.testing import LocalCluster
 from tests.spark.conftest import send
 from tests.spark.read.sample_store import (
@@ -34,6 +35,7 @@ from tests.spark.read.sample_store import (
     rows_of,
     sample_record,
     store_reader,
+    wait_for_entries,
 )
 from tests.store.helpers import LOG_FILE_SIZE, small_store
 
@@ -192,6 +194,7 @@ def test_a_stream_of_files_may_go_on_through_the_broker() -> None:
         given = {"subscribe": "moved", "columns": "body", "startingOffsets": "earliest"}
         sent = [Message(topic="moved", body=b"%d" % number) for number in range(30)]
         send(producer, sent[:20])
+        wait_for_entries(cluster.brokers[0].store_path, "moved", 20)
         files = {"store": str(cluster.brokers[0].store_path), "brokerName": "broker-a"}
         offline = StoreStreamReader(read_options(given | files, streaming=True))
         offline.latestOffset(offline.initialOffset(), ReadAllAvailable())
@@ -201,6 +204,45 @@ def test_a_stream_of_files_may_go_on_through_the_broker() -> None:
         parts = online.partitions(middle, online.latestOffset(middle, ReadAllAvailable()))
         bodies = [row["body"] for part in parts for batch in online.read(part) for row in batch.to_pylist()]
         assert sorted(bodies) == [message.body for message in sent[20:]]
+
+
+def entries_come(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let a running broker write its queue entries when a reader waits for them; return how long it wanted to wait."""
+    waits: list[float] = []
+
+    def come(seconds: float) -> None:
+        waits.append(seconds)
+        store.tails.write_all()
+
+    monkeypatch.setattr("pyromq.spark.read.store_readers.time.sleep", come)
+    return waits
+
+
+def test_offsets_ahead_of_the_files_of_a_running_broker_are_no_loss(
+    root: Path, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.tails.limit = LIMIT
+    waits = entries_come(store, monkeypatch)
+    put_records(store, *(sample_record(COUNT + number, queue_id=0) for number in range(5)))
+    rows = read_rows(root, startingOffsets='{"orders": {"": {"0": 69, "1": -1, "2": -1}}}')
+    assert (offsets_of(rows), len(waits)) == ({0: [69, 70, 71]}, 1)
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_stream_that_a_broker_began_goes_on_with_files_that_are_behind_it(
+    root: Path, store: MessageStore, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    store.tails.limit = LIMIT
+    put_records(store, *(sample_record(COUNT + number, queue_id=0) for number in range(5)))
+    given = {"store": str(root), "subscribe": "orders", "brokerName": "broker-a"}
+    reader = StoreStreamReader(read_options(given, streaming=True))
+    if bounded:
+        reader.prepareForTriggerAvailableNow()
+    waits = entries_come(store, monkeypatch)
+    begin = {"orders": {"broker-a": {"0": 69, "1": 67, "2": 66}}}
+    end = reader.latestOffset(begin, ReadAllAvailable())
+    assert end == {"orders": {"broker-a": {"0": 72, "1": 67, "2": 66}}}
+    assert len(waits) == 1
 
 
 def test_committed_offsets_are_those_that_the_broker_saved(root: Path) -> None:

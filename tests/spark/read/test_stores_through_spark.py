@@ -10,6 +10,7 @@ import pytest
 from pyromq import Message, blocking
 from pyromq.testing import LocalCluster
 from tests.spark.conftest import send
+from tests.spark.read.sample_store import wait_for_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -29,6 +30,7 @@ def test_files_of_a_running_broker_give_the_rows_that_it_gives_itself(
     spark: SparkSession, cluster: LocalCluster, producer: blocking.Producer
 ) -> None:
     sent = send(producer, _messages(range(100)))
+    wait_for_entries(cluster.brokers[0].store_path, "filed", sum(place[0] == "broker-a" for place in sent))
     source = spark.read.format("pyromq").option("subscribe", "filed")
     files = source.option("store", str(cluster.brokers[0].store_path)).option("brokerName", "broker-a").load()
     brokers = (
@@ -50,6 +52,7 @@ def test_a_stream_of_files_goes_on_where_its_checkpoint_ends(
     for number in range(2):
         messages = send(producer, [Message(topic="followed", body=b"%d-%d" % (number, one)) for one in range(20)])
         sent += [message.body for place, message in messages.items() if place[0] == "broker-a"]
+        wait_for_entries(cluster.brokers[0].store_path, "followed", len(sent))
         query = (
             spark.readStream.format("pyromq")
             .options(**options)

@@ -1,14 +1,20 @@
-"""Batch and streaming reads of a store's files: planned like reads through brokers, but read without one."""
+"""Batch and streaming reads of a store's files: planned like reads through brokers, but read without one.
+
+A running broker writes the entries of its queues within a second. Offsets that it has told somebody, or saved for a
+group, may therefore be ahead of its files for that long: this is no loss, and the files are looked at once more.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from pyromq.errors import OffsetOutOfRange
 from pyromq.spark.error_text import brief, brief_rows
-from pyromq.spark.offsets import QueueSlice
+from pyromq.spark.offsets import Offsets, QueueSlice
 from pyromq.spark.options.read_options import ReadOptions
 from pyromq.spark.read.batch_reader import BatchReader
 from pyromq.spark.read.files.store_plan import LogRange, plan_store
@@ -21,12 +27,21 @@ from pyromq.spark.read.stream_reader import StreamReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_ENTRIES_COME = 1.5  # seconds
+
 
 class StoreBatchReader(BatchReader):
     """Reads each queue between two positions, as the files were when the read was planned."""
 
     @brief
     def partitions(self) -> list[InputPartition]:
+        try:
+            return self._planned()
+        except OffsetOutOfRange:
+            time.sleep(_ENTRIES_COME)
+            return self._planned()
+
+    def _planned(self) -> list[InputPartition]:
         with StoreQueues(self._options.store, self._options.broker_name) as store:
             return list(plan_store(store, bounds(store, self._options, self._narrowing), self._options))
 
@@ -54,6 +69,15 @@ class StoreStreamReader(StreamReader):
 
     def _plan(self, ranges: list[QueueSlice]) -> list[Slices]:
         return plan_store(self._source, ranges, self._options)
+
+    def _next_end(self, begin: Offsets) -> Offsets:
+        end = super()._next_end(begin)
+        if any(offset < begin.get(queue, offset) for queue, offset in end.items()):
+            time.sleep(_ENTRIES_COME)
+            if self._target is not None:
+                self._target = self._source.reachable_max_offsets(self._target)
+            end = super()._next_end(begin)
+        return end
 
     @brief_rows
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
