@@ -83,8 +83,18 @@ class Consumption(ABC):
         held, messages = job.held, job.messages
         started = perf_counter()
         outcome: object = job.failure
-        if outcome is None:
-            outcome = await (self._listen_with_hooks(job) if self._before else self.listen(job))
+        if outcome is None and self._before:
+            outcome = await self._listen_with_hooks(job)
+        elif outcome is None:  # as listen() does, without a coroutine of its own: this is every message's way
+            job.listening = True
+            try:
+                outcome = await self._call(messages)
+            except BaseException as error:
+                outcome = self._raised(job, error)
+            finally:
+                job.listening = False
+            if job.timed_out or isinstance(outcome, asyncio.CancelledError):
+                outcome = self._after_cancelling(job, outcome)
         ended = perf_counter()
         if outcome is None or outcome is COMMIT:  # nearly always
             held.finish(messages)

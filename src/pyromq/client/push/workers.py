@@ -152,7 +152,13 @@ class Workers:
         left = 0
         limit = self._rate_limit
         try:
-            while job := self._take(turn) if limit is None else await self._take_limited(limit):
+            while True:
+                if turn is None or self._closed or self._interrupted or self._left_behind is not None:
+                    job = self._take(turn) if limit is None else await self._take_limited(limit)
+                    if job is None:
+                        break
+                else:  # as _take() would, without a call for every message
+                    job = Job(turn, turn.take(self._batch_size), self._clock.monotonic())
                 held = job.held
                 if held is not turn:
                     left = _TURN
