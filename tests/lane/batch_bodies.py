@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from pyromq.lane import batches
-from pyromq.protocol.messages.batch import BatchElement, encode_batch
+from pyromq.protocol.messages.batch import BatchElement, decode_batch, encode_batch
 from tests.lane.places import BORN, HOST, NOW_MS
 
 NAME = b"orders"
@@ -68,6 +68,9 @@ def difference(module: ModuleType, batch: bytes, suffix: bytes = SUFFIX, *, inde
         return ""
     if found != expected:
         return f"measured {found}, not {expected}"
+    elements = [tuple(element) for element in decode_batch(batch)]
+    if module.encode(elements) != encode_batch(decode_batch(batch)):
+        return "encoded it in another way"
     given = batch, HEAD, NAME, suffix, b"7F0000010000", "orders" if indexed else None, 4096, 7, NOW_MS
     made, right = module.lay_out(*given), batches.lay_out(*given)
     if made != right:

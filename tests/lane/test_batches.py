@@ -93,3 +93,16 @@ def test_the_checksum_is_that_of_zlib() -> None:
     chance = random.Random(8)
     for length in [*range(300), 1000, 4095, 30_000]:
         assert difference(MODULE, encode_batch([BatchElement(0, chance.randbytes(length))] * 2)) == ""
+
+
+@needs_native
+@pytest.mark.parametrize(
+    "element",
+    [(1 << 31, b"", b""), (0, b"", b"x" * 32_768), ("0", b"", b""), (0, bytearray(), b""), (0, b""), [0, b"", b""]],
+    ids=["flag", "properties", "no number", "no bytes", "two", "a list"],
+)
+def test_what_does_not_fit_a_batch_is_refused(element: Any) -> None:
+    assert isinstance(MODULE, ModuleType)
+    assert MODULE.encode([(-1, b"x", b"y" * 32_767)]) == encode_batch([BatchElement(-1, b"x", b"y" * 32_767)])
+    with pytest.raises(ValueError, match="does not fit"):
+        MODULE.encode([(0, b"x", b""), element])

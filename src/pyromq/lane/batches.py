@@ -11,15 +11,19 @@ The functions here say what is right; `_batches.c` does the same in C, and may l
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from pyromq.errors import MalformedHeader
 from pyromq.lane import native
-from pyromq.protocol.messages.batch import decode_batch
+from pyromq.protocol.messages.batch import decode_batch, encode_batch
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH, TAGS, find_property, join_properties
 from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, V4_HEAD
 from pyromq.protocol.tag_filter import tag_code
+
+Element = tuple[int, bytes, bytes]
+"""A message of a batch: its flag, body and properties."""
 
 Run = tuple[bytes, list[bytes], list[str | bytes | int], str]
 """Records end to end, their entries, what the index needs of them, and their ids with commas between."""
@@ -71,6 +75,12 @@ def batch_lane() -> BatchLane:
     """Return the lane that this process uses."""
     module = native("batches")
     return BatchLane(measure, lay_out, _FEW) if module is None else BatchLane(module.measure, module.lay_out, _MANY)
+
+
+def batch_encoder() -> Callable[[list[Element]], bytes]:
+    """Return what writes messages as the body of a batch, for producers."""
+    module = native("batches")
+    return encode_batch if module is None else module.encode
 
 
 def shared_head(

@@ -14,8 +14,8 @@ from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.prepare import MessagePreparer, PreparedMessage, body_size, plain_keys
 from pyromq.client.send_result import SendResult, results_of_batch
 from pyromq.clock import Clock, TimerHandle
-from pyromq.errors import LocalProtocolError
-from pyromq.protocol.messages.batch import ELEMENT_OVERHEAD, element_parts, element_size
+from pyromq.lane.batches import Element, batch_encoder
+from pyromq.protocol.messages.batch import ELEMENT_OVERHEAD, element_parts
 from pyromq.protocol.messages.message import Message, MessageQueue
 
 _MOST_BYTES = 256 * 1024
@@ -38,7 +38,7 @@ class _Kind(NamedTuple):
 class _OpenBatch(Struct, eq=False):
     first: Message
     timer: TimerHandle
-    parts: list[bytes] = field(default_factory=list)
+    elements: list[Element] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     sources: list[Message] = field(default_factory=list)
     waiting: list[Promise] = field(default_factory=list)
@@ -71,6 +71,7 @@ class Linger:
         self._largest = preparer.max_message_size
         self._guard = guard
         self._send = send
+        self._encode = batch_encoder()
         self._open: dict[_Key, _OpenBatch] = {}
         self._kinds: dict[tuple[str, str | None, bool], _Kind] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,7 +100,7 @@ class Linger:
             self._loop.call_soon(self._flush_if_full)  # behind those who were admitted together with this one
         future: asyncio.Future[SendResult] = self._loop.create_future()
         try:
-            self._add(message, size, future, order_key, None if choose is None else await choose())
+            self._add(message, future, order_key, None if choose is None else await choose())
         except BaseException:
             self._in_flight.leave(size)
             raise
@@ -114,7 +115,7 @@ class Linger:
             self.flush()
             return False
         try:
-            self._add(message, size, promise, None, None)
+            self._add(message, promise, None, None)
         except BaseException:
             self._in_flight.leave(size)
             raise
@@ -127,9 +128,9 @@ class Linger:
             body, keys = message.body, message.keys
         except (TypeError, AttributeError):  # a list of tags, or no message at all
             return False
-        size = len(body)
-        if kind is None or message.properties or not size or self._guard.forked:
+        if kind is None or message.properties or message.flag or type(body) is not bytes or self._guard.forked:
             return False
+        size = len(body)
         stem, key = kind
         if keys:
             text = plain_keys(keys)
@@ -138,39 +139,26 @@ class Linger:
             stem = text.encode() + stem
         message_id = self._new_id(self._now_ms())
         properties = stem + message_id.encode()
-        try:
-            parts = element_parts(message.flag, body, properties)
-        except LocalProtocolError:
+        if not 0 < size <= self._largest or not self._in_flight.try_enter(size):
             return False
-        if size > self._largest or not self._in_flight.try_enter(size):
-            return False
-        self._append(key, message, size, waiter, message_id, size + len(properties) + ELEMENT_OVERHEAD, parts)
+        self._append(key, message, body, waiter, message_id, properties)
         return True
 
-    def _add(
-        self, message: Message, body_bytes: int, waiter: Promise, order_key: str | None, queue: MessageQueue | None
-    ) -> None:
+    def _add(self, message: Message, waiter: Promise, order_key: str | None, queue: MessageQueue | None) -> None:
         message_id, properties = self._preparer.element(message, order_key)
-        parts = element_parts(message.flag, message.body, properties)
-        size = element_size(body_bytes, len(properties))
+        element_parts(message.flag, message.body, properties)  # raises if it does not fit
         key = (message.topic, message.wait, queue)
         stem = self._preparer.known_stem(message)
         if stem is not None and queue is None:
             if len(self._kinds) >= _MAX_KINDS:
                 self._kinds.clear()
             self._kinds[message.topic, message.tags, message.wait] = _Kind(stem, key)
-        self._append(key, message, body_bytes, waiter, message_id, size, parts)
+        self._append(key, message, bytes(message.body), waiter, message_id, properties)
 
     def _append(
-        self,
-        key: _Key,
-        message: Message,
-        body_bytes: int,
-        waiter: Promise,
-        message_id: str,
-        size: int,
-        parts: tuple[bytes, ...],
+        self, key: _Key, message: Message, body: bytes, waiter: Promise, message_id: str, properties: bytes
     ) -> None:
+        size = len(body) + len(properties) + ELEMENT_OVERHEAD
         batch = self._open.get(key)
         if batch is not None and batch.size + size > _MOST_BYTES:
             self._flush(key)
@@ -178,12 +166,12 @@ class Linger:
         if batch is None:
             timer = self._clock.call_later(self._seconds, self._flush, key)
             batch = self._open[key] = _OpenBatch(message, timer)
-        batch.parts += parts
+        batch.elements.append((message.flag, body, properties))
         batch.ids.append(message_id)
         batch.sources.append(message)
         batch.waiting.append(waiter)
         batch.size += size
-        batch.body_bytes += body_bytes
+        batch.body_bytes += len(body)
         if len(batch.ids) >= _MOST_MESSAGES:
             self._flush(key)
 
@@ -205,7 +193,7 @@ class Linger:
 
     async def _deliver(self, batch: _OpenBatch, queue: MessageQueue | None) -> None:
         try:
-            body = b"".join(batch.parts)
+            body = self._encode(batch.elements)
             result = await self._send(self._preparer.encoded_batch(batch.first, body, batch.ids, batch.sources), queue)
         except BaseException as error:
             for waiter in batch.waiting:

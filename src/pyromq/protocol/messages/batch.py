@@ -41,7 +41,7 @@ def element_parts(flag: int, body: bytes, properties: bytes) -> tuple[bytes, byt
         raise LocalProtocolError(f"a message does not fit a batch: {error}") from None
 
 
-def encode_batch(elements: Iterable[BatchElement]) -> bytes:
+def encode_batch(elements: Iterable[BatchElement | tuple[int, bytes, bytes]]) -> bytes:
     """Write messages as the body of a batch send."""
     return b"".join([part for element in elements for part in element_parts(*element)])
 
