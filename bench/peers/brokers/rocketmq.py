@@ -20,6 +20,7 @@ from .work import Setting
 
 ACCOUNT = Credentials("bench-account", "the-bench's-long-secret")
 _TOPIC, _PULLED, _GROUP = "bench", "bench-pulled", "bench-pull"
+_GROUPS = ", ".join(f'"{name}=SUB"' for name in (_GROUP, *(f"{_GROUP}-{rank}" for rank in range(1, 64))))
 _ACCOUNTS = f"""globalWhiteRemoteAddresses: []
 accounts:
   - accessKey: {ACCOUNT.access_key}
@@ -28,7 +29,7 @@ accounts:
     defaultTopicPerm: DENY
     defaultGroupPerm: DENY
     topicPerms: [ "{_TOPIC}=PUB|SUB", "{_PULLED}=PUB|SUB" ]
-    groupPerms: [ "{_GROUP}=SUB" ]
+    groupPerms: [ {_GROUPS} ]
 """
 APACHE_JVM = (
     "-server", "-Xms1g", "-Xmx1g", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:G1ReservePercent=25",

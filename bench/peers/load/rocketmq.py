@@ -118,12 +118,17 @@ def _signed(fields: Mapping[str, str], opaque: int, body: bytes, account: Creden
 
 @contextmanager
 def pulls(address: tuple[str, int], shape: Shape, backlog: Backlog) -> Iterator[Load]:
-    """Connect and return the load of a number of consumers; each slot reads its own part of a queue."""
+    """Connect and return the load of a number of consumers; each slot reads its own part of a queue.
+
+    Slots that share a queue are of different groups, as consumers are: no commit goes back but at the end of a part.
+    """
     slots = shape.connections * shape.window
     with connected(address, shape.connections) as sockets:
         if backlog.heartbeat:
+            groups = [_group(backlog, rank) for rank in range(-(-slots // len(backlog.ranges)))]
             for number, connection in enumerate(sockets):
-                _subscribe(connection, backlog, f"bench-{number}")
+                for group in groups:
+                    _subscribe(connection, backlog._replace(group=group), f"bench-{number}")
         rings = [
             [_pull_ring(backlog, index, connection * shape.window + index, slots) for index in range(shape.window)]
             for connection in range(shape.connections)
@@ -131,10 +136,16 @@ def pulls(address: tuple[str, int], shape: Shape, backlog: Backlog) -> Iterator[
         yield Load("rocketmq", sockets, rings)
 
 
+def _group(backlog: Backlog, rank: int) -> str:
+    """Return the group of the consumers that read a part of each queue; `once` they share the messages out."""
+    return backlog.group if backlog.once or not rank else f"{backlog.group}-{rank}"
+
+
 def _pull_ring(backlog: Backlog, opaque: int, slot: int, slots: int) -> Ring:
     queue_id, first, end = backlog.ranges[slot % len(backlog.ranges)]
     offsets = range(first, end - backlog.batch + 1, backlog.batch)
     rank, sharing = slot // len(backlog.ranges), max(slots // len(backlog.ranges), 1)
+    backlog = backlog._replace(group=_group(backlog, rank))
     own = offsets[len(offsets) * rank // sharing : len(offsets) * (rank + 1) // sharing]
     if not own:
         raise RuntimeError(f"queue {queue_id} has {end - first} messages: too few for {slots} slots")
