@@ -1,10 +1,11 @@
-"""Feed mangled frames and batches to the native lane under AddressSanitizer; it must do what the plain lane does.
+"""Feed mangled frames, batches and pulls to the native lane under AddressSanitizer; it must do as the plain lane.
 
     python -m tests.faults.lane_fuzz --minutes 60
 
-It builds `_sends.c` and `_batches.c` once more, with the checks of gcc for addresses and undefined behaviour, and runs
-them in a process of their own, in turn, signed frames too; half of the time without the processor's instructions for
-SHA-1. Without gcc and its library it says so and ends well.
+It builds `_sends.c`, `_batches.c` and `_pulls.c` once more, with the checks of gcc for addresses and undefined
+behaviour, and runs them in a process of their own, in turn, signed frames too, and pulls from queues and logs with odd
+entries; half of the time without the processor's instructions for SHA-1. Without gcc and its library it says so and
+ends well.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+from pyromq.lane.pull_serving import plain_serve
 from pyromq.lane.sends import native_lane
+from tests.lane import pull_desk
 from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alone, mangled_batch
 from tests.lane.batch_bodies import difference as batch_difference
 from tests.lane.places import Desk, difference, mangled_frame, mangled_signed_frame, plain_desk
 
 SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane"
-PARTS = ("_sends", "_batches")
+PARTS = ("_sends", "_batches", "_pulls")
 VARIANTS: list[list[str]] = [[], ["-DPYROMQ_PLAIN_SHA1"]]
 CHECKS = ["-g", "-O1", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
@@ -83,12 +86,12 @@ def _load(directory: Path, part: str) -> ModuleType:
 
 
 def _feed(directory: Path, seconds: float, seed: int) -> int:
-    sends, batches = (_load(directory, part) for part in PARTS)
+    sends, batches, pulls = (_load(directory, part) for part in PARTS)
     open_desks, guarded_desks = ((Desk(lambda place: native_lane(sends, place)), plain_desk()) for _ in range(2))
     for desk in guarded_desks:
         desk.guard()
     chance = random.Random(seed)
-    rounds = taken = signed_taken = batches_taken = 0
+    rounds = taken = signed_taken = batches_taken = pulls_answered = 0
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         frame, batch = mangled_frame(chance), mangled_batch(chance)
@@ -101,13 +104,18 @@ def _feed(directory: Path, seconds: float, seed: int) -> int:
             print(f"seed {seed}, batch {rounds}: {batch!r}, suffix {suffix!r}: {wrong}")
             return 1
         lay_out_alone(batches, batch)
+        number = chance.getrandbits(40)
+        if wrong := pull_desk.difference(number, plain_serve, pulls.serve):
+            print(f"seed {seed}, pulls of {number}: {wrong}")
+            return 1
         rounds += 1
         taken += bool(open_desks[0].take(frame)[0])
         signed_taken += bool(guarded_desks[0].take(signed)[0])
         batches_taken += batches.measure(batch, NAME, suffix, MAX_RECORD, MOST) is not None
-    found = f"{rounds} rounds; taken were {taken} frames, {signed_taken} signed ones and {batches_taken} batches"
-    print(f"lane_fuzz: {found}, all as the plain lane has them; seed {seed}")
-    return 0 if taken and signed_taken and batches_taken else 1
+        pulls_answered += pull_desk.Desk(number).serve(pulls.serve)[0]
+    found = f"{rounds} rounds; taken were {taken} frames, {signed_taken} signed ones, {batches_taken} batches and"
+    print(f"lane_fuzz: {found} {pulls_answered} pulls, all as the plain lane has them; seed {seed}")
+    return 0 if taken and signed_taken and batches_taken and pulls_answered else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The shape of a pull: requests of one shape mean the same but for three numbers."""
+"""The shape of a pull: requests of one shape mean the same but for three numbers, and both lanes find the same."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pyromq.errors import RemoteProtocolError
 from pyromq.lane import native
+from pyromq.lane.pull_shapes import PullShape, plain_shape
 from pyromq.protocol.command import RemotingCommand, decode, request
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 
 MODULE = native("pulls")
-pytestmark = pytest.mark.skipif(MODULE is None, reason="the native lane is not built")
 
 FIELDS = {
     "consumerGroup": "billing",
@@ -33,9 +33,11 @@ opaques = st.integers(0, (1 << 31) - 1)
 texts = st.text(max_size=12)
 
 
-def shape(frame: bytes) -> tuple[bytes, int, int, int] | None:
-    assert MODULE is not None
-    found: tuple[bytes, int, int, int] | None = MODULE.shape(frame)
+def shape(frame: bytes | memoryview) -> PullShape | None:
+    """Return what both lanes find."""
+    found = plain_shape(frame)
+    if MODULE is not None:
+        assert MODULE.shape(frame) == found
     return found
 
 
@@ -165,5 +167,4 @@ def test_frames_of_one_shape_mean_the_same(data: st.DataObject) -> None:
 @given(st.binary(max_size=80), st.booleans())
 def test_no_bytes_do_harm(data: bytes, with_length: bool) -> None:
     shape(frame_of(data) if with_length else data)
-    assert MODULE is not None
-    MODULE.shape(memoryview(bytearray(data)))
+    shape(memoryview(bytearray(data)))

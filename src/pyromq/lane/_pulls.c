@@ -1,4 +1,5 @@
-/* Plain pulls in C: the request's shape, and the whole answer in one call. pull_answers.py says what is right.
+/* Plain pulls in C: the request's shape, the whole answer in one call, and all pulls of a read in one call.
+   pull_shapes.py, pull_answers.py and pull_serving.py say what is right.
 
    shape(frame) looks at a request to pull. The requests of one consumer about one queue differ in three numbers only:
    where to read (queueOffset), what was consumed (commitOffset), and the number of the request (opaque). shape() cuts
@@ -14,7 +15,12 @@
    that points outside of the bounds it was given, or whose size lies, makes it return None, and the ordinary path looks
    closer. It reads the file within these bounds only, and writes nothing but the bytes that it returns.
 
-   Both functions are pure. They touch no file and no socket, and keep nothing between two calls. */
+   serve(...) does both for each frame of a read, as long as the shape is known. What pulls of a shape have in common
+   was looked at in Python, which forgets a shape when that may have changed. The queue's bounds are read from their
+   owner for each pull. Python is called once a pull, to note what was consumed and delivered, and where entries or a
+   stretch of the log are not at hand. The answers go into a buffer of the caller's, one behind the other.
+
+   All three are pure. They touch no file and no socket, and keep nothing between two calls. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -28,6 +34,7 @@
 #define LONGEST_HEAD 512
 #define MOST_DIGITS 18
 #define MOST_CODES 16
+#define CHUNK_ENTRIES 512 /* pull_serving.py */
 #define PREFIX_SIZE 8
 
 /* --- numbers in network order */
@@ -119,19 +126,27 @@ PyDoc_STRVAR(shape_doc,
              "Return (shape, queue offset, commit offset, opaque) of a request, its first four bytes left out; None if "
              "it has no shape.");
 
-static PyObject *shape(PyObject *module, PyObject *frame) {
-    (void)module;
+/* Cuts the numbers out of a frame; returns 0, or -1 with an error set. `length` is 0 if the frame has no shape. */
+static int cut_frame(PyObject *frame, uint8_t *cut, size_t *length, int64_t *values) {
     Py_buffer view;
-    if (PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)) return NULL;
+    if (PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)) return -1;
     const uint8_t *data = view.buf;
-    uint8_t cut[LONGEST_HEADER];
-    int64_t values[NUMBERS];
-    size_t length = 0;
+    *length = 0;
     /* A header in JSON, and nothing behind it. */
     if (view.len > 4 && view.len <= 4 + LONGEST_HEADER && read_u32(data) == (uint32_t)(view.len - 4))
-        length = cut_numbers(data + 4, data + view.len, cut, values);
+        *length = cut_numbers(data + 4, data + view.len, cut, values);
     PyBuffer_Release(&view);
-    if (!length || values[OPAQUE] < 0 || values[OPAQUE] > INT32_MAX) Py_RETURN_NONE;
+    if (*length && (values[OPAQUE] < 0 || values[OPAQUE] > INT32_MAX)) *length = 0;
+    return 0;
+}
+
+static PyObject *shape(PyObject *module, PyObject *frame) {
+    (void)module;
+    uint8_t cut[LONGEST_HEADER];
+    int64_t values[NUMBERS];
+    size_t length;
+    if (cut_frame(frame, cut, &length, values)) return NULL;
+    if (!length) Py_RETURN_NONE;
     return Py_BuildValue("(y#LLL)", (const char *)cut, (Py_ssize_t)length, (long long)values[QUEUE_OFFSET],
                          (long long)values[COMMIT_OFFSET], (long long)values[OPAQUE]);
 }
@@ -223,35 +238,73 @@ static char *put_number(char *to, long long number) {
     return to + (digits + sizeof digits - first);
 }
 
+/* What the head of an answer says, but for what was found. */
+typedef struct {
+    int64_t offset, min_offset, max_offset, suggest, opaque;
+} Heading;
+
+/* An answer that is not written yet. */
+typedef struct {
+    Taken taken;
+    char head[LONGEST_HEAD];
+    Py_ssize_t head_length, size; /* of the whole frame */
+} Answer;
+
+/* Finds out what a pull gets; returns 0 if it is not plain. With `must_fill` an answer that could hold more is none. */
+static int prepare(const Wanted *wanted, const Heading *heading, int must_fill, Answer *answer) {
+    Taken *taken = &answer->taken;
+    if (!take(wanted, taken) || (must_fill && !taken->is_full)) return 0;
+    /* A filter may have looked back further than the records that it found. */
+    if (read_i64(wanted->entries + (taken->seen - 1) * ENTRY_SIZE) < wanted->low) return 0;
+    if (taken->size > INT32_MAX - LONGEST_HEAD) return 0;
+    char *end = answer->head;
+    end = put_text(end, "{\"code\":0,\"extFields\":{\"suggestWhichBrokerId\":\"");
+    end = put_number(end, heading->suggest);
+    end = put_text(end, "\",\"nextBeginOffset\":\"");
+    end = put_number(end, (int64_t)((uint64_t)heading->offset + (uint64_t)taken->seen));
+    end = put_text(end, "\",\"minOffset\":\"");
+    end = put_number(end, heading->min_offset);
+    end = put_text(end, "\",\"maxOffset\":\"");
+    end = put_number(end, heading->max_offset);
+    end = put_text(end, "\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":");
+    end = put_number(end, heading->opaque);
+    end = put_text(end, ",\"remark\":\"FOUND\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}");
+    answer->head_length = end - answer->head;
+    answer->size = PREFIX_SIZE + answer->head_length + (Py_ssize_t)taken->size;
+    return 1;
+}
+
+static void write_answer(const Wanted *wanted, const Answer *answer, const uint8_t *whole, int64_t start, uint8_t *to) {
+    write_u32(to, (uint32_t)(answer->size - 4));
+    write_u32(to + 4, (uint32_t)answer->head_length); /* JSON is type 0 */
+    memcpy(to + PREFIX_SIZE, answer->head, (size_t)answer->head_length);
+    copy_records(wanted, &answer->taken, whole, start, to + PREFIX_SIZE + answer->head_length);
+}
+
 enum { START, LOW, HIGH, MOST, MOST_BYTES, MUST_FILL, OFFSET, MIN_OFFSET, MAX_OFFSET, SUGGEST, OPAQUE_ARG, ARGUMENTS };
 
 static PyObject *make_answer(const Wanted *wanted, const uint8_t *whole, const long long *arguments) {
-    Taken taken;
-    if (!take(wanted, &taken) || (arguments[MUST_FILL] && !taken.is_full)) Py_RETURN_NONE;
-    /* A filter may have looked back further than the records that it found. */
-    if (read_i64(wanted->entries + (taken.seen - 1) * ENTRY_SIZE) < wanted->low) Py_RETURN_NONE;
-    char head[LONGEST_HEAD], *end = head;
-    end = put_text(end, "{\"code\":0,\"extFields\":{\"suggestWhichBrokerId\":\"");
-    end = put_number(end, arguments[SUGGEST]);
-    end = put_text(end, "\",\"nextBeginOffset\":\"");
-    end = put_number(end, (long long)((unsigned long long)arguments[OFFSET] + (unsigned long long)taken.seen));
-    end = put_text(end, "\",\"minOffset\":\"");
-    end = put_number(end, arguments[MIN_OFFSET]);
-    end = put_text(end, "\",\"maxOffset\":\"");
-    end = put_number(end, arguments[MAX_OFFSET]);
-    end = put_text(end, "\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":");
-    end = put_number(end, arguments[OPAQUE_ARG]);
-    end = put_text(end, ",\"remark\":\"FOUND\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}");
-    Py_ssize_t length = end - head;
-    if (taken.size > INT32_MAX - LONGEST_HEAD) Py_RETURN_NONE;
-    PyObject *frame = PyBytes_FromStringAndSize(NULL, PREFIX_SIZE + length + (Py_ssize_t)taken.size);
+    Heading heading = {
+        .offset = arguments[OFFSET],
+        .min_offset = arguments[MIN_OFFSET],
+        .max_offset = arguments[MAX_OFFSET],
+        .suggest = arguments[SUGGEST],
+        .opaque = arguments[OPAQUE_ARG],
+    };
+    Answer answer;
+    if (!prepare(wanted, &heading, arguments[MUST_FILL] != 0, &answer)) Py_RETURN_NONE;
+    PyObject *frame = PyBytes_FromStringAndSize(NULL, answer.size);
     if (frame == NULL) return NULL;
-    uint8_t *to = (uint8_t *)PyBytes_AsString(frame);
-    write_u32(to, (uint32_t)(4 + length + taken.size));
-    write_u32(to + 4, (uint32_t)length); /* JSON is type 0 */
-    memcpy(to + PREFIX_SIZE, head, (size_t)length);
-    copy_records(wanted, &taken, whole, arguments[START], to + PREFIX_SIZE + length);
-    return Py_BuildValue("(NLL)", frame, (long long)taken.messages, (long long)taken.size);
+    write_answer(wanted, &answer, whole, arguments[START], (uint8_t *)PyBytes_AsString(frame));
+    return Py_BuildValue("(NLL)", frame, (long long)answer.taken.messages, (long long)answer.taken.size);
+}
+
+/* Sets the bounds of the log within which records are read: those given, and those of the file. */
+static int set_bounds(Wanted *wanted, int64_t low, int64_t high, int64_t start, Py_ssize_t length) {
+    if (start < 0 || start > INT64_MAX - length) return 0;
+    wanted->low = low > start ? low : start;
+    wanted->high = high < start + length ? high : start + length;
+    return 1;
 }
 
 PyDoc_STRVAR(answer_doc,
@@ -277,23 +330,20 @@ static PyObject *answer(PyObject *module, PyObject *const *given, Py_ssize_t cou
         PyObject_GetBuffer(given[2], &whole, PyBUF_SIMPLE))
         goto done;
     int32_t wanted_codes[MOST_CODES];
-    int64_t start = arguments[START];
-    if (codes.len > (Py_ssize_t)sizeof wanted_codes || start < 0 || start > INT64_MAX - whole.len) {
-        result = Py_NewRef(Py_None);
-        goto done;
-    }
-    if (codes.len) memcpy(wanted_codes, codes.buf, (size_t)codes.len);
-    int64_t end = start + whole.len;
     Wanted wanted = {
         .entries = entries.buf,
         .entry_count = entries.len / ENTRY_SIZE,
         .codes = given[1] == Py_None ? NULL : wanted_codes,
         .code_count = codes.len / (Py_ssize_t)sizeof *wanted_codes,
-        .low = arguments[LOW] > start ? arguments[LOW] : start,
-        .high = arguments[HIGH] < end ? arguments[HIGH] : end,
         .most = arguments[MOST],
         .most_bytes = arguments[MOST_BYTES],
     };
+    if (codes.len > (Py_ssize_t)sizeof wanted_codes ||
+        !set_bounds(&wanted, arguments[LOW], arguments[HIGH], arguments[START], whole.len)) {
+        result = Py_NewRef(Py_None);
+        goto done;
+    }
+    if (codes.len) memcpy(wanted_codes, codes.buf, (size_t)codes.len);
     result = make_answer(&wanted, whole.buf, arguments);
 done:
     PyBuffer_Release(&whole);
@@ -302,15 +352,324 @@ done:
     return result;
 }
 
+/* --- pulls of known shapes */
+
+enum { NOT_PLAIN, ANSWERED, NO_ROOM, FAILED = -1 };
+
+/* What KnownPull.numbers holds. */
+typedef struct {
+    int64_t most, most_bytes, count, looked_at, suggest, per_file;
+} Limits;
+
+enum { KNOWN_QUEUE, KNOWN_CODES, KNOWN_NUMBERS, KNOWN_NOTE, KNOWN_FIELDS };
+enum { PLACE_LOW, PLACE_HOT, PLACE_HIGH, PLACE_START, PLACE_WHOLE, PLACE_FIELDS };
+
+/* A LogPlace; without `held` there is none. */
+typedef struct {
+    int64_t low, hot, high, start;
+    Py_buffer whole;
+    PyObject *held;
+} Place;
+
+/* A Chunk of a queue; likewise. */
+typedef struct {
+    int64_t first, end;
+    const uint8_t *entries;
+    PyObject *held;
+    Py_buffer view;
+} Chunk;
+
+typedef struct {
+    PyObject *known, *source;
+    Place place;
+    uint8_t *to;
+    Py_ssize_t room;
+} Serving;
+
+static struct {
+    PyObject *min_offset, *max_offset, *checked_offset, *is_removed, *chunks, *chunk, *place;
+} names;
+
+static int as_number(PyObject *object, int64_t *value) {
+    *value = PyLong_AsLongLong(object);
+    return *value == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int read_field(PyObject *object, PyObject *name, int64_t *value) {
+    PyObject *field = PyObject_GetAttr(object, name);
+    if (field == NULL) return -1;
+    int failed = as_number(field, value);
+    Py_DECREF(field);
+    return failed;
+}
+
+static int is_tuple_of(PyObject *object, Py_ssize_t fields) {
+    if (PyTuple_Check(object) && PyTuple_Size(object) == fields) return 1;
+    PyErr_SetString(PyExc_TypeError, "not a tuple of as many fields as expected");
+    return 0;
+}
+
+static void leave_place(Place *place) {
+    if (place->held != NULL) PyBuffer_Release(&place->whole);
+    Py_CLEAR(place->held);
+}
+
+/* Takes over a reference to a LogPlace, or to None. */
+static int enter_place(Place *place, PyObject *given) {
+    leave_place(place);
+    if (given == Py_None) {
+        Py_DECREF(given);
+        return 0;
+    }
+    if (!is_tuple_of(given, PLACE_FIELDS) || as_number(PyTuple_GetItem(given, PLACE_LOW), &place->low) ||
+        as_number(PyTuple_GetItem(given, PLACE_HOT), &place->hot) ||
+        as_number(PyTuple_GetItem(given, PLACE_HIGH), &place->high) ||
+        as_number(PyTuple_GetItem(given, PLACE_START), &place->start) ||
+        PyObject_GetBuffer(PyTuple_GetItem(given, PLACE_WHOLE), &place->whole, PyBUF_SIMPLE)) {
+        Py_DECREF(given);
+        return -1;
+    }
+    place->held = given;
+    return 0;
+}
+
+static int covers(const Place *place, int64_t first, int64_t last) {
+    return place->held != NULL && place->low <= first && first < last && last <= place->high;
+}
+
+/* Sees to it that bytes of the log are at hand; returns 1 if they are, 0 if not, -1 after an error. */
+static int find_place(Serving *serving, int64_t first, int64_t last) {
+    Place *place = &serving->place;
+    if (covers(place, first, last)) return 1;
+    PyObject *from = PyLong_FromLongLong(first), *to = PyLong_FromLongLong(last), *found = NULL;
+    if (from != NULL && to != NULL)
+        found = PyObject_CallMethodObjArgs(serving->source, names.place, from, to, NULL);
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    if (found == NULL || enter_place(place, found)) return -1;
+    return covers(place, first, last);
+}
+
+static void leave_chunk(Chunk *chunk) {
+    if (chunk->held != NULL) PyBuffer_Release(&chunk->view);
+    Py_CLEAR(chunk->held);
+}
+
+/* Takes over a reference to a Chunk, or to None. */
+static int enter_chunk(Chunk *chunk, PyObject *given) {
+    leave_chunk(chunk);
+    if (given == Py_None) {
+        Py_DECREF(given);
+        return 0;
+    }
+    if (!is_tuple_of(given, 2) || as_number(PyTuple_GetItem(given, 0), &chunk->first) ||
+        PyObject_GetBuffer(PyTuple_GetItem(given, 1), &chunk->view, PyBUF_SIMPLE)) {
+        Py_DECREF(given);
+        return -1;
+    }
+    chunk->held = given;
+    chunk->entries = chunk->view.buf;
+    chunk->end = (int64_t)((uint64_t)chunk->first + (uint64_t)(chunk->view.len / ENTRY_SIZE));
+    return 0;
+}
+
+/* Finds a chunk among those of a queue. */
+static int enter_known_chunk(Chunk *chunk, PyObject *queue, int64_t offset) {
+    PyObject *chunks = PyObject_GetAttr(queue, names.chunks), *key, *found = NULL;
+    if (chunks == NULL) return -1;
+    if (chunks != Py_None) {
+        key = PyLong_FromLongLong(offset / CHUNK_ENTRIES);
+        if (key != NULL) found = PyDict_GetItemWithError(chunks, key);
+        Py_XDECREF(key);
+    }
+    int failed = PyErr_Occurred() ? -1 : enter_chunk(chunk, Py_NewRef(found == NULL ? Py_None : found));
+    Py_DECREF(chunks);
+    return failed;
+}
+
+static int has_entries(const Chunk *chunk, int64_t offset, int64_t count, int64_t per_file) {
+    return chunk->held != NULL && chunk->first <= offset && offset < chunk->end &&
+           (count <= chunk->end - offset || chunk->end % per_file == 0);
+}
+
+/* Sees to it that entries are at hand, as far as their file has them; returns 1 if they are, 0 if not, -1 after an
+   error. */
+static int find_entries(Serving *serving, Chunk *chunk, PyObject *queue, int64_t offset, int64_t count,
+                        int64_t per_file) {
+    if (enter_known_chunk(chunk, queue, offset)) return -1;
+    if (has_entries(chunk, offset, count, per_file)) return 1;
+    PyObject *from = PyLong_FromLongLong(offset), *number = PyLong_FromLongLong(count), *found = NULL;
+    if (from != NULL && number != NULL)
+        found = PyObject_CallMethodObjArgs(serving->source, names.chunk, queue, from, number, NULL);
+    Py_XDECREF(from);
+    Py_XDECREF(number);
+    if (found == NULL || enter_chunk(chunk, found)) return -1;
+    return has_entries(chunk, offset, count, per_file);
+}
+
+static int read_limits(PyObject *known, Limits *limits) {
+    char *numbers;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(PyTuple_GetItem(known, KNOWN_NUMBERS), &numbers, &length)) return -1;
+    if (length != (Py_ssize_t)sizeof *limits || (memcpy(limits, numbers, sizeof *limits), limits->per_file < 1)) {
+        PyErr_SetString(PyExc_ValueError, "not the numbers of a known pull");
+        return -1;
+    }
+    return 0;
+}
+
+static int read_codes(PyObject *known, Wanted *wanted, int32_t *codes) {
+    PyObject *given = PyTuple_GetItem(known, KNOWN_CODES);
+    char *packed;
+    Py_ssize_t length;
+    if (given == Py_None) return 0;
+    if (PyBytes_AsStringAndSize(given, &packed, &length)) return -1;
+    if (length > MOST_CODES * (Py_ssize_t)sizeof *codes) {
+        PyErr_SetString(PyExc_ValueError, "too many tags of a known pull");
+        return -1;
+    }
+    memcpy(codes, packed, (size_t)length);
+    wanted->codes = codes;
+    wanted->code_count = length / (Py_ssize_t)sizeof *codes;
+    return 0;
+}
+
+static int read_bounds(PyObject *queue, int64_t *low, int64_t *high, int64_t offset) {
+    int64_t checked, is_removed;
+    if (read_field(queue, names.min_offset, low) || read_field(queue, names.max_offset, high) ||
+        read_field(queue, names.checked_offset, &checked) || read_field(queue, names.is_removed, &is_removed))
+        return -1;
+    return *low <= offset && checked <= offset && offset < *high && !is_removed;
+}
+
+/* Calls KnownPull.note; returns 1 if the pull may be answered, 0 if not, -1 after an error. */
+static int note(PyObject *known, int64_t commit_offset, int64_t end, const Taken *taken) {
+    PyObject *done = PyObject_CallFunction(PyTuple_GetItem(known, KNOWN_NOTE), "LLLL", (long long)commit_offset,
+                                           (long long)end, (long long)taken->messages, (long long)taken->size);
+    if (done == NULL) return -1;
+    int may_answer = PyObject_IsTrue(done);
+    Py_DECREF(done);
+    return may_answer;
+}
+
+/* Answers a pull whose entries are at hand. */
+static int serve_entries(Serving *serving, PyObject *known, const Limits *limits, const Chunk *chunk, int64_t count,
+                         const int64_t *values, int64_t low, int64_t high) {
+    int64_t offset = values[QUEUE_OFFSET], left = high - offset;
+    int64_t looked_at = limits->looked_at < left ? limits->looked_at : left;
+    int64_t found = chunk->end - offset < count ? chunk->end - offset : count;
+    int32_t codes[MOST_CODES];
+    Wanted wanted = {
+        .entries = chunk->entries + (offset - chunk->first) * ENTRY_SIZE,
+        .entry_count = (Py_ssize_t)found,
+        .most = limits->most,
+        .most_bytes = limits->most_bytes,
+    };
+    if (read_codes(known, &wanted, codes)) return FAILED;
+    const uint8_t *last = wanted.entries + (found - 1) * ENTRY_SIZE;
+    int64_t last_at = read_i64(last), last_size = read_i32(last + 8);
+    if (last_at < 0 || last_at > INT64_MAX - INT32_MAX) return NOT_PLAIN;
+    int is_there = find_place(serving, read_i64(wanted.entries), last_at + last_size);
+    if (is_there < 1) return is_there ? FAILED : NOT_PLAIN;
+    const Place *place = &serving->place;
+    if (!set_bounds(&wanted, place->hot, place->high, place->start, place->whole.len)) return NOT_PLAIN;
+    Heading heading = {offset, low, high, limits->suggest, values[OPAQUE]};
+    Answer answer;
+    if (!prepare(&wanted, &heading, count < looked_at && found == count, &answer)) return NOT_PLAIN;
+    if (answer.size > serving->room) return NO_ROOM;
+    int may_answer = note(known, values[COMMIT_OFFSET], high, &answer.taken);
+    if (may_answer < 1) return may_answer ? FAILED : NOT_PLAIN;
+    write_answer(&wanted, &answer, place->whole.buf, place->start, serving->to);
+    serving->to += answer.size;
+    serving->room -= answer.size;
+    return ANSWERED;
+}
+
+static int serve_known(Serving *serving, PyObject *known, const int64_t *values) {
+    Limits limits;
+    int64_t low, high;
+    if (!is_tuple_of(known, KNOWN_FIELDS) || read_limits(known, &limits)) return FAILED;
+    PyObject *queue = PyTuple_GetItem(known, KNOWN_QUEUE);
+    int is_inside = read_bounds(queue, &low, &high, values[QUEUE_OFFSET]);
+    if (is_inside < 1) return is_inside ? FAILED : NOT_PLAIN;
+    int64_t left = high - values[QUEUE_OFFSET], count = limits.count < left ? limits.count : left;
+    if (count < 1) return NOT_PLAIN;
+    Chunk chunk = {0};
+    int status = find_entries(serving, &chunk, queue, values[QUEUE_OFFSET], count, limits.per_file);
+    if (status > 0) status = serve_entries(serving, known, &limits, &chunk, count, values, low, high);
+    leave_chunk(&chunk);
+    return status;
+}
+
+static int serve_frame(Serving *serving, PyObject *frame) {
+    uint8_t cut[LONGEST_HEADER];
+    int64_t values[NUMBERS];
+    size_t length;
+    if (cut_frame(frame, cut, &length, values)) return FAILED;
+    if (!length) return NOT_PLAIN;
+    PyObject *key = PyBytes_FromStringAndSize((const char *)cut, (Py_ssize_t)length);
+    if (key == NULL) return FAILED;
+    PyObject *known = PyDict_GetItemWithError(serving->known, key);
+    Py_DECREF(key);
+    if (known == NULL) return PyErr_Occurred() ? FAILED : NOT_PLAIN;
+    Py_INCREF(known); /* what is called may forget it */
+    int status = serve_known(serving, known, values);
+    Py_DECREF(known);
+    return status;
+}
+
+PyDoc_STRVAR(serve_doc,
+             "serve(frames, index, most, known, place, source, scratch, /)\n--\n\n"
+             "Return (answered, answers, more) for pulls of known shapes; see ServePulls in pull_serving.py.");
+
+static PyObject *serve(PyObject *module, PyObject *const *given, Py_ssize_t count) {
+    (void)module;
+    int64_t index, most;
+    if (count != 7 || !PyList_Check(given[0]) || !PyDict_Check(given[3])) {
+        PyErr_SetString(PyExc_TypeError, "serve() takes a list, two numbers, a dict, a place, a source and a buffer");
+        return NULL;
+    }
+    if (as_number(given[1], &index) || as_number(given[2], &most)) return NULL;
+    Py_buffer scratch;
+    if (PyObject_GetBuffer(given[6], &scratch, PyBUF_WRITABLE)) return NULL;
+    Serving serving = {.known = given[3], .source = given[5], .to = scratch.buf, .room = scratch.len};
+    int64_t answered = 0;
+    int status = enter_place(&serving.place, Py_NewRef(given[4]));
+    for (index = index < 0 ? 0 : index; status >= 0 && index < PyList_Size(given[0]); index++, answered++) {
+        status = answered < most ? serve_frame(&serving, PyList_GetItem(given[0], (Py_ssize_t)index)) : NO_ROOM;
+        if (status != ANSWERED) break;
+    }
+    Py_ssize_t used = scratch.len - serving.room;
+    leave_place(&serving.place);
+    PyBuffer_Release(&scratch);
+    if (status == FAILED) return NULL;
+    PyObject *answers = PySequence_GetSlice(given[6], 0, used);
+    if (answers == NULL) return NULL;
+    return Py_BuildValue("(LNO)", (long long)answered, answers, status == NO_ROOM ? Py_True : Py_False);
+}
+
 /* --- the module */
 
 static PyMethodDef methods[] = {
     {"shape", shape, METH_O, shape_doc},
     {"answer", (PyCFunction)(void (*)(void))answer, METH_FASTCALL, answer_doc},
+    {"serve", (PyCFunction)(void (*)(void))serve, METH_FASTCALL, serve_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int name_fields(PyObject *module) {
+    (void)module;
+    names.min_offset = PyUnicode_InternFromString("min_offset");
+    names.max_offset = PyUnicode_InternFromString("max_offset");
+    names.checked_offset = PyUnicode_InternFromString("checked_offset");
+    names.is_removed = PyUnicode_InternFromString("is_removed");
+    names.chunks = PyUnicode_InternFromString("chunks");
+    names.chunk = PyUnicode_InternFromString("chunk");
+    names.place = PyUnicode_InternFromString("place");
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)name_fields}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_pulls", "Plain pulls; see the head of _pulls.c.", 0, methods, slots, NULL, NULL, NULL,

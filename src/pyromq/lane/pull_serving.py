@@ -1,0 +1,182 @@
+"""Pulls of known shapes, answered one after the other: the plain form of `serve` in `_pulls.c`.
+
+Whoever knows shapes (broker/pulls/quick_pulls.py) has looked at everything that pulls of a shape have in common, and
+forgets a shape when that may have changed. What is left to do for each pull is here: where it begins, the entries of
+its queue, the records, the answer. The first pull that is not plain ends it; the ordinary path serves that one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+
+from pyromq.lane import native
+from pyromq.lane.pull_answers import FoundFrame, plain_answer
+from pyromq.lane.pull_shapes import PullShape, plain_shape
+
+ENTRY_SIZE: Final = 20
+NUMBERS: Final = struct.Struct("=6q")
+"""What `KnownPull.numbers` holds: most messages, most bytes, entries to read, entries that the ordinary path would look
+at, the broker to suggest, and entries of a file of the queue."""
+_PLACE: Final = struct.Struct(">qi8x")
+_HIGHEST: Final = (1 << 63) - (1 << 31)  # of a position: a record behind it would not fit into a log
+
+CHUNK_ENTRIES: Final = 512
+"""Entries of a chunk; there are some more behind them, for a pull that begins with the last."""
+Chunk: TypeAlias = tuple[int, bytes | bytearray]
+"""Entries of a queue that were read, and the offset of the first."""
+Note: TypeAlias = Callable[[int, int, int, int], bool]
+"""Called with commit offset, end of the queue, messages and bytes before a pull is answered; False: it cannot be."""
+
+
+class PulledQueue(Protocol):
+    """A queue, as far as a pull looks at it."""
+
+    min_offset: int
+    max_offset: int
+    checked_offset: int
+    is_removed: bool
+    chunks: dict[int, Chunk] | None
+    """What was read, by the offset at which pulls begin that find it there, divided by CHUNK_ENTRIES."""
+
+
+class KnownPull(NamedTuple):
+    """What pulls of a shape have in common."""
+
+    queue: PulledQueue
+    codes: bytes | None
+    numbers: bytes
+    note: Note
+
+
+class LogPlace(NamedTuple):
+    """A stretch of the log that is in memory, from `low` up to `high`, hot from `hot` on.
+
+    `whole` is the file that holds it and begins at `start`.
+    """
+
+    low: int
+    hot: int
+    high: int
+    start: int
+    whole: bytes | memoryview
+
+
+class PullSource(Protocol):
+    """Where pulls read from. Neither method waits for the disk: None if it would have to be read."""
+
+    def chunk(self, queue: PulledQueue, offset: int, count: int, /) -> Chunk | None:
+        """Return entries of a queue from an offset on, so many or more; they may be among its `chunks` then."""
+
+    def place(self, first: int, last: int, /) -> LogPlace | None:
+        """Return the stretch that holds bytes from one position up to another."""
+
+
+class ServePulls(Protocol):
+    """Answers pulls of known shapes."""
+
+    def __call__(
+        self,
+        frames: list[bytes | memoryview],
+        index: int,
+        most: int,
+        known: Mapping[bytes, KnownPull],
+        place: LogPlace | None,
+        source: PullSource,
+        scratch: memoryview,
+        /,
+    ) -> tuple[int, bytes | memoryview, bool]:
+        """Answer frames from an index on, `most` at most; return how many, and their answers as one run of bytes.
+
+        The last value is True if another call may answer more: `most` was reached, or `scratch` has no room for the
+        next answer. The bytes may be those of `scratch`, and are good until the next call.
+        """
+
+
+def serve_pulls() -> ServePulls:
+    """Return the native form if there is one."""
+    module = native("pulls")
+    return plain_serve if module is None else cast(ServePulls, module.serve)
+
+
+def plain_serve(
+    frames: list[bytes | memoryview],
+    index: int,
+    most: int,
+    known: Mapping[bytes, KnownPull],
+    place: LogPlace | None,
+    source: PullSource,
+    scratch: memoryview,
+    /,
+) -> tuple[int, bytes | memoryview, bool]:
+    """Answer pulls; see ServePulls."""
+    answers: list[bytes] = []
+    room = len(scratch)
+    more = False
+    for frame in frames[index:]:
+        if len(answers) >= most:
+            more = True
+            break
+        shape = plain_shape(frame)
+        pull = None if shape is None else known.get(shape[0])
+        if shape is None or pull is None:
+            break
+        found, place = _answer(pull, shape, place, source)
+        if found is None:
+            break
+        if len(found.frame) > room:
+            more = True
+            break
+        if not pull.note(shape[2], pull.queue.max_offset, found.messages, found.size):
+            break
+        answers.append(found.frame)
+        room -= len(found.frame)
+    return len(answers), answers[0] if len(answers) == 1 else b"".join(answers), more
+
+
+def _answer(
+    pull: KnownPull, shape: PullShape, place: LogPlace | None, source: PullSource
+) -> tuple[FoundFrame | None, LogPlace | None]:
+    """Return the answer to a pull, None if it is not plain; and where in the log the last one was read."""
+    queue, _, numbers, _ = pull
+    _, offset, _, opaque = shape
+    low, high = queue.min_offset, queue.max_offset
+    if not low <= offset < high or offset < queue.checked_offset or queue.is_removed:
+        return None, place
+    most, most_bytes, count, looked_at, suggest, per_file = NUMBERS.unpack(numbers)
+    count, looked_at = min(count, high - offset), min(looked_at, high - offset)
+    entries = _entries(queue, offset, count, per_file, source)
+    if not entries:
+        return None, place
+    first = _PLACE.unpack_from(entries)[0]
+    last_at, last_size = _PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
+    last = last_at + last_size
+    if not 0 <= last_at <= _HIGHEST:
+        return None, place
+    if place is None or not place.low <= first < last <= place.high:
+        place = source.place(first, last)
+        if place is None or not place.low <= first < last <= place.high:
+            return None, place
+    must_fill = count < looked_at and len(entries) == count * ENTRY_SIZE
+    found = plain_answer(
+        entries, pull.codes, place.whole, place.start, place.hot, place.high, most, most_bytes, must_fill,
+        offset, low, high, suggest, opaque,
+    )  # fmt: skip
+    return found, place
+
+
+def _entries(queue: PulledQueue, offset: int, count: int, per_file: int, source: PullSource) -> bytes | bytearray:
+    """Return entries from an offset on, to the end of their file at most; nothing if they are not in memory."""
+    chunk = None if queue.chunks is None else queue.chunks.get(offset // CHUNK_ENTRIES)
+    if chunk is None or not _has(chunk, offset, count, per_file):
+        chunk = source.chunk(queue, offset, count)
+    if chunk is None or not _has(chunk, offset, count, per_file):
+        return b""
+    first, entries = chunk
+    return entries[(offset - first) * ENTRY_SIZE : (offset - first + count) * ENTRY_SIZE]
+
+
+def _has(chunk: Chunk, offset: int, count: int, per_file: int) -> bool:
+    first, end = chunk[0], chunk[0] + len(chunk[1]) // ENTRY_SIZE
+    return first <= offset < end and (offset + count <= end or end % per_file == 0)

@@ -1,0 +1,144 @@
+"""Pulls at random, and a queue, a log and a scratch buffer to serve them from: the same for both lanes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from random import Random
+
+from pyromq.lane.pull_answers import packed_codes
+from pyromq.lane.pull_serving import (
+    CHUNK_ENTRIES,
+    ENTRY_SIZE,
+    NUMBERS,
+    Chunk,
+    KnownPull,
+    LogPlace,
+    PulledQueue,
+    ServePulls,
+)
+from pyromq.lane.pull_shapes import plain_shape
+from pyromq.protocol.messages.record import SMALLEST_RECORD
+
+ENTRY = struct.Struct(">qiq")
+START = 4096
+FILE = bytes(range(256)) * 16
+END = START + len(FILE)
+ODD_NUMBERS = (-(1 << 63), -1, 0, 1, START - 1, END, (1 << 62), (1 << 63) - 1)
+ODD_BYTES = (b'"', b"\\", b":", b"{", b"}", b"0", b"-", b" ", b'"opaque":1,', b"\0")
+
+
+def pull_frame(topic: str, offset: int, commit_offset: int, opaque: int) -> bytes:
+    """Return a pull without the length of the frame."""
+    fields = {"topic": topic, "queueOffset": str(offset), "commitOffset": str(commit_offset)}
+    header = json.dumps({"code": 11, "extFields": fields, "opaque": opaque}, separators=(",", ":")).encode()
+    return struct.pack(">I", len(header)) + header
+
+
+class Queue:
+    """A queue with entries, not all of them sound, of which some were read before."""
+
+    def __init__(self, chance: Random) -> None:
+        self.first = chance.choice((0, 3, 490, 1000))
+        self.entries = b"".join(
+            _entry(chance, index) for index in range(chance.choice((0, 80, 80, chance.randint(1, 80))))
+        )
+        self.per_file = chance.choice((7, 16, 50, 1000))
+        end = self.first + len(self.entries) // ENTRY_SIZE
+        self.min_offset = self.first + chance.choice((0, 0, 0, 5))
+        self.max_offset = end - chance.choice((0, 0, 0, 1))
+        self.checked_offset = chance.choice((0, 0, 0, self.first + 2))
+        self.is_removed = chance.random() < 0.03
+        known = self.read(chance.randint(self.first, end), chance.choice((0, 1, 20, 64)))
+        self.chunks = None if known is None else {known[0] // CHUNK_ENTRIES: known}
+
+    def read(self, offset: int, count: int) -> Chunk | None:
+        """Return entries from an offset on, to the end of their file."""
+        count = min(count, self.max_offset - offset, self.per_file - offset % self.per_file)
+        at = (offset - self.first) * ENTRY_SIZE
+        return (offset, self.entries[at : at + count * ENTRY_SIZE]) if count > 0 else None
+
+
+def _entry(chance: Random, index: int) -> bytes:
+    at = START + index * 45 if chance.random() < 0.97 else chance.randint(START, END - SMALLEST_RECORD)
+    size = chance.randint(SMALLEST_RECORD, 300)
+    tag = chance.choice((0, 7, -7, 1 << 31, -(1 << 33)))
+    if chance.random() < 0.002:
+        at = chance.choice(ODD_NUMBERS)
+    if chance.random() < 0.002:
+        size = chance.choice((-(1 << 31), -1, 0, SMALLEST_RECORD - 1, (1 << 31) - 1))
+    return ENTRY.pack(at, min(size, END - at) if START <= at < END and size > 0 else size, tag)
+
+
+class Desk:
+    """Where one lane serves some pulls; `seed` says which. What was asked and noted meanwhile is in `seen`."""
+
+    def __init__(self, seed: int) -> None:
+        chance = Random(seed)
+        self.seen: list[object] = []
+        self.queue = Queue(chance)
+        self._chunk_size = chance.choice((1, 20, 64, 64))
+        self._is_cold = chance.random() < 0.1
+        self._bounds = (START, chance.choice((START, START, START + 500)), chance.choice((END, END, END - 500)))
+        self._place = None if chance.random() < 0.5 else self._new_place()
+        self._scratch = memoryview(bytearray(chance.choice((0, 2000, 100_000, 100_000, 100_000))))
+        self._known = dict(self._learned(chance, topic) for topic in ("orders", "bills"))
+        self._frames = [self._frame(chance) for _ in range(chance.randint(1, 6))]
+        self._start, self._most = chance.choice((0, 0, 0, 1)), chance.randint(1, 7)
+
+    def _learned(self, chance: Random, topic: str) -> tuple[bytes, KnownPull]:
+        codes = chance.choice((None, None, None, packed_codes(frozenset({7})), packed_codes(frozenset({0, 7, -7}))))
+        most = chance.choice((1, 3, 32))
+        count, looked_at = (most, most) if codes is None else (2 * most, 800)
+        most_bytes = chance.choice((0, 300, 1000, 1 << 18))
+        numbers = NUMBERS.pack(most, most_bytes, count, looked_at, chance.choice((0, 1)), self.queue.per_file)
+
+        def note(*numbers: int) -> bool:
+            self.seen.append((topic, numbers))
+            return numbers[0] % 13 != 0
+
+        found = plain_shape(pull_frame(topic, 0, 0, 0))
+        assert found is not None
+        return found[0], KnownPull(self.queue, codes, numbers, note)
+
+    def _frame(self, chance: Random) -> bytes | memoryview:
+        topic = chance.choice(("orders", "orders", "bills", "bills", "bills", "unknown"))
+        near = chance.randint(self.queue.first - 1, max(self.queue.max_offset, self.queue.first) + 1)
+        offset = chance.choice((near, near, near, self.queue.min_offset, (1 << 59)))
+        frame = bytearray(pull_frame(topic, offset, chance.randint(-1, 1 << 40), chance.getrandbits(31)))
+        if chance.random() < 0.05:
+            at = chance.randrange(len(frame))
+            frame[at : at + chance.randint(0, 3)] = chance.choice(ODD_BYTES)
+        return chance.choice((bytes, memoryview))(frame)
+
+    def serve(self, lane: ServePulls) -> tuple[int, bytes, bool]:
+        """Return what a lane answers."""
+        answered, answers, more = lane(
+            self._frames, self._start, self._most, self._known, self._place, self, self._scratch
+        )
+        return answered, bytes(answers), more
+
+    # --- where the lane reads
+
+    def chunk(self, queue: PulledQueue, offset: int, count: int, /) -> Chunk | None:
+        self.seen.append(("chunk", offset, count))
+        found = None if self._is_cold else self.queue.read(offset, self._chunk_size)
+        self.queue.chunks = None if found is None else {offset // CHUNK_ENTRIES: found}
+        return found
+
+    def place(self, first: int, last: int, /) -> LogPlace | None:
+        self.seen.append(("place", first, last))
+        return self._new_place() if START <= first < last <= END else None
+
+    def _new_place(self) -> LogPlace:
+        low, hot, high = self._bounds
+        return LogPlace(low, hot, high, START, FILE)
+
+
+def difference(seed: int, one: ServePulls, other: ServePulls) -> str:
+    """Say what two lanes do differently with the same pulls; nothing if they agree."""
+    desks = Desk(seed), Desk(seed)
+    found = desks[0].serve(one), desks[1].serve(other)
+    if found[0] != found[1]:
+        return f"{found[0]!r} and {found[1]!r}"
+    return "" if desks[0].seen == desks[1].seen else f"{desks[0].seen} and {desks[1].seen}"
