@@ -269,6 +269,10 @@ class CommitLog:
         high = high if high < stop else stop
         return (low, high, start, self._whole(start)) if low <= first and last <= high else None
 
+    def has_map(self, start: int, whole: bytes | memoryview) -> bool:
+        """Return True if a file is still there, and this is its map."""
+        return self._maps.get(start) is whole
+
     def pread(self, position: int, length: int) -> bytes:
         """Return bytes of one file by a call that lets other threads run while the disk is read."""
         return self.segments.pread(position, length)

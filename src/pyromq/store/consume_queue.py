@@ -67,8 +67,8 @@ class ConsumeQueue:
     """One queue of one topic: consumers see `min_offset` up to `max_offset`, the next message gets `next_offset`."""
 
     __slots__ = (
-        "_first_record", "checked_offset", "is_removed", "max_offset", "min_offset", "next_offset", "queue_id",
-        "reserved", "segments", "sound_ranges", "tail", "topic", "topic_name",
+        "_first_record", "checked_offset", "chunks", "is_removed", "max_offset", "min_offset", "next_offset",
+        "queue_id", "reserved", "segments", "sound_ranges", "tail", "topic", "topic_name",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, segments: SegmentedFile) -> None:
@@ -87,6 +87,9 @@ class ConsumeQueue:
         """Up to this byte of the queue there is room for entries."""
         self.tail: bytes | bytearray = b""
         """The last visible entries that are in no file yet; the thread that writes owns it."""
+        self.chunks: dict[int, tuple[int, bytes | bytearray]] | None = None
+        """Entries that were read, for the next readers (lane/pull_serving.py); None if there are none, or after a
+        change."""
         self._first_record = -1  # where the message at min_offset is in the log; -1 before it was looked up
 
     # --- writing
@@ -163,6 +166,7 @@ class ConsumeQueue:
     def restore(self, offset: int, data: bytes) -> None:
         """Write entries at their own offset unless they are there already: for recovery."""
         self.write_tail()
+        self.chunks = None
         if self._has(offset, data):
             return
         if offset * ENTRY_SIZE < self.segments.start:  # the topic was deleted and made again
@@ -184,10 +188,12 @@ class ConsumeQueue:
     def rewrite(self, offset: int, entry: bytes) -> None:
         """Replace an entry that is damaged."""
         self.write_tail()
+        self.chunks = None
         self.segments.pwrite(offset * ENTRY_SIZE, entry)
 
     def fill_front(self, offset: int) -> None:
         """Fill holes before the first message that the log still has: what stood there has expired with its records."""
+        self.chunks = None
         if self.segments.start == self.segments.stop:
             return
         while self.segments.stop < offset * ENTRY_SIZE:
@@ -305,6 +311,7 @@ class ConsumeQueue:
 
     def settle(self, end: int) -> None:
         """Let the queue end here; whatever stands behind is not looked at."""
+        self.chunks = None
         self.max_offset = self.next_offset = end
         self.reserved = end * ENTRY_SIZE
 

@@ -43,6 +43,11 @@ class ReadGuard:
         """Tell whether entries from an offset on may be damaged, or their records."""
         return offset < queue.checked_offset or bool(self._fences)
 
+    @property
+    def knows_damage(self) -> bool:
+        """Whether a part of the log is known to be damaged, so that every read is looked at."""
+        return bool(self._fences)
+
     def sound_ones(self, queue: ConsumeQueue, offset: int, entries: Places) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yield the entries whose records are sound; `offset` is that of index 0."""
         seen = False
