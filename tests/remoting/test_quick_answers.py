@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.protocol.command import RemotingCommand, decode, response
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.dispatch import QUICK_SHARE, QuickAnswers
+from pyromq.remoting.dispatch import QUICK_SHARE, SCRATCH, AnswerQuickly, QuickAnswer, QuickAnswers
 from pyromq.remoting.round import Round
 
 from .helpers import ECHO, HANDLERS, FakeClock, RawPeer, let_loop_run, numbered, serve
@@ -22,10 +22,22 @@ def usual(command: RemotingCommand, connection: Connection) -> RemotingCommand:
     return response(command, body=b"usual")
 
 
-def quick(frame: bytes | memoryview, connection: Connection) -> bytes | None:
-    """Answer requests with a body that says so."""
-    command = decode(bytes(frame))
-    return response(command, body=b"quick").encode() if command.body == b"plain" else None
+def quick(frames: Frames, index: int, most: int, connection: Connection, scratch: memoryview) -> QuickAnswer:
+    """Answer requests with a body that says so, two at a time."""
+    answers: list[bytes] = []
+    for frame in frames[index:]:
+        command = decode(bytes(frame))
+        if command.code != PULL or command.body != b"plain":
+            break
+        if len(answers) >= min(most, 2):
+            return len(answers), b"".join(answers), True
+        answers.append(response(command, body=b"quick").encode())
+    return len(answers), b"".join(answers), False
+
+
+def one_of(size: int) -> AnswerQuickly:
+    """Return what answers a frame at a time with so many bytes."""
+    return lambda frames, index, most, connection, scratch: (1, bytes(size), index + 1 < len(frames))
 
 
 @pytest.fixture(name="round")
@@ -79,27 +91,72 @@ class Receiver:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
+        self.written: list[bytes] = []
+        self.later: Frames = []
+        self._ahead: bytes | memoryview = b""
 
-    def send_now(self, frames: list[bytes], size: int) -> None:
-        assert sum(map(len, frames)) == size
+    def send_ahead(self, frames: bytes | memoryview) -> None:
+        self.write_ahead()
         self.sizes.append(len(frames))
+        self._ahead = frames
+
+    def write_ahead(self) -> None:
+        if self._ahead:
+            self.written.append(bytes(self._ahead))
+            self._ahead = b""
+
+    def serve_later(self, frames: Frames) -> None:
+        self.later = frames
 
 
 @pytest.mark.parametrize(("size", "share"), [(100_000, 6), (10, QUICK_SHARE)])
 async def test_a_read_has_its_share_of_quick_answers(round: Round, size: int, share: int) -> None:
     answers, receiver = QuickAnswers(round), Receiver()
-    answers.start(PULL, lambda frame, connection: bytes(size), {})
+    answers.start(PULL, one_of(size), {})
     frames: Frames = [numbered(PULL, number).encode()[4:] for number in range(100)]
-    assert answers.serve(frames, cast(Connection, receiver)) == frames[share:]
-    assert receiver.sizes == [share]
+    assert answers.serve(frames, cast(Connection, receiver)) == []
+    assert receiver.later == frames[share:]
+    assert receiver.sizes == [size] * share
+
+
+def numbered_bytes(size: int) -> AnswerQuickly:
+    """Return what answers a frame at a time, in the buffer, with so many bytes that are its number."""
+
+    def answer(frames: Frames, index: int, most: int, connection: Connection, scratch: memoryview) -> QuickAnswer:
+        if len(scratch) < size:
+            return 0, b"", True
+        scratch[:size] = bytes([decode(bytes(frames[index])).opaque]) * size
+        return 1, scratch[:size], index + 1 < len(frames)
+
+    return answer
+
+
+async def test_answers_wait_in_the_buffer_until_all_are_served_or_it_is_full(round: Round) -> None:
+    answers = QuickAnswers(round)
+    size = SCRATCH // 4 - 100
+    answers.start(PULL, numbered_bytes(size), {})
+    receivers = [Receiver() for _ in range(6)]
+    for number, receiver in enumerate(receivers):
+        assert answers.serve([numbered(PULL, number).encode()[4:]], cast(Connection, receiver)) == []
+    assert [len(receiver.written) for receiver in receivers] == [1, 1, 1, 1, 0, 0]
+    await let_loop_run()
+    assert [receiver.written for receiver in receivers] == [[bytes([number]) * size] for number in range(6)]
+
+
+async def test_an_answer_that_the_buffer_never_holds_is_not_quick(round: Round) -> None:
+    answers, receiver = QuickAnswers(round), Receiver()
+    answers.start(PULL, numbered_bytes(SCRATCH + 1), {})
+    frames: Frames = [numbered(PULL, 1).encode()[4:]]
+    assert answers.serve(frames, cast(Connection, receiver)) == frames
+    assert receiver.sizes == []
 
 
 async def test_quick_answers_of_all_connections_are_bounded_until_the_round_ends(round: Round) -> None:
     answers, receiver = QuickAnswers(round), Receiver()
-    answers.start(PULL, lambda frame, connection: bytes(10), {})
+    answers.start(PULL, one_of(10), {})
     frames: Frames = [numbered(PULL, 1).encode()[4:]]
     left = [answers.serve(frames, cast(Connection, receiver)) for _ in range(1000)]
-    assert 100 < left.count([]) < 200
+    assert 400 < left.count([]) < 600
     assert left[-1] == frames
     await let_loop_run()
     assert answers.serve(frames, cast(Connection, receiver)) == []
@@ -115,4 +172,4 @@ async def test_no_round_ends_for_a_few_quick_answers(round: Round) -> None:
     for _ in range(10):
         assert answers.serve([plain, plain], cast(Connection, receiver)) == []
         await let_loop_run()
-    assert (ended, sum(receiver.sizes)) == ([], 20)
+    assert (ended, len(receiver.sizes)) == ([], 10)

@@ -21,6 +21,7 @@ from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import TLS_HANDSHAKE, FrameDecoder, RemotingCommand, decode, other_protocol
 from pyromq.remoting.held_bytes import SLOW, HeldBytes
 from pyromq.remoting.limits import Limits, Tally
+from pyromq.remoting.loop import writer_of
 from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
 from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about, address_text
 
@@ -33,7 +34,6 @@ LARGE = 64 * 1024  # bytes held for a peer below which they are not added up
 SHARE = 256  # requests of one connection that a round serves
 LANE_SHARE = 64  # requests that the lane takes before the clock is looked at again
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
-
 
 Frames: TypeAlias = list[bytes | memoryview]
 
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
-        `serve_first` may answer the first frames of a read by `send_now`; it returns the others. `find_lane` returns
+        `serve_first` may answer the first frames of a read by `send_ahead`; it returns the others. `find_lane` returns
         what takes plain messages before `serve` sees them, or None.
         `held` adds up what all peers have sent and is not answered, `unsent` the answers that they have not read.
         """
@@ -83,46 +83,36 @@ class Connection(asyncio.Protocol):
         """What was refused because of a limit; shared likewise."""
         self.is_proven = False
         """Whether the peer has sent a request; where there is a guard, one that was let in."""
-        self.unproven_ticks = 0
         self.peer = self.local = ""
         self.is_encrypted = self.closed = False
         self.attributes: dict[str, object] = {}
         self.on_close: list[Callable[[Connection], None]] = []
         self.received_ms = 0
-        self.running = self.silent_ticks = self.frame_ticks = 0
-        self.limits = limits
-        self._round = round
-        self._clock = clock
-        self._serve = serve
-        self._serve_again = serve_again or serve
+        self.running = self.silent_ticks = self.frame_ticks = self.unproven_ticks = 0
+        self.limits, self._round, self._clock = limits, round, clock
+        self._serve, self._serve_again = serve, serve_again or serve
         self._typed = serve_again is None
-        self._serve_first = serve_first
-        self._find_lane = find_lane
-        self._on_open = on_open
-        self._throttles = throttles
+        self._serve_first, self._find_lane = serve_first, find_lane
+        self._on_open, self._throttles, self._drops_silent = on_open, throttles, drops_silent
         self._credentials = credentials
         self._nonces = None if credentials is None else nonces()
         self._decoder = FrameDecoder(limits.max_frame)
-        self._max_header = limits.max_header
-        self._write_high = limits.write_high
+        self._max_header, self._write_high = limits.max_header, limits.write_high
         self._answer_share = min(limits.write_high, ANSWER_SHARE)
-        self._drops_silent = drops_silent
         self._outstanding = Outstanding(deadlines, limits.max_outstanding, self._drop_silent if drops_silent else None)
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._can_write = asyncio.Event()
         self._can_write.set()
-        self._parts: list[bytes | memoryview] = []
+        self._parts: Frames = []
+        self._ahead: bytes | memoryview = b""
         self._queued = self._written = self._sent = self._stuck_ticks = 0
         self._paused = self._aborted = False
         self._backlog: Frames = []
-        self._held = held
-        self._held_size = self._pending_before = self._waiting_bytes = 0
-        self._unsent = unsent
-        self._unsent_size = self._sent_before = 0
+        self._held, self._unsent = held, unsent
+        self._held_size = self._pending_before = self._waiting_bytes = self._unsent_size = self._sent_before = 0
         self._write_limit = limits.write_high
-        self._first_byte = -1
-        self._reason = ""
+        self._first_byte, self._reason = -1, ""
 
     # --- called by the loop -----------------------------------------------------------------------------------------
 
@@ -133,6 +123,7 @@ class Connection(asyncio.Protocol):
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
         self.address = self._outstanding.address = self.address or self.peer
         self._transport.set_write_buffer_limits(high=self._write_high)
+        self._write = writer_of(self._transport)
         self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
@@ -171,8 +162,7 @@ class Connection(asyncio.Protocol):
         if self._held is not None and self._decoder.pending > LARGE and self._held.must_wait(self):
             self._hold([])
         elif self._round.has_read(size):
-            self._hold([])
-            self._round.wait_turn(self)
+            self.serve_later([])
 
     def go_on(self) -> None:
         """Read the rest of a large frame: others have made room for it."""
@@ -194,7 +184,7 @@ class Connection(asyncio.Protocol):
             self._round.wait_turn(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.closed = True
+        self.closed, self._ahead = True, b""
         self._parts.clear()
         self._backlog.clear()
         self._reason = self._reason or (str(error) if error else "closed by the peer")
@@ -235,25 +225,32 @@ class Connection(asyncio.Protocol):
             self.send(answer.encode_head())
             self.send(answer.body)
 
-    def send_now(self, frames: Frames, size: int) -> None:
-        """Write frames of so many bytes before the round ends; nothing may be queued yet."""
-        self._parts, self._queued = frames, size
-        self.flush()
+    def send_ahead(self, frames: bytes | memoryview) -> None:
+        """Have whole frames written before all that is queued from now on: by `write_ahead`, or when the round ends."""
+        self.write_ahead()
+        self._ahead = frames
+
+    def write_ahead(self) -> None:
+        """Write what `send_ahead` was given, unless that has happened."""
+        frames, self._ahead = self._ahead, b""
+        if frames and not self._transport.is_closing():
+            self._write_out(frames)
+
+    def _write_out(self, data: bytes | memoryview) -> None:
+        self.silent_ticks = 0
+        self._written += len(data)
+        if not self._write(data) or self._unsent_size:
+            self._note_unsent()
 
     def flush(self) -> None:
         """Write what is queued at once; called by the round."""
+        self.write_ahead()
         parts, self._parts = self._parts, []
         size, self._queued = self._queued, 0
         if not parts or self._transport.is_closing():
             return
-        self.silent_ticks = 0
-        self._written += size
-        if size <= JOIN_LIMIT:
-            self._transport.write(b"".join(parts))
-        else:
-            self._transport.writelines(parts)
-        if self._unsent_size or self._transport.get_write_buffer_size() > LARGE:
-            self._note_unsent()
+        for data in [b"".join(parts)] if size <= JOIN_LIMIT else parts:
+            self._write_out(data)
         if not self._paused:
             self._can_write.set()
             if self._backlog:
@@ -450,8 +447,7 @@ class Connection(asyncio.Protocol):
                     return
                 is_over = perf_counter() >= until or self._round.answer_bytes > ANSWER_BYTES
                 if (is_over and index >= at_least) or index >= SHARE:
-                    self._hold(frames[index:])
-                    self._round.wait_turn(self)
+                    self.serve_later(frames[index:])
                     return
             lane = self._find_lane()  # each time: what was served just now may have changed it
             taken = 0 if lane is None else lane(frames, index, min(SHARE - index, LANE_SHARE), self)
@@ -473,6 +469,11 @@ class Connection(asyncio.Protocol):
     def _hold(self, frames: Frames) -> None:
         self._backlog = frames
         self._transport.pause_reading()
+
+    def serve_later(self, frames: Frames) -> None:
+        """Serve the rest of a read in a later round, and read nothing before."""
+        self._hold(frames)
+        self._round.wait_turn(self)
 
     def take_turn(self) -> None:
         """Serve the next share of what was held back; called by the round."""

@@ -34,7 +34,7 @@ ANSWER_SHARE = 512 * 1024
 """Bytes of answers of one connection in a round, after which the rest of its requests waits. The answers of a round are
 written together: uvloop keeps all of them until the last byte is sent, and counts only what is unsent."""
 
-QUICK_BYTES = 2 << 20
+QUICK_BYTES = 8 << 20
 """Bytes of answers that are written without waiting for the end of a round, of all connections together. Each counts
 as some kilobytes at least: its work does."""
 

@@ -230,6 +230,10 @@ class GatedTransport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the transport says, but for the socket: nobody is to write past the gate."""
+        return default if name == "socket" else self._transport.get_extra_info(name, default)
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_mute() or self._waiting:
             self._waiting.append(bytes(data))

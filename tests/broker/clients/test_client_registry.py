@@ -8,7 +8,7 @@ from msgspec import structs
 from pyromq.broker.clients.client_registry import Client, ClientRegistry, group_subscription
 from pyromq.broker.config.limits import BrokerLimits
 from pyromq.errors import BrokerError
-from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from pyromq.protocol.bodies import ConsumerData, HeartbeatData, MessageModel, ProducerData, SubscriptionData
 from pyromq.protocol.codes import LanguageCode
 from pyromq.protocol.tag_filter import java_hash
 from pyromq.remoting.connection import Connection
@@ -46,6 +46,30 @@ def test_a_group_changes_when_a_member_or_a_topic_comes_or_goes() -> None:
     assert registry.unregister_consumer("billing", first.connection)
     assert not registry.unregister_consumer("billing", first.connection)
     assert registry.consumer_ids("billing") == ["second"]
+
+
+def test_only_what_changes_for_pulls_is_told() -> None:
+    registry = ClientRegistry()
+    member, other = client("first"), client("second")
+    told: list[int] = []
+    registry.subscribed.subscribe(lambda: told.append(1))
+
+    def tells(data: ConsumerData, who: Client) -> bool:
+        told.clear()
+        register(registry, data, who)
+        return bool(told)
+
+    assert tells(consumer(orders="a"), member)
+    assert not tells(consumer(orders="a"), member)
+    assert not tells(consumer(orders="a"), other)
+    assert tells(consumer(version=2, orders="b"), other)
+    assert not tells(consumer(version=1, orders="c"), member), "an older one replaces nothing"
+    assert tells(structs.replace(consumer(version=2, orders="b"), message_model=MessageModel.BROADCASTING), member)
+    told.clear()
+    registry.drop(member.connection)
+    assert not told
+    registry.drop(other.connection)
+    assert told, "the group is gone"
 
 
 def test_only_a_newer_subscription_replaces_one() -> None:

@@ -10,15 +10,13 @@ import pytest
 from pyromq.broker.pulls.quick_pulls import MOST_SHAPES, QuickPulls
 from pyromq.broker.server import Broker
 from pyromq.errors import NoPermission
-from pyromq.lane import native
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
 from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, PULL_FORWARD_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, SerializeType
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.dispatch import QuickAnswer
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.helpers import Peer, pull_header
-
-pytestmark = pytest.mark.skipif(native("pulls") is None, reason="the native lane is not built")
 
 COMMITS = 4 | PULL_COMMIT_OFFSET_FLAG
 
@@ -29,9 +27,9 @@ def note_answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     answered: list[bool] = []
     answer = QuickPulls.answer
 
-    def noted(self: QuickPulls, frame: bytes | memoryview, connection: Connection) -> bytes | None:
-        found = answer(self, frame, connection)
-        answered.append(found is not None)
+    def noted(self: QuickPulls, frames: Frames, *others: Any) -> QuickAnswer:
+        found = answer(self, frames, *others)
+        answered.append(found[0] == len(frames) == 1)
         return found
 
     monkeypatch.setattr(QuickPulls, "answer", noted)
@@ -214,7 +212,7 @@ async def test_shapes_that_are_known_are_bounded(peer: Peer, broker: Broker, mon
 
     def noted(self: QuickPulls, *arguments: Any) -> None:
         learn(self, *arguments)
-        learned.append(len(self._known))
+        learned.append(len(self._learned))
 
     monkeypatch.setattr(QuickPulls, "_learn", noted)
     for index in range(6):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.tables.consumer_offsets import ConsumerOffsets
+from pyromq.broker.tables.consumer_offsets import ConsumerOffsets, row_key
 from pyromq.broker.tables.reset_ids import ResetIds
 from pyromq.errors import BrokerError, ConfigError
 from pyromq.store.small_files.table_file import TableFile
@@ -73,17 +73,17 @@ def test_a_commit_that_may_only_go_forward_keeps_a_higher_one(tmp_path: Path) ->
 
 async def test_a_mere_step_forward_is_noted_and_anything_else_left_to_commit(tmp_path: Path) -> None:
     offsets = make(tmp_path)
-    assert not offsets.advance("billing", "orders", 0, 7)  # the first of its row
+    assert not offsets.advance(row_key("orders", "billing"), 0, 7)  # the first of its row
     offsets.commit("billing", "orders", 0, 7, "me")
     offsets.save_if_changed()
     await offsets.saver.finish()
     mark = offsets.changed_keys.mark
-    assert offsets.advance("billing", "orders", 0, 7)
+    assert offsets.advance(row_key("orders", "billing"), 0, 7)
     assert offsets.changed_keys.mark == mark
-    assert not offsets.advance("billing", "orders", 0, 6)
-    assert not offsets.advance("billing", "orders", 0, -1)
-    assert not offsets.advance("billing", "orders", 1, 3)
-    assert offsets.advance("billing", "orders", 0, 9)
+    assert not offsets.advance(row_key("orders", "billing"), 0, 6)
+    assert not offsets.advance(row_key("orders", "billing"), 0, -1)
+    assert not offsets.advance(row_key("orders", "billing"), 1, 3)
+    assert offsets.advance(row_key("orders", "billing"), 0, 9)
     assert offsets.changed_keys.mark == mark + 1
     offsets.save_if_changed()
     await offsets.saver.finish()

@@ -45,6 +45,19 @@ def test_illegal_names_and_too_many_groups_are_refused(tmp_path: Path) -> None:
         make(tmp_path, limit=7).find_or_create("billing")
 
 
+async def test_every_change_is_told(tmp_path: Path) -> None:
+    groups = make(tmp_path)
+    told: list[str] = []
+    groups.changed.subscribe(lambda: told.append("there" if "billing" in groups.by_name else "gone"))
+    groups.find_or_create("billing")
+    groups.find_or_create("billing")
+    groups.update(SubscriptionGroupConfig(group_name="billing", consume_enable=False))
+    groups.delete("billing")
+    groups.adopt({"billing": SubscriptionGroupConfig(group_name="billing")}, (), groups.version)
+    assert told == ["there", "there", "gone", "there"]
+    await groups.saver.finish()
+
+
 async def test_administrators_change_and_delete_groups(tmp_path: Path) -> None:
     groups = make(tmp_path)
     groups.update(SubscriptionGroupConfig(group_name="billing", consume_enable=False))

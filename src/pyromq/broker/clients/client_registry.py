@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from pyromq.broker.config.limits import BrokerLimits
+from pyromq.broker.signals import Signal
 from pyromq.errors import BrokerError, LocalProtocolError
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
@@ -113,6 +114,8 @@ class ClientRegistry:
 
     def __init__(self, limits: BrokerLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
+        self.subscribed: Signal[[]] = Signal()
+        """What a consumer group wants, or how it consumes, is different now, or it is gone."""
         self.producers: dict[str, dict[Connection, Client]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self._producing: dict[Connection, set[str]] = {}
@@ -165,11 +168,14 @@ class ClientRegistry:
         group = self.consumers.get(data.group_name)
         if group is None:
             group = self.consumers[data.group_name] = ConsumerGroup(data)
+        before = group.message_model, group.subscriptions
         group.describe(data)
         self._consuming.setdefault(client.connection, set()).add(group.name)
         self._renew(_Place(group.name, client.connection, consumes=True), client)
         joined = group.join(client)
         resubscribed = group.subscribe(wanted)
+        if before != (group.message_model, group.subscriptions):
+            self.subscribed()
         return joined or resubscribed
 
     def unregister_producer(self, group: str, connection: Connection) -> None:
@@ -209,6 +215,7 @@ class ClientRegistry:
             return False
         if not group.members:
             del self.consumers[name]
+            self.subscribed()
         return True
 
     def drop(self, connection: Connection) -> list[str]:

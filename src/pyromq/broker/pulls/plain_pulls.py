@@ -11,10 +11,11 @@ from time import perf_counter
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.selection import MessageFilter
+from pyromq.broker.tables.consumer_offsets import row_key
 from pyromq.errors import BrokerError
 from pyromq.lane.pull_answers import packed_codes
 from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, PULL_FORWARD_FLAG
-from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.remoting.round import Serving
 from pyromq.store.message_store import MessageStore
 
@@ -24,15 +25,11 @@ class PlainPulls:
 
     def __init__(self, parts: Parts) -> None:
         store = parts.store
-        self._reader = store.plain_reader if isinstance(store, MessageStore) else None
+        self.reader = store.plain_reader if isinstance(store, MessageStore) else None
+        """What reads for plain pulls; None if there can be none of this store."""
         self._offsets = parts.offsets
         self._stats = parts.stats
         self._lives = parts.lives
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there can be plain pulls of this store."""
-        return self._reader is not None
 
     def answer(
         self, header: PullMessageRequestHeader, wanted: MessageFilter, suggest: int, opaque: int, peer: str
@@ -45,42 +42,29 @@ class PlainPulls:
                 return None
         if wanted.properties is not None or (header.pyromq_deleted_at == -1 and self._lives.of(header.topic)):
             return None
-        return self.found(header, codes, suggest, header.queue_offset, header.commit_offset, opaque, peer)
-
-    def found(
-        self,
-        header: PullMessageRequestHeader,
-        codes: bytes | None,
-        suggest: int,
-        offset: int,
-        commit_offset: int,
-        opaque: int,
-        peer: str,
-    ) -> bytes | None:
-        """Return the same for a pull that is like another but for these numbers."""
-        if self._reader is None:
+        if self.reader is None:
             return None
-        max_bytes = header.pyromq_max_bytes
-        if max_bytes is not None:
-            max_bytes = min(max_bytes, MAX_PULL_BYTES) if max_bytes > 0 else None
         topic, group = header.topic, header.consumer_group
         started = perf_counter()
-        found = self._reader.get(topic, header.queue_id, offset, header.max_msg_nums, max_bytes, codes, suggest, opaque)
+        found = self.reader.get(
+            topic, header.queue_id, header.queue_offset, header.max_msg_nums, header.max_bytes, codes, suggest, opaque
+        )
         if found is None:
             return None
         frame, messages, size, max_offset = found
         if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:
             # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
-            is_odd = header.sys_flag & PULL_FORWARD_FLAG and commit_offset > max_offset
-            if not is_odd and not self._offsets.advance(group, topic, header.queue_id, commit_offset):
+            offset = header.commit_offset
+            is_odd = header.sys_flag & PULL_FORWARD_FLAG and offset > max_offset
+            if not is_odd and not self._offsets.advance(row_key(topic, group), header.queue_id, offset):
                 try:
-                    self._commit(header, commit_offset, peer)
+                    self.commit(header, offset, peer)
                 except BrokerError:
                     return None
         self._stats.count_get(topic, group, messages, size, (perf_counter() - started) * 1000)
         return frame
 
-    def _commit(self, header: PullMessageRequestHeader, commit_offset: int, peer: str) -> None:
+    def commit(self, header: PullMessageRequestHeader, commit_offset: int, peer: str) -> None:
         """Note a group's progress that is no mere step forward: there may be something to log."""
         served, Serving.peer = Serving.peer, peer
         try:

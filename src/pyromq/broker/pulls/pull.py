@@ -25,7 +25,7 @@ from pyromq.protocol.codes import (
 )
 from pyromq.protocol.command import RemotingCommand, SerializeType, response
 from pyromq.protocol.frame_templates import pull_answer_head
-from pyromq.protocol.headers.pull import MAX_PULL_BYTES, PullMessageRequestHeader
+from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.remoting.connection import Connection
 from pyromq.store.results import GetResult, GetStatus
 from pyromq.store.segments import NotInMemory
@@ -152,9 +152,6 @@ class PullHandler:
         return self._selection.wanted(header, group)
 
     def _read(self, header: PullMessageRequestHeader, wanted: MessageFilter) -> GetResult:
-        max_bytes = header.pyromq_max_bytes
-        if max_bytes is not None:
-            max_bytes = min(max_bytes, MAX_PULL_BYTES) if max_bytes > 0 else None
         started = perf_counter()
         try:
             result = self._store.get(
@@ -162,7 +159,7 @@ class PullHandler:
                 header.queue_id,
                 header.queue_offset,
                 min(header.max_msg_nums, MAX_COUNT),
-                max_bytes=max_bytes,
+                max_bytes=header.max_bytes,
                 codes=wanted.codes,
                 wants=wanted.properties,
             )

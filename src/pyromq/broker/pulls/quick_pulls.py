@@ -1,94 +1,112 @@
 """QuickPulls: plain pulls that are answered without decoding them.
 
 The pulls of one consumer about one queue differ in three numbers only. What is left is their shape. The first pull of a
-shape is decoded and checked as any other. Of the next ones only the three numbers are read, by the native lane, and of
-the checks only what may have changed since: group, topic, subscription. See the head of `lane/_pulls.c`.
+shape is decoded and checked as any other, and what all pulls of the shape have in common is learned. The next ones are
+served by the lane (lane/pull_serving.py), all those of a read in one call.
+
+A change of topics, groups, subscriptions or settings makes every shape stale. The next pull of a stale shape is looked
+at once more: if its checks would have the same result as when it was learned, it is current again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from time import perf_counter
+from typing import Final, Protocol
 
 from pyromq.broker.clients.client_registry import GroupSubscription
 from pyromq.broker.parts import Parts
+from pyromq.broker.pulls.plain_pulls import PlainPulls
 from pyromq.broker.pulls.pull import PullHandler
+from pyromq.broker.tables.consumer_offsets import row_key
 from pyromq.errors import BrokerError, RemoteProtocolError
 from pyromq.lane.pull_answers import packed_codes
+from pyromq.lane.pull_serving import KnownPull, ServePulls, serve_pulls
+from pyromq.lane.pull_shapes import FindShape, find_shape
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
-from pyromq.protocol.codes import MASTER_ID, PULL_SUBSCRIPTION_FLAG
+from pyromq.protocol.codes import (
+    MASTER_ID,
+    PULL_COMMIT_OFFSET_FLAG,
+    PULL_FORWARD_FLAG,
+    PULL_SUBSCRIPTION_FLAG,
+)
 from pyromq.protocol.command import decode
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.dispatch import QuickAnswer
+from pyromq.store.read.plain_reader import PlainReader
 
 MOST_SHAPES: Final = 8192
 """Shapes that are remembered: some kilobytes each, at worst."""
-
-Shape: TypeAlias = Callable[[bytes | memoryview], tuple[bytes, int, int, int] | None]
-"""Returns the shape of a request, its queue offset, commit offset and opaque; None if it has no shape."""
-
-
-class _Known(NamedTuple):
-    """What pulls of a shape have in common."""
-
-    header: PullMessageRequestHeader
-    codes: bytes | None
-    group: SubscriptionGroupConfig
-    subscription: GroupSubscription | None
-    """That of the group's heartbeats, if the pull has none of its own."""
 
 
 class QuickPulls:
     """Answers pulls of shapes that it knows."""
 
-    def __init__(self, parts: Parts, pulls: PullHandler, shape: Shape) -> None:
-        self._pulls = pulls
-        self._shape = shape
-        self._found = pulls.plain.found
+    def __init__(
+        self,
+        parts: Parts,
+        pulls: PullHandler,
+        reader: PlainReader,
+        shape: FindShape | None = None,
+        serve: ServePulls | None = None,
+    ) -> None:
+        """`shape` and `serve` are the native forms if there are such, unless given."""
+        self.pulls = pulls
+        self.peer = ""
+        """Who is being served."""
+        self.since = 0.0
+        """When the read of the pull that is being served began, by perf_counter()."""
+        self.parts = parts
+        self._reader = reader
+        self._shape = shape or find_shape()
+        self._serve = serve or serve_pulls()
         self._waiting = parts.reads.waiting_connections
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
-        self._lives = parts.lives
-        self._known: dict[bytes, _Known | None] = {}
+        self._learned: dict[bytes, LearnedShape | None] = {}
+        self._current: dict[bytes, KnownPull] = {}
+        parts.topics.changed.subscribe(lambda names: self._current.clear())
+        parts.settings.changed.subscribe(lambda config: self._current.clear())
+        parts.groups.changed.subscribe(self._current.clear)
+        parts.clients.subscribed.subscribe(self._current.clear)
 
-    def answer(self, frame: bytes | memoryview, connection: Connection) -> bytes | None:
-        """Return the answer to a pull; None if it has to be served as usual."""
+    def answer(self, frames: Frames, index: int, most: int, connection: Connection, scratch: memoryview) -> QuickAnswer:
+        """Answer some of the frames, from an index on; the first that has to be served as usual ends it."""
+        if not self._reader.is_on or (self._waiting and connection in self._waiting):
+            return 0, b"", False
+        self.peer = connection.peer
+        self.since = now = perf_counter()
+        place = self._reader.last_place(now)
+        found = self._serve(frames, index, most, self._current, place, self._reader, scratch)
+        answered, answers, more = found
+        if more or index + answered == len(frames) or not self._is_current_again(frames[index + answered]):
+            return found
+        if answered:
+            return answered, answers, True
+        return self._serve(frames, index, most, self._current, place, self._reader, scratch)
+
+    def _is_current_again(self, frame: bytes | memoryview) -> bool:
+        """Look at a pull that the lane has left; return True if it may take it now."""
         found = self._shape(frame)
         if found is None:
-            return None
-        shape, offset, commit_offset, opaque = found
-        known = self._known.get(shape)
+            return False
+        shape = found[0]
+        if shape not in self._learned:
+            self._learn(frame, *found)
+            return False
+        learned = self._learned[shape]
+        if learned is None:
+            return False
+        before = self._current.get(shape)
+        if before is not None and before.queue is learned.queue(self._reader):
+            return False  # it is current, and this pull of it is not plain
+        if not learned.is_current(self.parts, self.pulls):
+            self._current.pop(shape, None)
+            del self._learned[shape]
+            return False
+        known = learned.known_pull(self._reader, self.pulls)
         if known is None:
-            if shape not in self._known:
-                self._learn(frame, *found)
-            return None
-        if not self._is_current(known):
-            del self._known[shape]
-            return None
-        if self._waiting and connection in self._waiting:
-            return None
-        header = known.header
-        suggest = known.group.broker_id if self._pulls.slave_read else MASTER_ID
-        return self._found(header, known.codes, suggest, offset, commit_offset, opaque, connection.peer)
-
-    def _is_current(self, known: _Known) -> bool:
-        """Return True if the checks of a pull would have the same result as when its shape was learned."""
-        header, _, group, subscription = known
-        topic = self._topics.by_name.get(header.topic)
-        if self._groups.by_name.get(header.consumer_group) is not group or topic is None:
             return False
-        if not (topic.readable and 0 <= header.queue_id < topic.read_queues and self._pulls.is_readable):
-            return False
-        if header.pyromq_deleted_at is not None and not self._lives.is_current(topic.name, header.pyromq_deleted_at):
-            return False
-        return subscription is None or self._subscribes(known)
-
-    def _subscribes(self, known: _Known) -> bool:
-        online = self._clients.consumers.get(known.header.consumer_group)
-        if online is None or online.subscriptions.get(known.header.topic) is not known.subscription:
-            return False
-        return known.group.consume_broadcast_enable or online.message_model is not MessageModel.BROADCASTING
+        self._current[shape] = known
+        return True
 
     def _learn(self, frame: bytes | memoryview, shape: bytes, offset: int, commit_offset: int, opaque: int) -> None:
         """Remember what the pulls of a shape have in common; this one is served as usual."""
@@ -99,20 +117,126 @@ class QuickPulls:
                 return
             if (header.queue_offset, header.commit_offset, command.opaque) != (offset, commit_offset, opaque):
                 return
-            wanted = self._pulls.check(header)
+            wanted = self.pulls.check(header)
         except (BrokerError, RemoteProtocolError):
             return
         codes = None if wanted.codes is None else packed_codes(wanted.codes)
         is_plain = wanted.properties is None and (codes is None) == (wanted.codes is None)
-        group = self._groups.by_name.get(header.consumer_group)
+        group = self.parts.groups.by_name.get(header.consumer_group)
         if group is None or header.pyromq_deleted_at == -1:
             return
-        if len(self._known) >= MOST_SHAPES:
-            del self._known[next(iter(self._known))]
-        self._known[shape] = _Known(header, codes, group, self._subscription(header)) if is_plain else None
+        if len(self._learned) >= MOST_SHAPES:
+            oldest = next(iter(self._learned))
+            del self._learned[oldest]
+            self._current.pop(oldest, None)
+        self._learned[shape] = LearnedShape(self, header, codes, group) if is_plain else None
 
-    def _subscription(self, header: PullMessageRequestHeader) -> GroupSubscription | None:
-        online = self._clients.consumers.get(header.consumer_group)
-        if header.sys_flag & PULL_SUBSCRIPTION_FLAG or online is None:
+
+class GetCount(Protocol):
+    """What a group got of a topic."""
+
+    messages: int
+    bytes: int
+    calls: int
+    read_ms: float
+
+
+class LearnedShape:
+    """What pulls of a shape have in common, and what their checks depended on when it was learned."""
+
+    __slots__ = (
+        "_advance",
+        "_codes",
+        "_commits",
+        "_count",
+        "_group",
+        "_header",
+        "_is_forward",
+        "_key",
+        "_plain",
+        "_pulls",
+        "_queue_id",
+        "_stats",
+        "_subscription",
+    )  # fmt: skip
+
+    def __init__(
+        self, pulls: QuickPulls, header: PullMessageRequestHeader, codes: bytes | None, group: SubscriptionGroupConfig
+    ) -> None:
+        parts = pulls.parts
+        self._pulls = pulls
+        self._header = header
+        self._codes = codes
+        self._group = group
+        self._subscription = _subscription(parts, header)
+        self._commits = bool(header.sys_flag & PULL_COMMIT_OFFSET_FLAG)
+        self._is_forward = bool(header.sys_flag & PULL_FORWARD_FLAG)
+        self._key = row_key(header.topic, header.consumer_group)
+        self._queue_id = header.queue_id
+        self._advance = parts.offsets.advance
+        self._plain: PlainPulls = pulls.pulls.plain
+        self._stats = parts.stats
+        self._count: GetCount | None = None
+
+    def queue(self, reader: PlainReader) -> object:
+        """Return the queue that is pulled from, as it is now."""
+        return reader.queue(self._header.topic, self._header.queue_id)
+
+    def is_current(self, parts: Parts, pulls: PullHandler) -> bool:
+        """Return True if the checks of a pull would have the same result as when its shape was learned."""
+        header = self._header
+        topic = parts.topics.by_name.get(header.topic)
+        if parts.groups.by_name.get(header.consumer_group) is not self._group or topic is None:
+            return False
+        if not (topic.readable and 0 <= header.queue_id < topic.read_queues and pulls.is_readable):
+            return False
+        if header.pyromq_deleted_at is not None and not parts.lives.is_current(topic.name, header.pyromq_deleted_at):
+            return False
+        return self._subscription is None or self._subscribes(parts)
+
+    def _subscribes(self, parts: Parts) -> bool:
+        online = parts.clients.consumers.get(self._header.consumer_group)
+        if online is None or online.subscriptions.get(self._header.topic) is not self._subscription:
+            return False
+        return self._group.consume_broadcast_enable or online.message_model is not MessageModel.BROADCASTING
+
+    def known_pull(self, reader: PlainReader, pulls: PullHandler) -> KnownPull | None:
+        """Return the shape as the lane wants it; None as long as its queue has no message."""
+        header = self._header
+        queue = reader.queue(header.topic, header.queue_id)
+        if queue is None:
             return None
-        return online.subscriptions.get(header.topic)
+        suggest = self._group.broker_id if pulls.slave_read else MASTER_ID
+        numbers = reader.numbers(queue, header.max_msg_nums, header.max_bytes, self._codes, suggest)
+        return None if numbers is None else KnownPull(queue, self._codes, numbers, self.note)
+
+    def note(self, commit_offset: int, end: int, messages: int, size: int) -> bool:
+        """Note what a pull has consumed and what it gets; return False if it must be served as usual."""
+        # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
+        commits = self._commits and not (self._is_forward and commit_offset > end)
+        if commits and not self._advance(self._key, self._queue_id, commit_offset):
+            try:
+                self._plain.commit(self._header, commit_offset, self._pulls.peer)
+            except BrokerError:
+                return False
+        count = self._count
+        if count is None:
+            count = self._count = self._stats.count_of(self._header.topic, self._header.consumer_group)
+        now = perf_counter()
+        took_ms = (now - self._pulls.since) * 1000
+        self._pulls.since = now
+        count.messages += messages
+        count.bytes += size
+        count.calls += 1
+        count.read_ms += took_ms
+        if took_ms > self._stats.longest_get_ms:
+            self._stats.longest_get_ms = took_ms
+        return True
+
+
+def _subscription(parts: Parts, header: PullMessageRequestHeader) -> GroupSubscription | None:
+    """Return that of the group's heartbeats, if a pull has none of its own."""
+    online = parts.clients.consumers.get(header.consumer_group)
+    if header.sys_flag & PULL_SUBSCRIPTION_FLAG or online is None:
+        return None
+    return online.subscriptions.get(header.topic)

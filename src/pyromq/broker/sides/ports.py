@@ -33,7 +33,7 @@ from pyromq.remoting.audit.access_log import AccessLog, State
 from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection, Handler, TakePlain
-from pyromq.remoting.dispatch import QuickAnswer, QuickAnswers
+from pyromq.remoting.dispatch import AnswerQuickly, QuickAnswers
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
 from pyromq.remoting.requests import Cost
@@ -207,7 +207,7 @@ class Ports:
         self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
         self._set({**self._writing, **answering})
 
-    def answer_quickly(self, answer: QuickAnswer) -> None:
+    def answer_quickly(self, answer: AnswerQuickly) -> None:
         """Ask `answer` about pulls first, as long as they are answered as they are now."""
         self._quick.start(RequestCode.PULL_MESSAGE, answer, self.handlers)
 

@@ -23,7 +23,6 @@ from pyromq.broker.tables.all_tables import Tables
 from pyromq.broker.tables.table_followers import TableFollowers
 from pyromq.clock import Clock
 from pyromq.figures import BoundFigures, Figure, Figures, Kind
-from pyromq.lane import native
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import refusals_by_cause
@@ -91,9 +90,8 @@ class Service:
         )
         self.reading = ReadSide(self.parts, ports)
         ports.answer(self.reading.handlers, reads)
-        lane = native("pulls")
-        if lane is not None and self.reading.pulls.plain.is_on:
-            ports.answer_quickly(QuickPulls(self.parts, self.reading.pulls, lane.shape).answer)
+        if (reader := self.reading.pulls.plain.reader) is not None:
+            ports.answer_quickly(QuickPulls(self.parts, self.reading.pulls, reader).answer)
 
     async def __aenter__(self) -> Self:
         """Accept connections and register; raise RemotingError if a port was taken by another process meanwhile."""

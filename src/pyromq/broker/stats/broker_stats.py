@@ -138,15 +138,20 @@ class BrokerStats:
 
     def count_get(self, topic: str, group: str, messages: int, size: int, read_ms: float) -> None:
         """Count an answer with messages."""
-        count = self.gets.get((topic, group))
-        if count is None:
-            count = self.gets[topic, group] = Count()
+        count = self.count_of(topic, group)
         count.messages += messages
         count.bytes += size
         count.calls += 1
         count.read_ms += read_ms
         if read_ms > self.longest_get_ms:
             self.longest_get_ms = read_ms
+
+    def count_of(self, topic: str, group: str) -> Count:
+        """Return the count of what a group gets of a topic, for whoever adds to it and to `longest_get_ms` himself."""
+        count = self.gets.get((topic, group))
+        if count is None:
+            count = self.gets[topic, group] = Count()
+        return count
 
     def count(self, name: str, key: str, number: int = 1) -> None:
         """Count a rare event under RocketMQ's name for it, such as SNDBCK_PUT_NUMS of `topic@group`."""

@@ -75,7 +75,7 @@ class ConsumerOffsets:
         """
         if offset < 0:
             return  # a client that never consumed the queue says -1
-        key = _key(topic, group)
+        key = row_key(topic, group)
         offsets = self._table.get(key)
         if offsets is None:
             offsets = self._new_row(key)
@@ -95,9 +95,8 @@ class ConsumerOffsets:
         self.saver.changes.rows.setdefault(key, {})[queue_id] = offset
         self.changed_keys.note(key)
 
-    def advance(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Note a group's progress; return False, with nothing noted, unless it is a mere step forward, or none."""
-        key = _key(topic, group)
+    def advance(self, key: str, queue_id: int, offset: int) -> bool:
+        """Note the progress of a `row_key`; return False, with nothing noted, unless it is a mere step forward."""
         offsets = self._table.get(key)
         before = None if offsets is None else offsets.get(queue_id)
         if offsets is None or before is None or offset < before:
@@ -110,18 +109,18 @@ class ConsumerOffsets:
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the committed offset, None where the group never committed."""
-        offsets = self._table.get(_key(topic, group))
+        offsets = self._table.get(row_key(topic, group))
         return None if offsets is None else offsets.get(queue_id)
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return what a group has committed of a topic, by queue id."""
-        return self._table.get(_key(topic, group), {})
+        return self._table.get(row_key(topic, group), {})
 
     def clone(self, source: str, target: str, topic: str, who: str) -> None:
         """Give a group the offsets that another has of a topic; those that it had count no more."""
         offsets = self.of(source, topic)
         if offsets:
-            key = _key(topic, target)
+            key = row_key(topic, target)
             self.resets.note(key)
             self._table[key] = dict(offsets)
             self._add_key(key)
@@ -158,13 +157,13 @@ class ConsumerOffsets:
     def remove_group(self, group: str) -> None:
         """Forget all that a group committed."""
         for topic in self.topics_of(group):
-            self._remove(_key(topic, group))
+            self._remove(row_key(topic, group))
 
     def remove_topics(self, topics: Collection[str]) -> None:
         """Forget all that was committed of topics: those of the same names that are created later begin at 0."""
         for topic in topics:
             for group in self.groups_of(topic):
-                self._remove(_key(topic, group))
+                self._remove(row_key(topic, group))
 
     def remove_queues(self, queues: Iterable[tuple[str, int]]) -> None:
         """Forget all that was committed of queues, each given by its topic and id."""
@@ -192,7 +191,7 @@ class ConsumerOffsets:
 
     def is_since(self, group: str, topic: str, reset: str | None) -> bool:
         """Return True unless a row was reset after the reset of this id, which may be the only one; None if unknown."""
-        return reset is None or self.resets.of(_key(topic, group)) == reset
+        return reset is None or self.resets.of(row_key(topic, group)) == reset
 
     @property
     def row_count(self) -> int:
@@ -301,7 +300,8 @@ def _is_sound(key: str) -> bool:
     return len(key) <= _LONGEST_KEY
 
 
-def _key(topic: str, group: str) -> str:
+def row_key(topic: str, group: str) -> str:
+    """Return the key of what a group has committed of a topic."""
     return topic + TOPIC_GROUP_SEPARATOR + group
 
 

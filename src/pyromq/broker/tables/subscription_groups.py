@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pyromq.broker.config.broker_config import BrokerConfig
+from pyromq.broker.signals import Signal
 from pyromq.broker.tables.changed_keys import ChangedKeys
 from pyromq.broker.tables.table_parts import TableParts
 from pyromq.broker.tables.table_saver import PrintTable, TableSaver
@@ -43,6 +44,8 @@ class SubscriptionGroups:
         self.parts = TableParts(lambda: self.by_name, _row_of_answer, _answer, version=lambda: self.version)
         self.changed_keys: ChangedKeys[str] = ChangedKeys()
         """For slaves: which groups changed, were made or deleted."""
+        self.changed: Signal[[]] = Signal()
+        """A group is new, different or gone."""
         self._file = file
         self._now_ms = now_ms
         self._auto_create = auto_create
@@ -101,6 +104,7 @@ class SubscriptionGroups:
             self.saver.changes.put(name, self.by_name[name])
         self.version = version
         self.saver.request()
+        self.changed()
 
     def figures(self) -> BoundFigures[SubscriptionGroups]:
         """Return the figures of this table."""
@@ -127,6 +131,7 @@ class SubscriptionGroups:
     def _changed(self) -> None:
         self.version = self.version.next(self._now_ms())
         self.saver.request()
+        self.changed()
 
     def _whole(self) -> PrintTable:
         rows, version = list(self.by_name.items()), self.version

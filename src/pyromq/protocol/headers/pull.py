@@ -36,6 +36,12 @@ class PullMessageRequestHeader(Header, frozen=True, kw_only=True, gc=False):
     pyromq_max_bytes: I64 | None = None
     pyromq_deleted_at: I64 | None = None
 
+    @property
+    def max_bytes(self) -> int | None:
+        """The most bytes that the client wants, as far as that is allowed; None if the broker decides."""
+        wanted = self.pyromq_max_bytes
+        return min(wanted, MAX_PULL_BYTES) if wanted is not None and wanted > 0 else None
+
 
 class PullMessageResponseHeader(Header, frozen=True, kw_only=True, gc=False):
     """The answer to a pull, with or without messages; `pyromq_deleted_at` is for those who ask, 0 is left out."""
