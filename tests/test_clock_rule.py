@@ -72,6 +72,7 @@ READS_THE_DATE = {
     "client/push/push_consumer.py": "the version of a subscription",
     "client/push/push_session.py": "when the consumer started, and versions of subscriptions",
     "client/send/fast_send.py": "a message's time of birth",
+    "client/send/linger.py": "the time of birth in the id of a message",
     "client/send/prepare.py": "a message's time of birth",
     "client/send/producer.py": "the month of a message id",
     "client/trace/client_metrics.py": "the age of a stored message",
