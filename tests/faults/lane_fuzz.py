@@ -25,13 +25,14 @@ from types import ModuleType
 
 from pyromq.lane.pull_serving import plain_serve
 from pyromq.lane.sends import native_lane
-from tests.lane import pull_desk
+from tests.lane import answers, pull_desk
+from tests.lane.answers import mangled_answer
 from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alone, mangled_batch
 from tests.lane.batch_bodies import difference as batch_difference
 from tests.lane.places import Desk, difference, mangled_frame, mangled_signed_frame, plain_desk
 
 SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane"
-PARTS = ("_sends", "_batches", "_pulls")
+PARTS = ("_sends", "_batches", "_pulls", "_records")
 VARIANTS: list[list[str]] = [[], ["-DPYROMQ_PLAIN_SHA1"]]
 CHECKS = ["-g", "-O1", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
@@ -86,7 +87,7 @@ def _load(directory: Path, part: str) -> ModuleType:
 
 
 def _feed(directory: Path, seconds: float, seed: int) -> int:
-    sends, batches, pulls = (_load(directory, part) for part in PARTS)
+    sends, batches, pulls, records = (_load(directory, part) for part in PARTS)
     open_desks, guarded_desks = ((Desk(lambda place: native_lane(sends, place)), plain_desk()) for _ in range(2))
     for desk in guarded_desks:
         desk.guard()
@@ -104,6 +105,10 @@ def _feed(directory: Path, seconds: float, seed: int) -> int:
             print(f"seed {seed}, batch {rounds}: {batch!r}, suffix {suffix!r}: {wrong}")
             return 1
         lay_out_alone(batches, batch)
+        answer = mangled_answer(chance)
+        if wrong := answers.difference(records, answer):
+            print(f"seed {seed}, answer {rounds}: {answer!r}: {wrong}")
+            return 1
         number = chance.getrandbits(40)
         if wrong := pull_desk.difference(number, plain_serve, pulls.serve):
             print(f"seed {seed}, pulls of {number}: {wrong}")

@@ -16,6 +16,7 @@ from pyromq.client.net.calls.answers import PullAnswer, PullStatus
 from pyromq.client.net.calls.broker_api import BrokerApi
 from pyromq.client.net.routes import ReadableBroker, Routes
 from pyromq.errors import ClientError
+from pyromq.lane.records import decode_messages
 from pyromq.protocol.codes import (
     MASTER_ID,
     PULL_COMMIT_OFFSET_FLAG,
@@ -25,7 +26,6 @@ from pyromq.protocol.codes import (
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import RETRY_TOPIC, find_property
-from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import RETRY_PREFIX, without_namespace
 
 logger = logging.getLogger(__name__)

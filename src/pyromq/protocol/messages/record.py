@@ -27,7 +27,7 @@ __all__ = [
     "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "V4_HEAD", "V6_FLAGS", "Record", "RecordCheck",
     "RecordHead", "RecordStatus", "blank_record", "body_crc", "body_end", "check_record", "decode_host",
     "decode_messages", "encode_host", "encode_record", "read_head", "read_properties", "read_tail", "record_parts",
-    "record_size",
+    "record_size", "shared_topic",
 ]  # fmt: skip
 
 MESSAGE_MAGIC: Final = 0xDAA320A7
@@ -286,6 +286,8 @@ class _Topics(dict[bytes, str]):
 
 
 _topics = _Topics()
+shared_topic = _topics.__getitem__
+"""Returns the name of a topic as text."""
 
 
 def decode_messages(body: bytes, broker_name: str | None = None, check_crc: bool = True) -> list[MessageExt]:
