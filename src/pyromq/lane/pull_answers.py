@@ -22,8 +22,8 @@ LOWEST_CODE_HIGH: Final = -1
 """Below this the field is no tags code but the address of an extension unit: unknown, so every filter lets it pass."""
 
 _ENTRY_SIZE: Final = 20
-_PLACE: Final = struct.Struct(">qi8x")
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
+_MOST_AT_ONCE: Final = 256
 _CODES: Final = struct.Struct("=i")
 
 
@@ -77,6 +77,17 @@ def packed_codes(codes: frozenset[int]) -> bytes | None:
     return b"".join(map(_CODES.pack, sorted(codes)))
 
 
+@lru_cache(maxsize=_MOST_AT_ONCE)
+def _entries_at_once(count: int) -> struct.Struct:
+    """Return what unpacks position, length and the low half of the tags code of so many entries."""
+    return struct.Struct(">" + "qi4xi" * count)
+
+
+@lru_cache(maxsize=1024)
+def _unpacked(codes: bytes) -> frozenset[int]:
+    return frozenset(code for (code,) in _CODES.iter_unpack(codes))
+
+
 def plain_answer(
     entries: bytes | bytearray,
     codes: bytes | None,
@@ -96,7 +107,7 @@ def plain_answer(
 ) -> FoundFrame | None:
     """Make the answer; see AnswerPull."""
     low, high = max(low, start), min(high, start + len(whole))
-    taken = _all_of(entries, low, high, most, most_bytes) if codes is None else None
+    taken = _first_ones(entries, codes, low, high, most, most_bytes)
     taken = taken or _take(entries, codes, low, high, most, most_bytes)
     if taken is None or (must_fill and not taken.is_full):
         return None
@@ -117,17 +128,22 @@ class _Taken(NamedTuple):
     is_full: bool
 
 
-def _all_of(entries: bytes | bytearray, low: int, high: int, most: int, most_bytes: int) -> _Taken | None:
-    """Take all entries, without a look at each; None if something is special about one."""
-    count = len(entries) // _ENTRY_SIZE
-    if not 0 < count <= most or len(entries) % _ENTRY_SIZE:
+def _first_ones(
+    entries: bytes | bytearray, codes: bytes | None, low: int, high: int, most: int, most_bytes: int
+) -> _Taken | None:
+    """Take the first entries, without a look at each; None if something is special about one."""
+    count = min(len(entries) // _ENTRY_SIZE, most)
+    if not 0 < count <= _MOST_AT_ONCE:
         return None
-    offsets, sizes = zip(*_PLACE.iter_unpack(entries), strict=True)
+    values = _entries_at_once(count).unpack_from(entries)  # one call, and no tuple for each entry
+    if codes is not None and not _unpacked(codes).issuperset(values[2::3]):
+        return None
+    offsets, sizes = values[::3], values[1::3]
     ends = [*map(add, offsets, sizes)]
     size = sum(sizes)
     if min(offsets) < low or max(ends) > high or min(sizes) < SMALLEST_RECORD or size > most_bytes:
         return None
-    are_neighbours = [*offsets[1:]] == ends[:-1]  # those of one busy queue
+    are_neighbours = ends[-1] - offsets[0] == size and [*offsets[1:]] == ends[:-1]  # those of one busy queue
     runs = [(offsets[0], ends[-1])] if are_neighbours else [*zip(offsets, ends, strict=True)]
     return _Taken(runs, count, size, count, count == most)
 
@@ -153,7 +169,7 @@ def _take(
 
 def _matching(entries: bytes | bytearray, codes: bytes | None) -> Iterator[tuple[int, int, int]]:
     """Yield index, position and length of the records that pass a filter."""
-    wanted = None if codes is None else {code for (code,) in _CODES.iter_unpack(codes)}
+    wanted = None if codes is None else _unpacked(codes)
     whole = len(entries) - len(entries) % _ENTRY_SIZE
     for index, (position, length, high, low) in enumerate(_PLACE_AND_CODE.iter_unpack(entries[:whole])):
         if wanted is None or low in wanted or high < LOWEST_CODE_HIGH:

@@ -14,8 +14,8 @@ FindShape: TypeAlias = Callable[[bytes | memoryview], PullShape | None]
 
 _LONGEST_HEADER: Final = 2048
 _MOST_OPAQUE: Final = (1 << 31) - 1
-_NUMBER: Final = re.compile(rb"0|-?[1-9][0-9]{0,17}")
-_OPAQUE: Final = re.compile(rb":(0|[1-9][0-9]{0,17})(?=[,}])")
+_QUOTED: Final = re.compile(rb'"(0|-?[1-9][0-9]{0,17})"')
+_BARE: Final = re.compile(rb"(0|[1-9][0-9]{0,17})(?=[,}])")
 
 
 def find_shape() -> FindShape:
@@ -29,28 +29,27 @@ def plain_shape(frame: bytes | memoryview) -> PullShape | None:
     header = bytes(frame[4:])
     if not 0 < len(header) <= _LONGEST_HEADER or int.from_bytes(frame[:4]) != len(header) or b"\\" in header:
         return None
-    parts = header.split(b'"')  # every other one is a text
-    if not len(parts) % 2:
+    if header.count(b'"') % 2:
+        return None  # a text does not end
+    offset = _number(header, b'"queueOffset":', _QUOTED)
+    commit = _number(header, b'"commitOffset":', _QUOTED)
+    opaque = _number(header, b'"opaque":', _BARE)
+    if offset is None or commit is None or opaque is None or int(opaque[1]) > _MOST_OPAQUE:
         return None
-    offset, commit, opaque = (_place(parts, name) for name in (b"queueOffset", b"commitOffset", b"opaque"))
-    if not (offset and commit and opaque) or parts[offset + 1] != b":" or parts[commit + 1] != b":":
-        return None
-    texts = parts[offset + 2], parts[commit + 2]
-    found = _OPAQUE.match(parts[opaque + 1])
-    if found is None or not (_NUMBER.fullmatch(texts[0]) and _NUMBER.fullmatch(texts[1])):
-        return None
-    number = int(found[1])
-    if number > _MOST_OPAQUE:
-        return None
-    parts[offset + 2] = parts[commit + 2] = b""
-    parts[opaque + 1] = b":" + parts[opaque + 1][found.end() :]
-    return b'"'.join(parts), int(texts[0]), int(texts[1]), number
+    first, second, third = sorted((offset.span(1), commit.span(1), opaque.span(1)))
+    parts = header[: first[0]], header[first[1] : second[0]], header[second[1] : third[0]], header[third[1] :]
+    return b"".join(parts), int(offset[1]), int(commit[1]), int(opaque[1])
 
 
-def _place(parts: list[bytes], name: bytes) -> int:
-    """Return where a text stands that is the name of a field; 0 unless it stands there once."""
-    if parts.count(name) == 1:
-        index = parts.index(name)
-        return index if index % 2 and parts[index + 1].startswith(b":") else 0
-    named = [at for at in range(1, len(parts), 2) if parts[at] == name and parts[at + 1].startswith(b":")]
-    return named[0] if len(named) == 1 else 0
+def _number(header: bytes, name: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """Find the number that has a name; None unless the name stands there once, as that of a field."""
+    at = _field(header, name, 0)
+    return None if at < 0 or _field(header, name, at + 1) >= 0 else pattern.match(header, at + len(name))
+
+
+def _field(header: bytes, name: bytes, start: int) -> int:
+    """Return where a text begins that is a name; -1 if none does."""
+    at = header.find(name, start)
+    while at >= 0 and header.count(b'"', 0, at) % 2:
+        at = header.find(name, at + 1)  # this quote is the end of a text
+    return at
