@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,21 +86,43 @@ def start(name: str, directory: Path, options: argparse.Namespace, stack: ExitSt
     return peer
 
 
+def from_json(found: Mapping[str, Any]) -> Cold:
+    """Read what `as_json` made."""
+    alone, beside, pulled = (
+        Figures(**{name: found[part][name] for name in Figures._fields}) for part in ("alone", "beside", "pulled")
+    )
+    return Cold(alone, beside, pulled, found["left_mib"])
+
+
+class Middle(NamedTuple):
+    """The rounds of a broker, condensed to medians."""
+
+    rate: float
+    rates: tuple[float, float]
+    alone_ms: float
+    beside_ms: float
+    ratio: float
+    cpu: float
+
+    @classmethod
+    def of(cls, rounds: Sequence[Cold]) -> Middle:
+        rates = [one.pulled.rate for one in rounds]
+        middle = statistics.median
+        return cls(
+            middle(rates), (min(rates), max(rates)), middle(one.alone.p99_ms for one in rounds),
+            middle(one.beside.p99_ms for one in rounds), middle(one.p99_ratio for one in rounds),
+            middle(one.pulled.cpu for one in rounds),
+        )  # fmt: skip
+
+
 def told(name: str, rounds: Sequence[Cold], base: Sequence[Cold]) -> str:
     """Return a line about a broker: medians, and the rate in that of the last one."""
-
-    def middle(values: Sequence[float]) -> float:
-        return statistics.median(values)
-
-    rate, other = (middle([one.pulled.rate for one in runs]) for runs in (rounds, base))
-    low, high = (pick(one.pulled.rate for one in rounds) for pick in (min, max))
-    before, during = (middle([one.p99_ms for one in figures]) for figures in zip(
-        *((one.alone, one.beside) for one in rounds), strict=True))  # fmt: skip
+    own, other = Middle.of(rounds), Middle.of(base)
+    low, high = own.rates
     return (
-        f"  {name:<8} {rate:>9,.0f}/s ({low:,.0f}–{high:,.0f})  × {rate / other:.2f}  "
-        f"p99 of sends {before:.2f} → {during:.2f} ms (× {middle([one.p99_ratio for one in rounds]):.2f})  "
-        f"CPU/M {middle([one.pulled.cpu for one in rounds]):.2f} with the sends"
-        f"  left in memory at first {max(one.left_mib for one in rounds):.0f} MiB"
+        f"  {name:<8} {own.rate:>9,.0f}/s ({low:,.0f}–{high:,.0f})  × {own.rate / other.rate:.2f}  "
+        f"p99 of sends {own.alone_ms:.2f} → {own.beside_ms:.2f} ms (× {own.ratio:.2f})  "
+        f"CPU/M {own.cpu:.2f} with the sends  left in memory at first {max(one.left_mib for one in rounds):.0f} MiB"
     )
 
 
@@ -138,7 +161,9 @@ def main(words: Sequence[str]) -> int:
         print(told(name, found[name], found[names[-1]]))
     if options.json:
         rounds = {name: [one.as_json() for one in runs] for name, runs in found.items()}
-        result = {"machine": machine_facts(), "command": "cold " + " ".join(words), "rounds": rounds}
+        told_words = [word for word in words if word not in ("--json", str(options.json))]
+        command = shlex.join(["python", "-m", "bench.peers", "cold", *told_words])
+        result = {"machine": machine_facts(), "command": command, "cold": rounds}
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 

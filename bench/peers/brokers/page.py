@@ -1,6 +1,6 @@
 """The figures of docs/performance.md: tables and a chart, from the results of runs.
 
-    python -m bench.peers page RESULT.json [GROWTH.json]
+    python -m bench.peers page RESULT.json [GROWTH.json…] [COLD.json]
 
 It rewrites what stands between the two marks of the page, and docs/images/performance.svg. The figures that nobody
 measured in these runs are not there: a row needs a result.
@@ -9,11 +9,13 @@ measured in these runs are not there: a row needs a result.
 from __future__ import annotations
 
 import argparse
+import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..cold import Middle, from_json
 from ..growth.model import cluster, held, points, prices
 from .chart import Bar, chart
 from .result import Result
@@ -157,7 +159,33 @@ def paper_cluster(results: Sequence[Result]) -> list[str]:
     return []
 
 
-def written(page: str, results: Sequence[Result]) -> str:
+def _is_growth(result: Result) -> bool:
+    return bool(result.memory) or any(points(result, OURS))
+
+
+def cold_backlog(found: Mapping[str, Any]) -> list[str]:
+    """Return the table of a backlog that was read from the disk."""
+    every = {name: Middle.of([from_json(one) for one in rounds]) for name, rounds in found["cold"].items()}
+    rows = [
+        [NAMES[name], f"{own.rate:,.0f} ({own.rates[0]:,.0f}–{own.rates[1]:,.0f})", f"{own.cpu:.1f}",
+         f"{own.alone_ms:.2f}", f"{own.beside_ms:.2f} (× {own.ratio:.2f})"]
+        for name, own in every.items()
+    ]  # fmt: skip
+    head = [
+        "a backlog on disk, read once",
+        "messages/s",
+        "CPU/M, with the sends",
+        "p99 of sends alone, ms",
+        "meanwhile",
+    ]
+    ratio = ""
+    if OURS in every and APACHE in every:
+        ratio = f" PyroMQ reads {every[OURS].rate / every[APACHE].rate:.2f} times as fast as Apache RocketMQ."
+    said = f"Measured by `{found['command']}`, {found['machine']['when']}.{ratio}"
+    return ["### A cold backlog", _table(head, rows), *_wrapped([said])]
+
+
+def written(page: str, results: Sequence[Result], cold: Mapping[str, Any] | None = None) -> str:
     """Return the page with the figures of these results."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -166,12 +194,19 @@ def written(page: str, results: Sequence[Result]) -> str:
         if any(result.median(work, APACHE) for work in result.works()):
             picture = f"![rates beside Apache RocketMQ]({CHART.relative_to(PAGE.parent)})"
             parts += ["### Beside Apache RocketMQ", beside_apache(result), picture]
-        if result.memory or any(points(result, OURS)):
-            parts += growth_tables(result)
-        else:
+        if not _is_growth(result):
             parts += ["### All peers", all_peers(result), "### How it was measured", told(result)]
+    if cold:
+        parts += cold_backlog(cold)
+    if growth := [result for result in results if _is_growth(result)]:
+        parts += growth_tables(Result.joined(growth))
     parts += paper_cluster(results)
     return before + BEGIN + "\n" + "\n\n".join(part.rstrip("\n") for part in parts) + "\n\n" + END + after
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def main(words: Sequence[str]) -> int:
@@ -179,8 +214,10 @@ def main(words: Sequence[str]) -> int:
         prog="python -m bench.peers page", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("results", type=Path, nargs="+")
-    results = [Result.read(path) for path in parser.parse_args(words).results]
-    PAGE.write_text(written(PAGE.read_text(), results))
+    paths = parser.parse_args(words).results
+    cold = next((found for found in map(_json, paths) if "cold" in found), None)
+    results = [Result.read(path) for path in paths if "cold" not in _json(path)]
+    PAGE.write_text(written(PAGE.read_text(), results, cold))
     if found := [bar for result in results for bar in bars(result)]:
         CHART.write_text(chart("messages a second, Apache RocketMQ 4.9.7 = 1", found))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -83,6 +83,17 @@ class Result:
             figures = Figures(**{name: one["figures"][name] for name in names})
             result.rounds.append(Round(**{**one, "figures": figures}))
         return result
+
+    @classmethod
+    def joined(cls, results: Sequence[Result]) -> Result:
+        """Return several results as one; where two measured the same, all rounds count."""
+        whole = cls(results[0].machine, " and ".join(result.command for result in results))
+        for result in results:
+            whole.peers |= result.peers
+            whole.missing |= result.missing
+            whole.memory |= result.memory
+            whole.rounds += result.rounds
+        return whole
 
     def save(self) -> None:
         """Write everything to the file, one line for each run."""
