@@ -13,11 +13,12 @@ from pyromq.testing import TestClock
 def test_messages_get_offsets_by_topic_ids_of_their_own_and_the_time() -> None:
     clock = TestClock()
     stored = StoredMessages(clock)
+    before = clock.now_ms()
     got = [stored.store(Message(topic=topic, body=b"x", flag=7, keys="k")) for topic in ("a", "b", "a")]
     assert [(message.topic, message.queue_offset) for message in got] == [("a", 0), ("b", 0), ("a", 1)]
     assert len({message.message_id for message in got}) == 3
     assert {(message.flag, message.keys, message.body) for message in got} == {(7, ("k",), b"x")}
-    assert got[0].store_timestamp_ms == got[0].born_timestamp_ms == clock.now_ms()
+    assert before <= got[0].store_timestamp_ms == got[0].born_timestamp_ms <= clock.now_ms()
     result = answer(got[2])
     assert (result.message_id, result.queue_offset, result.queue.topic) == (got[2].message_id, 1, "a")
 
