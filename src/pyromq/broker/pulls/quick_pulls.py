@@ -28,6 +28,7 @@ from pyromq.protocol.codes import (
     PULL_COMMIT_OFFSET_FLAG,
     PULL_FORWARD_FLAG,
     PULL_SUBSCRIPTION_FLAG,
+    RequestCode,
 )
 from pyromq.protocol.command import decode
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
@@ -37,6 +38,7 @@ from pyromq.store.read.plain_reader import PlainReader
 
 MOST_SHAPES: Final = 8192
 """Shapes that are remembered: some kilobytes each, at worst."""
+_PULL: Final = int(RequestCode.PULL_MESSAGE)
 
 
 class QuickPulls:
@@ -113,7 +115,7 @@ class QuickPulls:
         try:
             command = decode(frame)
             header = command.ext
-            if command.flag or not isinstance(header, PullMessageRequestHeader):
+            if command.code != _PULL or command.flag or not isinstance(header, PullMessageRequestHeader):
                 return
             if (header.queue_offset, header.commit_offset, command.opaque) != (offset, commit_offset, opaque):
                 return

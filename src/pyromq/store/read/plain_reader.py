@@ -111,7 +111,7 @@ class PlainReader:
     @property
     def is_on(self) -> bool:
         """Whether there can be plain reads now."""
-        return self._store.is_open and not self._guard.knows_damage
+        return self._store.is_open and not self._guard.fences
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue that has, or had, messages."""

@@ -36,17 +36,13 @@ class ReadGuard:
 
     def __init__(self, log: CommitLog, fences: Fences, delay_levels_ms: tuple[int, ...]) -> None:
         self._log = log
-        self._fences = fences
+        self.fences = fences
+        """The damage that is known: while there is some, every read is looked at."""
         self._delay_levels_ms = delay_levels_ms
 
     def is_needed(self, queue: ConsumeQueue, offset: int) -> bool:
         """Tell whether entries from an offset on may be damaged, or their records."""
-        return offset < queue.checked_offset or bool(self._fences)
-
-    @property
-    def knows_damage(self) -> bool:
-        """Whether a part of the log is known to be damaged, so that every read is looked at."""
-        return bool(self._fences)
+        return offset < queue.checked_offset or bool(self.fences)
 
     def sound_ones(self, queue: ConsumeQueue, offset: int, entries: Places) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yield the entries whose records are sound; `offset` is that of index 0."""
@@ -72,7 +68,7 @@ class ReadGuard:
     ) -> tuple[int, int] | None:
         """Return the place of the record that a damaged entry should name; None if it is the record that is damaged."""
         physical, queue, offset = place
-        if self._fences.is_left_out(queue.topic, queue.queue_id, offset):
+        if self.fences.is_left_out(queue.topic, queue.queue_id, offset):
             return None
         is_unreadable = is_inside and not data
         found = None if is_unreadable else self._record_at(physical, queue, offset)
@@ -80,14 +76,14 @@ class ReadGuard:
             self._fence(physical, physical + size)
         elif found is not None or (found := self._find_record(queue, offset)) is not None:
             return self._mend(queue, offset, found)
-        self._fences.left_out(queue.topic, queue.queue_id, offset)
+        self.fences.left_out(queue.topic, queue.queue_id, offset)
         return None
 
     def _fence(self, start: int, end: int) -> None:
         segments = self._log.segments
-        self._fences.add(start, end, segments.path(segments.file_start(start)))
+        self.fences.add(start, end, segments.path(segments.file_start(start)))
         try:
-            self._fences.save()
+            self.fences.save()
         except OSError as error:  # it is found again
             logger.warning("cannot note that the log is damaged: %s", error)
 
