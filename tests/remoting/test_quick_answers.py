@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from pyromq.protocol.command import RemotingCommand, decode, response
-from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.connection import Connection, Frames, Handler
 from pyromq.remoting.dispatch import QUICK_SHARE, SCRATCH, AnswerQuickly, QuickAnswer, QuickAnswers
 from pyromq.remoting.round import Round
 
@@ -173,3 +173,32 @@ async def test_no_round_ends_for_a_few_quick_answers(round: Round) -> None:
         assert answers.serve([plain, plain], cast(Connection, receiver)) == []
         await let_loop_run()
     assert (ended, len(receiver.sizes)) == ([], 10)
+
+
+async def test_a_peer_that_reads_late_gets_all_answers_in_order(clock: FakeClock, round: Round) -> None:
+    answers = QuickAnswers(round)
+    large = b"x" * 100_000
+
+    def answer(frames: Frames, index: int, most: int, connection: Connection, scratch: memoryview) -> QuickAnswer:
+        """Answer one of three in the buffer, one with bytes; every third is served as usual."""
+        command = decode(bytes(frames[index]))
+        if command.opaque % 3 == 2:
+            return 0, b"", False
+        data = response(command, body=large).encode()
+        if command.opaque % 3:
+            return 1, data, index + 1 < len(frames)
+        if len(scratch) < len(data):
+            return 0, b"", True
+        scratch[: len(data)] = data
+        return 1, scratch[: len(data)], index + 1 < len(frames)
+
+    handlers: dict[int, Handler] = {PULL: lambda command, connection: response(command, body=large)}
+    answers.start(PULL, answer, handlers)
+    async with serve(clock, handlers, round=round, quick=answers) as server:
+        peer = await RawPeer.connect(server.port)
+        for number in range(0, 60, 4):
+            peer.send(*(numbered(PULL, opaque) for opaque in range(number, number + 4)))
+            await let_loop_run()
+        found = [await peer.receive() for _ in range(60)]
+        assert [each.opaque for each in found] == list(range(60))
+        assert all(each.body == large for each in found)
