@@ -96,6 +96,7 @@ class FastSend:
         self._largest = largest
         self._routes = delivery.instance.routes
         self._remoting = delivery.instance.api.remoting
+        self._signs = self._remoting.credentials is not None
         self._templates: dict[tuple[str, str | None, bool], _Template] = {}
         self._retries: set[asyncio.Task[SendResult]] = set()
         self._loop = asyncio.get_running_loop()
@@ -186,7 +187,7 @@ class FastSend:
         message_id = self._preparer.new_id(now_ms)
         opaque = connection.open_request(waiter, SendFrames.code, self._timeout)
         text = properties + message_id.encode() + b'"'
-        nonce = connection.next_nonce().encode()
+        nonce = connection.next_nonce().encode() if self._signs else b""
         connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body, nonce))
         return queue, message_id, now_ms, self._clock.monotonic()
 

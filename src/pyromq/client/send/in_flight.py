@@ -49,12 +49,19 @@ class InFlightLimit:
 
     def leave(self, size: int) -> None:
         """Leave, and admit those who wait if there is room for them."""
-        self.leave_together(1, size)
+        self._count -= 1
+        self._size -= size
+        if self._waiting or self._idle is not None:
+            self._look()
 
     def leave_together(self, count: int, size: int) -> None:
         """Leave with several requests of `size` bytes together."""
         self._count -= count
         self._size -= size
+        self._look()
+
+    def _look(self) -> None:
+        """Tell those who wait."""
         if self._waiting:
             self._admit()
         elif self._idle is not None and self._count == 0 and not self._idle.done():
