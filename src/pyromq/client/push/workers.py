@@ -170,11 +170,11 @@ class Workers:
                 except BaseException as error:
                     now = self._failed(job, error)
                 held.end_job()
-                del self._jobs[task]
                 left -= 1
                 is_long = now - since > _LONGEST_STRETCH
                 turn = held if left and limit is None and not is_long and held.ready else None
                 if turn is None:
+                    del self._jobs[task]
                     self._ready.join(held)
                 if is_long:
                     await self._clock.sleep(0)
