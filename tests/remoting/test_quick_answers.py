@@ -202,3 +202,19 @@ async def test_a_peer_that_reads_late_gets_all_answers_in_order(clock: FakeClock
         found = [await peer.receive() for _ in range(60)]
         assert [each.opaque for each in found] == list(range(60))
         assert all(each.body == large for each in found)
+
+
+async def test_one_who_may_read_on_has_no_frames(
+    clock: FakeClock, round: Round, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = QuickAnswers(round)
+    answers.start(PULL, quick, {})
+    assert answers.serve([], cast(Connection, Receiver())) == []
+    async with serve(clock, {PULL: usual}, round=round, quick=answers) as server:
+        peer = await RawPeer.connect(server.port)
+        assert (await peer.ask(numbered(PULL, 1))).body == b"usual"
+        (connection,) = server.connections
+        connection.pause_writing()
+        connection.resume_writing()
+        assert (await peer.ask(numbered(PULL, 2))).body == b"usual"
+    assert not caplog.records

@@ -175,7 +175,9 @@ class QuickAnswers:
     def serve(self, frames: Frames, connection: Connection) -> Frames:
         """Answer the first of some frames; return those that are left to be served as usual, now."""
         answer = self._answer
-        if answer is None or self._round.quick_bytes <= 0 or frames[0][4 : self._prefix_end] != self._prefix:
+        if answer is None or not frames or self._round.quick_bytes <= 0:
+            return frames  # nobody has sent anything where a turn only means to read on
+        if frames[0][4 : self._prefix_end] != self._prefix:
             return frames
         if self._handlers.get(self._code) is not self._handler:
             return frames
