@@ -14,7 +14,7 @@ from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.read.reader import StoreReader
 from pyromq.store.write import queue_tails
-from pyromq.store.write.queue_tails import LIMIT
+from pyromq.store.write.queue_tails import LIMIT, pause_after
 from pyromq.testing import eventually
 from tests.store.helpers import (
     FakeTime,
@@ -133,6 +133,10 @@ def test_with_too_much_in_memory_entries_are_written_at_once(tmp_path: Path) -> 
     assert in_files(tmp_path) == 6
     assert len(bodies(store)) == 7
     store.close()
+
+
+def test_passes_that_take_long_come_less_often() -> None:
+    assert [pause_after(seconds) for seconds in (0.0, 0.01, 0.1, 9.0)] == [0.8, 0.8, 2.0, 5.0]
 
 
 # --- crashes

@@ -1,18 +1,20 @@
 """Queue tails: the newest entries of queues stay in memory for a moment, then each queue gets one write for them all.
 
-    group shown → the tail of each of its queues → 0.8 s later, some queues at a time → the queues' files
+    group shown → the tail of each of its queues → about 0.8 s later, some queues at a time → the queues' files
 
 A write for every queue of every round is most of what a send to a thousand topics in turn costs. Nothing is lost with
 a tail: its records are in the log, and recovery gives them their entries again, from the last checkpoint on.
 
 - **Owner.** The thread that writes to the store owns tails and writes them, a few queues in each turn of its loop. So
-  there are no locks, and no reader sees half a change. A thread of its own only says when. (Writing in that thread
-  would give up the interpreter's lock for each queue, and the loop would wait for it as often.)
+  there are no locks, and no reader sees half a change. A thread of its own only says when. (Writing there, too, takes
+  the same CPU time: each write gives up the interpreter's lock, and the loop then waits for it.)
 - **Readers** of the open store look into the tail first (`ConsumeQueue`). Readers of the files, in other processes, see
-  queues that are a second old at most.
+  queues that are a second old.
 - **Room.** A queue has its space on the disk before a message is taken, as ever: a full disk refuses messages, and a
   tail fits where it belongs.
 - **Bounded.** While `LIMIT` bytes wait, entries are written at once.
+- **Dear where many are busy.** Writes to thousands of files take longer, so the pause is longer: 0.8 s up to some 3,500
+  queues, 2 or 3 s for 10,000, never more than 5 s.
 - **The checkpoint** says up to where the files of all queues hold the log: as far as messages were visible when the
   last pass over the tails began.
 - **Failing.** A write that fails stops the store, as that of the log does. Entries stay in memory, for readers; what
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from types import TracebackType
 from typing import Final, Self
 
@@ -35,7 +38,14 @@ from pyromq.store.flush import Flusher, LogEnd
 LIMIT: Final = 16 << 20
 """Bytes of entries that may wait."""
 _INTERVAL: Final = 0.8  # seconds; with the time a pass takes, no entry waits longer than one
-_AT_A_TIME: Final = 64  # queues; about half a millisecond
+_LONGEST: Final = 5.0
+_SHARE: Final = 20  # a pass takes at most this part of the time: a write of some bytes to each of 10,000 files is dear
+_AT_A_TIME: Final = 64  # queues; half a millisecond or a little more
+
+
+def pause_after(seconds: float) -> float:
+    """Return for how long entries are held after a pass that took so many seconds."""
+    return min(max(_INTERVAL, _SHARE * seconds), _LONGEST)
 
 
 class QueueTails:
@@ -60,6 +70,7 @@ class QueueTails:
         self._taken: list[ConsumeQueue] = []  # by the pass that is under way
         self._taken_end = flusher.dispatched_end
         self._bytes = self._taken_bytes = 0
+        self._pause, self._took = _INTERVAL, 0.0  # seconds until the next pass, and that this one has taken
         self._has_work = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep_calling, name="pyromq-tails", daemon=True)
@@ -136,7 +147,7 @@ class QueueTails:
 
     def _keep_calling(self) -> None:
         assert self._call_threadsafe is not None
-        while self._has_work.wait() and not self._stopping.wait(_INTERVAL):
+        while self._has_work.wait() and not self._stopping.wait(self._pause):
             self._has_work.clear()
             self._call_threadsafe(self._begin_pass)
 
@@ -147,12 +158,16 @@ class QueueTails:
     def _go_on(self) -> None:
         """Write some tails in this turn of the loop, and the others of the pass in the next ones."""
         assert self._call_threadsafe is not None
+        began = perf_counter()
         try:
             self.write_some()
         except OSError as error:
             self._fail("write to", error)
             return
+        self._took += perf_counter() - began
         if self._taken:
             self._call_threadsafe(self._go_on)
-        elif self._waiting:
+            return
+        self._pause, self._took = pause_after(self._took), 0.0
+        if self._waiting:
             self._has_work.set()
