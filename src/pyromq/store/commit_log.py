@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from pyromq.errors import MalformedHeader, StoreError
+from pyromq.lane.pull_serving import LogPlace
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.messages.record import (
     MAX_HEAD_SIZE,
@@ -94,6 +95,8 @@ class CommitLog:
         """The open group as far as it goes into the current file; the lane lets records join here."""
         self._max_maps = max_maps
         self._maps: OrderedDict[int, memoryview] = OrderedDict()
+        self.place: LogPlace | None = None
+        """A stretch that plain pulls have found, for the next ones; it goes with any of the maps."""
 
     @property
     def start(self) -> int:
@@ -269,10 +272,6 @@ class CommitLog:
         high = high if high < stop else stop
         return (low, high, start, self._whole(start)) if low <= first and last <= high else None
 
-    def has_map(self, start: int, whole: bytes | memoryview) -> bool:
-        """Return True if a file is still there, and this is its map."""
-        return self._maps.get(start) is whole
-
     def pread(self, position: int, length: int) -> bytes:
         """Return bytes of one file by a call that lets other threads run while the disk is read."""
         return self.segments.pread(position, length)
@@ -295,6 +294,7 @@ class CommitLog:
         except OSError as error:
             raise store_error("map", path, error) from error
         while len(self._maps) >= self._max_maps:
+            self.place = None
             self._maps.popitem(last=False)  # unmapped when the last view of it is gone
         self._maps[start] = whole
         return whole
@@ -321,12 +321,14 @@ class CommitLog:
 
     def drop_before(self, position: int) -> Iterator[tuple[str, object]]:
         """Begin with the file that holds a position; yield the files before it, each with its map if it has one."""
+        self.place = None
         starts = range(self.start, position, self.file_size)
         for path, start in zip(self.segments.drop_before(position), starts, strict=True):
             yield path, self._maps.pop(start, None)
 
     def forget_maps(self) -> None:
         """Let go of all maps, before files are cut or closed."""
+        self.place = None
         self._maps.clear()
 
     def close(self) -> None:

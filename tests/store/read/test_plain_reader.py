@@ -304,3 +304,13 @@ def test_a_stretch_of_the_log_is_believed_for_a_moment(tmp_path: Path) -> None:
         assert plain.place(0, end) is not None
         store._log.forget_maps()
         assert plain.last_place(0.0) is None, "its map is gone"
+
+
+def test_no_map_of_a_file_that_goes_is_kept(tmp_path: Path) -> None:
+    with filled_store(tmp_path) as store:
+        log = store._log
+        assert store.plain_reader.place(0, 100) is not None
+        assert log.place is not None
+        held = [found for _, found in log.drop_before(log.file_size)]
+        assert log.place is None
+        assert len(held) == 1, "the space of the file is free when this is gone"

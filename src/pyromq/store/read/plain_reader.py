@@ -50,7 +50,6 @@ class PlainReader:
         self._guard = guard
         self._answer = answer or answer_pull()
         self._chunks: deque[tuple[ConsumeQueue, int]] = deque()
-        self._place: LogPlace | None = None
         self._place_end = 0
         self._place_until = 0.0
 
@@ -161,16 +160,13 @@ class PlainReader:
             return None
         low, high, start, whole = stretch
         end = self._log.end
-        self._place = LogPlace(low, max(low, end - self._limits.memory), high, start, whole)
+        place = self._log.place = LogPlace(low, max(low, end - self._limits.memory), high, start, whole)
         self._place_end, self._place_until = end, perf_counter() + _BELIEVED
-        return self._place
+        return place
 
     def last_place(self, now: float) -> LogPlace | None:
         """Return what `place` has returned last, if that is still so at a time, by perf_counter()."""
-        place = self._place
-        if place is None:
-            return None
-        if self._place_end == self._log.end and now < self._place_until and self._log.has_map(place[3], place[4]):
-            return place
-        self._place = None
-        return None
+        log = self._log
+        if self._place_end != log.end or now >= self._place_until:
+            log.place = None
+        return log.place
