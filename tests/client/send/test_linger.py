@@ -148,6 +148,13 @@ async def test_whoever_waits_for_room_does_not_wait_for_the_time_to_pass(cluster
         assert (await sends[6]).status is SendStatus.SEND_OK
 
 
+async def test_what_nobody_can_join_any_more_is_sent_at_once(cluster: LocalCluster, topic: str) -> None:
+    async with Producer("p", cluster.namesrv, linger=3600.0, max_in_flight=3) as producer:
+        for _ in range(2):  # the first message takes the general way
+            results = await asyncio.gather(*[producer.send(Message(topic=topic, body=b"x")) for _ in range(3)])
+            assert {result.status for result in results} == {SendStatus.SEND_OK}
+
+
 async def test_a_wrong_message_and_a_cancelled_one_leave_no_trace_in_what_is_in_flight(
     cluster: LocalCluster, topic: str
 ) -> None:

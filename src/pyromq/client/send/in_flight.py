@@ -22,6 +22,11 @@ class InFlightLimit:
         """True if somebody waits for room."""
         return bool(self._waiting)
 
+    @property
+    def is_full(self) -> bool:
+        """True if no further request has room, however small."""
+        return self._count >= self._count_limit
+
     def try_enter(self, size: int) -> bool:
         """Enter and return True if there is room and nobody waits: the fast path."""
         count, total = self._count, self._size + size

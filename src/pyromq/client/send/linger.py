@@ -174,6 +174,8 @@ class Linger:
         batch.body_bytes += len(body)
         if len(batch.ids) >= _MOST_MESSAGES:
             self._flush(key)
+        if self._in_flight.is_full:  # nobody can join any more
+            self.flush()
 
     def flush(self) -> None:
         """Send all waiting messages now."""
