@@ -86,13 +86,16 @@ static int32_t tag_code(struct text text)
     return java_hash(tag);
 }
 
-static const char WAIT[] = "\x02WAIT\x01true";
+static const char WAIT[] = "\x02WAIT\x01true", WAIT_FIRST[] = "WAIT\x01true\x02"; /* of one length */
 
 /* Tell whether nothing rare is in properties, and where WAIT is. See plain_properties() in sends.py. */
 static int are_plain(struct text text, const char **wait)
 {
     if (find(text, "DEL", 3) || find(text, "TRAN_MSG", 8) || find(text, "CLUSTER", 7))
         return 0;
+    *wait = text.at;
+    if (skip(&text, WAIT_FIRST, sizeof WAIT_FIRST - 1))
+        return length_of(text) && *text.at != 2 && find(text, "WAIT\x01", 5) == NULL;
     *wait = find(text, WAIT, sizeof WAIT - 1);
     if (*wait != NULL && (*wait + sizeof WAIT - 1 == text.end || (*wait)[sizeof WAIT - 1] == 2))
         return 1;

@@ -151,11 +151,16 @@ def plain_properties(sent: str, suffix: str) -> tuple[bytes, int] | None:
     """
     if "DEL" in sent or "TRAN_MSG" in sent or "CLUSTER" in sent:  # perhaps DELAY, TIMER_DELAY_SEC, __STARTDELIVERTIME …
         return None
-    head, found, tail = sent.partition("\x02WAIT\x01true")
-    if found and tail[:1] in ("", "\x02"):
-        sent = head + tail
-    elif "WAIT\x01" in sent:  # it comes first, says false, or belongs to another name
-        return None
+    if sent.startswith("WAIT\x01true\x02"):  # as our producers write messages without keys
+        sent = sent[10:]
+        if not sent or sent[0] == "\x02" or "WAIT\x01" in sent:
+            return None
+    else:
+        head, found, tail = sent.partition("\x02WAIT\x01true")
+        if found and tail[:1] in ("", "\x02"):
+            sent = head + tail
+        elif "WAIT\x01" in sent:  # it says false, or belongs to another name
+            return None
     if sent[-1:] == "\x02":  # as written by RocketMQ up to 4.9.0
         sent = sent[:-1]
     _, found, tail = sent.rpartition("\x02TAGS\x01")
