@@ -77,7 +77,10 @@ def test_a_large_batch_is_cut_across_the_queues_and_a_small_one_is_not(monkeypat
 
     assert planned(100_000, 120_000) == [[(0, 0, 50_000), (1, 0, 60_000)], [(0, 50_000, 100_000), (1, 60_000, 120_000)]]
     assert planned(90_000, 90_000) == [[(0, 0, 90_000)], [(1, 0, 90_000)]]
-    assert planned(400_000, 1) == [[(0, 0, 400_000)], [(1, 0, 1)]], "a queue that cannot be cut"
+    assert planned(400_000, 1) == [[(0, 0, 200_000)], [(0, 200_000, 400_000), (1, 0, 1)]], (
+        "what cannot be cut stays whole"
+    )
+    assert len(planned(*[1] * 200_000)) == 2, "so many that cannot be cut are shared out"
 
 
 def test_a_range_is_divided_evenly() -> None:

@@ -57,8 +57,9 @@ def plan(
 def _across(slices: Sequence[QueueSlice], tasks: int, max_records: int) -> list[Slices] | None:
     """Cut all queues of each broker side by side; None if that makes short stretches, or if no queue would be split."""
     total = sum(map(_size, slices))
+    to_cut = sum(_size(part) for part in slices if _size(part) >= tasks)
     groups = [list(group) for _, group in groupby(sorted(slices), key=lambda part: part.queue[:2])]
-    if total < tasks * _STRETCH or len(groups) >= tasks or min(map(_size, slices)) < tasks:
+    if to_cut < tasks * _STRETCH or len(groups) >= tasks:
         return None
     found = []
     for group in groups:
