@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyromq.lane import native
 from pyromq.protocol.command import FrameDecoder, decode
 from pyromq.protocol.messages.batch import BatchElement, encode_batch
+from pyromq.remoting import slices
 from tests.broker.messages.test_plain_sends import (
     PIECES,
     QUEUES,
@@ -85,6 +86,12 @@ BATCHES = st.builds(
 )
 SENDS = st.builds(lambda size, topic: send_frame(b"s" * size, b=topic), st.integers(0, 800), st.sampled_from(TOPICS))
 STREAMS = st.lists(st.one_of(BATCHES, BATCHES, SENDS), min_size=1, max_size=6)
+
+
+@pytest.fixture(autouse=True)
+def whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the ordinary path store a batch in one go: on a slow machine, later requests would overtake it."""
+    monkeypatch.setattr(slices, "SLICE", float("inf"))
 
 
 async def _worlds(root: Path, stack: AsyncExitStack) -> list[World]:
