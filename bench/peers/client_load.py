@@ -96,7 +96,7 @@ async def push(options: argparse.Namespace, batch_size: int) -> dict[str, float]
         f"bench-{uuid.uuid4().hex}",
         options.namesrv,
         {options.topic: "*"},
-        listener,  # type: ignore[arg-type]
+        listener,
         start_from="earliest",
         batch_size=batch_size,
     ):
