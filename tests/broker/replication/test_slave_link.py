@@ -84,16 +84,18 @@ async def test_a_first_report_beyond_the_log_is_cut_off(
         encode_note(b"not json"),
         encode_note(b'{"type":"proof","mac":""}'),
         encode_note(bytes(1 << 20)),
+        encode_note(b'{"type":"hello","x":' + b"[" * 5000),
     ],
 )
 async def test_strangers_are_cut_off_and_change_nothing(
-    start_broker: StartBroker, attach: Attach, clock: TestClock, junk: bytes
+    start_broker: StartBroker, attach: Attach, clock: TestClock, junk: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = await start_broker(brokerRole="SYNC_MASTER")
     peer = Peer(broker.address, clock)
     stranger = await attach(broker)
     stranger.send(junk)
     await stranger.cut_off()
+    assert not [line for line in caplog.records if line.exc_info]
     await peer.send(expect=ResponseCode.SLAVE_NOT_AVAILABLE)
     await peer.remoting.close()
 

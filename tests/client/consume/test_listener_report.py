@@ -25,7 +25,7 @@ def test_what_is_written_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"cores": "many"}'])
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"cores": "many"}', '{"x":' + "[" * 5000])
 def test_what_others_wrote_is_no_report(text: str) -> None:
     assert listener_report(ConsumerRunningInfo(properties={LISTENER_PROPERTY: text})) is None
     assert listener_report(ConsumerRunningInfo()) is None

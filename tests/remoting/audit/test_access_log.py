@@ -75,6 +75,13 @@ def test_a_large_body_is_not_looked_at_for_the_loop_waits(lines: list[str], body
     assert line.endswith(f'body="({len(body)} bytes)"')
 
 
+def test_a_body_that_is_nested_deeply_is_not_shown(lines: list[str]) -> None:
+    body = b'{"a":' * 3000
+    AccessLog(TABLE).logged(UPDATE, obey)(request(UPDATE, {}, body), PEER)
+    (line,) = lines
+    assert line.endswith(f'body="({len(body)} bytes)"')
+
+
 def test_texts_of_strangers_are_cut(lines: list[str]) -> None:
     serve(obey, **{"AccessKey": "a" * 60_000, "k" * 60_000: "v"})
     (line,) = lines

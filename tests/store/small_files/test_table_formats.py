@@ -75,6 +75,14 @@ def test_tables_of_apaches_brokers_are_read_leniently() -> None:
     assert OFFSETS.decode(text).offset_table == {"T@G": {0: 5, 1: 7}, "%RETRY%G@G": {}}
 
 
+@pytest.mark.parametrize("text", [b'{"offsetTable":' + b"[" * 5000, b'{"a":' * 5000])
+def test_what_is_nested_deeply_is_no_table_and_no_record(text: bytes) -> None:
+    with pytest.raises(MalformedHeader, match="nested"):
+        OFFSETS.decode(text)
+    with pytest.raises(ValueError, match="nested"):
+        OFFSETS.decode_record(text)
+
+
 def test_a_file_may_hold_more_values_than_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fastjson, "MAX_VALUES", 10)
     offsets = {f"T-{number}@G": {0: 1, 1: 2} for number in range(20)}

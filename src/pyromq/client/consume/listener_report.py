@@ -66,5 +66,5 @@ def listener_report(info: ConsumerRunningInfo) -> ListenerReport | None:
     """Return what a consumer reports about its listener; only PyroMQ's consumers do."""
     try:
         return msgspec.json.decode(info.properties.get(LISTENER_PROPERTY, ""), type=ListenerReport)
-    except msgspec.DecodeError:  # another product, or another release
+    except (msgspec.DecodeError, RecursionError):  # another product, or another release
         return None

@@ -160,5 +160,5 @@ def idle_caller_since_ms(info: ConsumerRunningInfo) -> int:
 def _rows(info: ConsumerRunningInfo, name: str, kind: type[list[T]]) -> list[T]:
     try:
         return msgspec.json.decode(info.properties.get(name, "[]"), type=kind)
-    except msgspec.DecodeError:  # written by another release, or by another product
+    except (msgspec.DecodeError, RecursionError):  # written by another release, or by another product
         return []

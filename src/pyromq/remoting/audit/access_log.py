@@ -229,7 +229,7 @@ def _in_body(body: bytes) -> dict[str, str]:
         if text.lstrip().startswith("{"):
             values = msgspec.json.decode(body, type=dict[str, Any])
             return {key: _as_text(value) for key, value in values.items()}
-    except (UnicodeDecodeError, msgspec.DecodeError):
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return {"body": f"({len(body)} bytes)"}
     pairs = (line.partition("=") for line in text.splitlines() if line.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}

@@ -59,12 +59,15 @@ class TableFormat(Generic[T, R]):
         text, _ = unmarked(text)
         try:  # seven times as fast for the numbers as keys that Java writes and JSON does not allow
             return msgspec.json.decode(_BARE_KEY.sub(rb'\1"\2":', text), type=self._kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return decode(self._kind, text, trusted=True)
 
     def decode_record(self, text: bytes) -> JournalRecord[R]:
         """Read a record of the journal; raise ValueError."""
-        return self._records.decode(text)
+        try:
+            return self._records.decode(text)
+        except RecursionError as error:
+            raise ValueError("a record is nested too deeply") from error
 
     def print_table(self, table: T) -> bytes:
         """Return the text of a table that nobody changes meanwhile."""
