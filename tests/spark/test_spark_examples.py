@@ -10,6 +10,7 @@ import pytest
 
 from pyromq import Message, blocking
 from pyromq.testing import LocalCluster
+from tests.spark.read.sample_store import wait_for_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,7 @@ def test_the_store_example_tells_what_fills_a_store(
     with LocalCluster(data=tmp_path) as own, blocking.Producer(group="g", namesrv=own.namesrv) as producer:
         for tag in ("created", "created", "paid"):
             producer.send(Message(topic="example-shop", body=b"order", tags=tag))
+        wait_for_entries(own.brokers[0].store_path, "example-shop", 3)
         runpy.run_path(str(EXAMPLES / "spark_store.py"))["main"](str(tmp_path), spark)
     cells = [[cell.strip() for cell in line.split("|")][1:4] for line in capsys.readouterr().out.splitlines()]
     assert cells[3:5] == [["example-shop", "created", "2"], ["example-shop", "paid", "1"]]

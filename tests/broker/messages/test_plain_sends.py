@@ -134,6 +134,7 @@ class World:
             write = WriteSide(self.parts, self.store, cast(Cleaning, None))
         flow = cast(Any, write)._flow
         flow._wait_limit = flow._write_limit = float("inf")  # whatever else this machine does
+        cast(Any, self.parts.round)._serving_time = float("inf")
         await stack.enter_async_context(write)
         sends = next(one for one in write.handlers if type(one).__name__ == "SendHandler")
         put = cast(Any, sends)._put_plain_batch if self.lane else lambda *_: None

@@ -231,7 +231,7 @@ def test_a_batch_that_is_sent_again_has_the_same_ids_and_dedupe_drops_it(
         query.awaitTermination()
 
     copy()
-    (last,) = [path for path in (tmp_path / "commits").iterdir() if path.name == "1"]
+    (last,) = [path for path in (tmp_path / "commits").iterdir() if path.name == "0"]
     last.unlink()  # as if the driver had died before recording that all was sent
     copy()
     copies = _topic(spark, cluster, "copies")

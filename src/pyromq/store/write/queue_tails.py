@@ -149,7 +149,10 @@ class QueueTails:
         assert self._call_threadsafe is not None
         while self._has_work.wait() and not self._stopping.wait(self._pause):
             self._has_work.clear()
-            self._call_threadsafe(self._begin_pass)
+            try:
+                self._call_threadsafe(self._begin_pass)
+            except RuntimeError:  # the loop is closed, and the store was not
+                return
 
     def _begin_pass(self) -> None:
         if not self._taken:
