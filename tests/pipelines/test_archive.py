@@ -16,6 +16,7 @@ from pyromq.pipelines.common.pipeline_session import one_line_errors
 from pyromq.pipelines.outcome import Silent, Stopped
 from pyromq.testing import LocalCluster
 from tests.pipelines.conftest import make_topic, numbered
+from tests.spark.read.sample_store import wait_for_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -76,6 +77,7 @@ def test_an_archive_is_made_from_files_and_goes_on_through_the_broker(spark: Spa
     with LocalCluster(data=tmp_path / "data") as own, blocking.Producer("g", own.namesrv) as producer:
         for message in numbered("filed", range(1, 9)):
             producer.send(message)
+        wait_for_entries(own.brokers[0].store_path, "filed", 8)
         to = str(tmp_path / "a")
         files = archive.Options(store=str(tmp_path / "data"), broker_name="broker-a", topics="filed", to=to)
         assert archive.run(spark, files, Silent()).written == 8

@@ -135,6 +135,7 @@ async def test_sends_that_fail_together_share_one_diagnosis(topic: str) -> None:
         async def counted(name: str) -> str:
             nonlocal diagnoses
             diagnoses += 1
+            await asyncio.sleep(0.3)  # so that all fail meanwhile, however slow the machine
             return await diagnose(name)
 
         producer._delivery.instance._diagnose = counted  # type: ignore[method-assign,assignment]

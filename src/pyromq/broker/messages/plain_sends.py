@@ -56,6 +56,8 @@ class PlainSends:
             return 0
         born_host: bytes = connection.attributes[BORN_HOST]  # type: ignore[assignment]  # set when it connected
         count, answers = self._take(frames, first, most, born_host, self._now_ms(), caller)
+        if count and caller is not None:
+            connection.is_proven = True  # as the guard notes of all that it lets in
         if answers:
             self._acknowledge(connection, answers)
         elif count:
