@@ -3,7 +3,7 @@
 Apache's slaves send bare reports; our own introduce themselves first. A report is true if it lies within what the slave
 was sent. At the first one that does not the connection ends, and nothing of it counts: neither a scanner nor a liar
 changes what other slaves have confirmed. What is near the log's end is sent at the end of each round, straight from the
-map. A slave that is far behind is served from the disk, by a thread and at a stated pace, without holding up anybody.
+map. A slave that is far behind is served from the disk, by a thread and, if wished, at a stated pace.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Pace:
     """How fast a slave that is far behind gets the log.
 
     It gets twice what is written meanwhile and some bytes a second on top: so it does catch up, however much is
-    written, and neither disks nor sends have to wait for it more than they must.
+    written, and leaves room on a narrow network.
     """
 
     def __init__(self, rate: int, now: float, end: int) -> None:
