@@ -79,9 +79,7 @@ def stores() -> Iterator[list[MessageStore]]:
         yield [small, large]
 
 
-@both
-@settings(deadline=None)
-@given(
+any_pull = given(  # which store, queue, offset, count, bytes, tags
     st.integers(0, 1),
     st.integers(-1, QUEUES),
     st.integers(-1, MESSAGES // QUEUES + 1),
@@ -89,6 +87,11 @@ def stores() -> Iterator[list[MessageStore]]:
     st.one_of(st.none(), st.none(), st.integers(0, 5000)),
     st.one_of(st.none(), st.frozensets(st.sampled_from(["tag0", "tag1", "tag2", "tag3", "none"]), max_size=3)),
 )
+
+
+@both
+@settings(deadline=None)
+@any_pull
 def test_a_plain_answer_is_the_ordinary_one(
     answer: AnswerPull,
     stores: list[MessageStore],
@@ -199,14 +202,7 @@ def served(
 
 @both_serve
 @settings(deadline=None)
-@given(
-    st.integers(0, 1),
-    st.integers(-1, QUEUES),
-    st.integers(-1, MESSAGES // QUEUES + 1),
-    st.integers(-1, 60),
-    st.one_of(st.none(), st.none(), st.integers(0, 5000)),
-    st.one_of(st.none(), st.frozensets(st.sampled_from(["tag0", "tag1", "tag2", "tag3", "none"]), max_size=3)),
-)
+@any_pull
 def test_a_served_answer_is_that_of_a_single_read(
     lane: ServePulls,
     stores: list[MessageStore],
