@@ -18,6 +18,7 @@ from pyromq.codecs.typed_values import (
     to_plain,
 )
 from pyromq.errors import PayloadError
+from pyromq.protocol.unreadable import UNREADABLE
 
 
 class Json(Codec):
@@ -62,7 +63,7 @@ def _typed_decoder(kind: Any) -> Decode:
     def decode(body: bytes) -> Any:
         try:
             return decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise decode_error(error) from None
 
     return decode

@@ -8,6 +8,7 @@ import msgspec
 
 from pyromq.codecs.codec import Codec, Decode, PayloadSchema
 from pyromq.codecs.typed_values import check_kind, decode_error, encode_error, from_plain, json_schema, to_plain
+from pyromq.protocol.unreadable import UNREADABLE
 
 
 class MessagePack(Codec):
@@ -31,7 +32,7 @@ class MessagePack(Codec):
         def decode(body: bytes) -> Any:
             try:
                 return decoder.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            except UNREADABLE as error:
                 raise decode_error(error) from None
 
         return decode

@@ -27,11 +27,12 @@ from pyromq.lane.callers import Caller, is_signed, next_number
 from pyromq.protocol.acl import MOST_SKEW_MS
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode
 from pyromq.protocol.frame_templates import answer_pieces, stored_answer
-from pyromq.protocol.headers.json_header import UNREADABLE, SendV2, SignedSendJson, read_hot_json, read_signed_json
+from pyromq.protocol.headers.json_header import SendV2, SignedSendJson, read_hot_json, read_signed_json
 from pyromq.protocol.headers.signed_send import SignedSendHeader
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH
 from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, TRANSACTION_MASK, V4_HEAD, V6_FLAGS
 from pyromq.protocol.tag_filter import tag_code
+from pyromq.protocol.unreadable import UNREADABLE
 
 Frames = Sequence[bytes | memoryview]
 

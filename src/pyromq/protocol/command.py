@@ -17,7 +17,6 @@ from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, LanguageC
 from pyromq.protocol.headers import H, Header, encode_json, from_ext, to_ext
 from pyromq.protocol.headers.binary_header import BinaryHeader, read_binary, write_binary
 from pyromq.protocol.headers.json_header import (
-    UNREADABLE,
     HotHeader,
     SignedSendJson,
     TextHeader,
@@ -26,6 +25,7 @@ from pyromq.protocol.headers.json_header import (
     read_plain_json,
     write_json,
 )
+from pyromq.protocol.unreadable import UNREADABLE
 
 MAX_FRAME: Final = 16 * 1024 * 1024  # including its first four bytes, as in RocketMQ
 MAX_HEADER: Final = 256 * 1024  # room for all properties; 16 MiB of hostile JSON would cost 400 MB and a second

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from pyromq.errors import RemoteProtocolError
 from pyromq.protocol.ha import encode_note
+from pyromq.protocol.unreadable import UNREADABLE
 
 
 class Hello(Struct, frozen=True, tag="hello"):
@@ -74,7 +75,7 @@ def decode_slave_note(data: bytes) -> SlaveNote:
     """Read what a slave says of itself; raises RemoteProtocolError."""
     try:
         note: SlaveNote = _decode_slave.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RemoteProtocolError(f"a slave introduces itself wrongly: {error}") from None
     return note
 
@@ -83,7 +84,7 @@ def decode_welcome(data: bytes) -> Welcome:
     """Read what a master says; raises RemoteProtocolError."""
     try:
         return _decode_master.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RemoteProtocolError(f"a master answers wrongly: {error}") from None
 
 
@@ -91,7 +92,7 @@ def decode_confirmed(data: bytes) -> int:
     """Read up to where a master's messages are visible; raises RemoteProtocolError."""
     try:
         return _decode_confirmed.decode(data).end
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RemoteProtocolError(f"a master says what a slave does not understand: {error}") from None
 
 

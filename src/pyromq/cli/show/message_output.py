@@ -17,6 +17,7 @@ from pyromq.admin.views.iso_times import iso_time
 from pyromq.cli.show.lines import printable
 from pyromq.errors import ClientError, MalformedHeader
 from pyromq.protocol.messages.message import MessageExt
+from pyromq.protocol.unreadable import UNREADABLE
 
 _IN_A_LINE: Final = 16
 
@@ -86,7 +87,7 @@ def _form_of(body: bytes) -> BodyForm:
 def _is_json(body: bytes) -> bool:
     try:
         msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return False
     return True
 

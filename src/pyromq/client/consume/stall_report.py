@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from pyromq.protocol.bodies import ConsumerRunningInfo
 from pyromq.protocol.messages.message import MessageExt, MessageQueue
+from pyromq.protocol.unreadable import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
@@ -160,5 +161,5 @@ def idle_caller_since_ms(info: ConsumerRunningInfo) -> int:
 def _rows(info: ConsumerRunningInfo, name: str, kind: type[list[T]]) -> list[T]:
     try:
         return msgspec.json.decode(info.properties.get(name, "[]"), type=kind)
-    except (msgspec.DecodeError, RecursionError):  # written by another release, or by another product
+    except UNREADABLE:  # written by another release, or by another product
         return []

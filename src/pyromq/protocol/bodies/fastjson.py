@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from pyromq.errors import LocalProtocolError, MalformedHeader
 from pyromq.protocol.bodies.fastjson_reader import FrozenKey, read_dialect, resolve_references
+from pyromq.protocol.unreadable import UNREADABLE
 
 __all__ = ["MAX_VALUES", "FrozenKey", "camel", "dumping", "dumps", "dumps_pretty", "java_double", "loads"]
 
@@ -48,7 +49,7 @@ def loads(data: bytes | str, *, trusted: bool = False) -> Any:
         raise MalformedHeader(f"JSON with more than {MAX_VALUES} values")
     try:
         value = _plain_json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         value = read_dialect(raw.decode("utf-8", "replace"))
     return resolve_references(value) if b"$ref" in raw else value
 

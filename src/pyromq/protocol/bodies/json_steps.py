@@ -34,6 +34,7 @@ from pyromq.errors import MalformedHeader
 from pyromq.protocol.bodies import fastjson
 from pyromq.protocol.bodies.codec import decode, fold
 from pyromq.protocol.bodies.fastjson_reader import MAX_DEPTH
+from pyromq.protocol.unreadable import UNREADABLE
 
 SMALL: Final = 16 * 1024
 """Bytes that are read at once, in any dialect: at most 15 ms."""
@@ -70,7 +71,7 @@ def decoding(kind: type[T], data: bytes) -> Steps[T]:
     yield  # each look at 16 MiB takes some milliseconds
     if _is_quick(data):
         yield
-        with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        with suppress(*UNREADABLE):
             quick: T = _decoder(cast(Any, kind))(data)
             return quick
         yield
@@ -99,7 +100,7 @@ def _read(text: bytes, hint: Any) -> Steps[Any]:
 def _read_small(text: bytes, hint: Any) -> Any:
     try:
         return _decoder(hint)(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except UNREADABLE:
         if len(text) > SMALL:
             raise MalformedHeader(f"a text was expected where a body has {len(text)} bytes of something else") from None
         return decode(hint, text)

@@ -20,6 +20,7 @@ from pyromq.protocol.headers import I32, MAX_FIELDS
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pyromq.protocol.headers.signed_send import SignedSendHeader
+from pyromq.protocol.unreadable import UNREADABLE
 
 
 class _ReadHeader(Struct, rename="camel", kw_only=True, gc=False):
@@ -91,9 +92,6 @@ _read_text = msgspec.json.Decoder(TextHeader, strict=False).decode
 _read_mixed = msgspec.json.Decoder(_MixedHeader, strict=False).decode
 read_signed_json = msgspec.json.Decoder(SignedSendJson, strict=False).decode  # likewise for other requests
 _SEND_STARTS = (b'{"code":310,', b'{"code":320,')  # as Java's clients and ours write them
-
-# What msgspec raises for arbitrary bytes: its own errors, bad UTF-8 and numbers (ValueError), deep nesting.
-UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def read_plain_json(data: bytes) -> TextHeader:

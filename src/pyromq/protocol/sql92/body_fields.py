@@ -12,6 +12,7 @@ from pyromq.errors import MalformedHeader
 from pyromq.protocol.messages.message import MessageExt
 from pyromq.protocol.sql92.tree import Number, NumberKind
 from pyromq.protocol.sql92.values import Value
+from pyromq.protocol.unreadable import UNREADABLE
 
 _MOST: Final = 1 << 63  # of a whole number; larger ones are compared as doubles
 
@@ -37,7 +38,7 @@ class MessageFields(Mapping[str, str]):
         """The body as Python values, None if it is not JSON."""
         try:
             return msgspec.json.decode(self._message.body)
-        except (msgspec.DecodeError, MalformedHeader, UnicodeDecodeError, RecursionError):
+        except (*UNREADABLE, MalformedHeader):
             return None
 
 

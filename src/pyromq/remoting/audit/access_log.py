@@ -27,6 +27,7 @@ from pyromq.errors import BrokerError, ProtocolError
 from pyromq.protocol.acl import ACCESS_KEY, CODE, NONCE, SECURITY_TOKEN, SIGNATURE, TIME
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
+from pyromq.protocol.unreadable import UNREADABLE
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
 from pyromq.remoting.requests import RequestTable
@@ -229,7 +230,7 @@ def _in_body(body: bytes) -> dict[str, str]:
         if text.lstrip().startswith("{"):
             values = msgspec.json.decode(body, type=dict[str, Any])
             return {key: _as_text(value) for key, value in values.items()}
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return {"body": f"({len(body)} bytes)"}
     pairs = (line.partition("=") for line in text.splitlines() if line.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}

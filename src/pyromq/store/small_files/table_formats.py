@@ -23,6 +23,7 @@ from pyromq.protocol.bodies import (
     decode,
 )
 from pyromq.protocol.bodies.fastjson import dumps_pretty
+from pyromq.protocol.unreadable import UNREADABLE
 from pyromq.store.small_files.table_journal import JournalRecord, unmarked
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class TableFormat(Generic[T, R]):
         text, _ = unmarked(text)
         try:  # seven times as fast for the numbers as keys that Java writes and JSON does not allow
             return msgspec.json.decode(_BARE_KEY.sub(rb'\1"\2":', text), type=self._kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return decode(self._kind, text, trusted=True)
 
     def decode_record(self, text: bytes) -> JournalRecord[R]:
