@@ -147,6 +147,35 @@ def test_the_pool_keeps_few_files_open_and_closes_the_one_unused_for_longest(tmp
     assert len(pool) == 0
 
 
+def test_more_files_than_the_pool_holds_used_in_turn_are_mostly_open(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    pool = DescriptorPool(files, 90)
+    paths = [str(tmp_path / f"{number}") for number in range(100)]
+    for path in paths:
+        Path(path).touch()
+    for _ in range(11):
+        for path in paths:
+            pool.get(path)
+    assert len(pool) == 90
+    assert files.calls["open"] - len(paths) < 10 * 20  # of ten turns; all 1,000 if the oldest always went
+    pool.close()
+
+
+def test_the_pool_follows_when_other_files_are_used(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    pool = DescriptorPool(files, 10)
+    paths = [str(tmp_path / f"{number}") for number in range(20)]
+    for path in paths:
+        Path(path).touch()
+    for path in paths[:10]:
+        pool.get(path)
+    for _ in range(400):
+        for path in paths[10:]:
+            pool.get(path)
+    assert set(pool._open) == set(paths[10:])
+    pool.close()
+
+
 def test_changed_files_are_taken_once() -> None:
     dirty = DirtyFiles()
     dirty.add("a")

@@ -54,8 +54,16 @@ class NotInMemory(Exception):
         self.missing = missing
 
 
+_STAYS: Final = 32
+"""Of so many files that took the place of another, one counts as just used: so the pool follows what changes."""
+
+
 class DescriptorPool:
     """A bounded number of open files: the one unused for longest is closed for the next.
+
+    Files that are used in turn, and are more than that, would each be closed just before their next turn. So a file
+    opened while the pool is full is the next to be closed, unless it is used again before, or is one in `_STAYS`.
+    Then most of the others stay open.
 
     While `may_wait` is False, reads of these files raise NotInMemory where they would wait for the disk.
     """
@@ -67,6 +75,7 @@ class DescriptorPool:
         self._files = files
         self._limit = limit
         self._open: OrderedDict[str, int] = OrderedDict()
+        self._replaced = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -126,7 +135,12 @@ class DescriptorPool:
     def add(self, path: str, descriptor: int) -> None:
         """Take over a descriptor that was opened elsewhere."""
         self._open[path] = descriptor
+        if len(self._open) <= self._limit:
+            return
         self._close_down_to(self._limit)
+        self._replaced += 1
+        if self._replaced % _STAYS and path in self._open:
+            self._open.move_to_end(path, last=False)
 
     def _close_down_to(self, count: int) -> None:
         while len(self._open) > count:
