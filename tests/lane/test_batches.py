@@ -7,9 +7,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pyromq.client.send_result import SendResult, SendStatus
 from pyromq.lane import batches, native
 from pyromq.protocol.messages.batch import BatchElement, encode_batch
+from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.tag_filter import java_hash
 from tests.lane.batch_bodies import HEAD, MAX_RECORD, MOST, NAME, SUFFIX, difference, lay_out_alone, mangled_batch
@@ -103,6 +107,44 @@ def test_the_checksum_is_that_of_zlib() -> None:
 )
 def test_what_does_not_fit_a_batch_is_refused(element: Any) -> None:
     assert isinstance(MODULE, ModuleType)
-    assert MODULE.encode([(-1, b"x", b"y" * 32_767)]) == encode_batch([BatchElement(-1, b"x", b"y" * 32_767)])
-    with pytest.raises(ValueError, match="does not fit"):
-        MODULE.encode([(0, b"x", b""), element])
+    longest = b"y" * (32_767 - 6)
+    assert MODULE.encode([(-1, b"x", longest)], "AA", 0xABC) == encode_batch([(-1, b"x", longest + b"AA0ABC")])
+    for wrong in (element, (0, b"x", longest + b"y")):
+        with pytest.raises(ValueError, match="does not fit"):
+            MODULE.encode([(0, b"x", b""), wrong], "AA", 0)
+
+
+@needs_native
+def test_ids_end_with_their_series() -> None:
+    assert isinstance(MODULE, ModuleType)
+    place = "", None, 0, "AA"
+    assert MODULE.encode([(0, b"", b"")], "AA", 0xFFFF).endswith(b"AAFFFF")
+    assert MODULE.spread(lambda *fields: fields, 0, *place, 0xFFFF, 1) == [(0, "AAFFFF", "", None, 0)]
+    for first, count in ((0xFFFF, 2), (0x10000, 1), (0, -1), (0, 0x10001)):
+        with pytest.raises(ValueError, match="too many"):
+            MODULE.spread(lambda *fields: fields, 0, *place, first, count)
+    with pytest.raises(ValueError, match="too many"):
+        MODULE.encode([(0, b"", b"")] * 2, "AA", 0xFFFF)
+
+
+@needs_native
+@given(
+    elements=st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), st.binary(max_size=40))),
+    stem=st.text(max_size=30),
+    first=st.integers(0, 0xFF00),
+    places=st.one_of(st.text(",AB", max_size=30), st.text(max_size=30)),
+    offset=st.integers(0, 2**62),
+)
+def test_both_lanes_write_the_same_batch_and_make_the_same_results(
+    elements: list[batches.Element], stem: str, first: int, places: str, offset: int
+) -> None:
+    assert isinstance(MODULE, ModuleType)
+    assert MODULE.encode(elements, stem, first) == batches.encode(elements, stem, first)
+    stored = SendStatus.SEND_OK, places, MessageQueue("t", "b", 1), offset, stem, first, len(elements)
+    assert MODULE.spread(SendResult, *stored) == batches.spread(SendResult, *stored)
+
+
+@pytest.mark.parametrize("lane", LANES, ids=["plain", "native"])
+def test_what_makes_results_may_raise(lane: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        lane.spread(lambda *fields: 1 // (fields[-1] - 8), 0, "", None, 7, "AA", 0, 3)

@@ -1,4 +1,4 @@
-/* The lane for batches, in C: the same as measure(), lay_out() and encode_batch() in Python, which say what is right.
+/* The lane for batches, in C: the same as the functions of these names in Python, which say what is right.
 
    A batch is the body of one request: messages in a row, without what they share. To store one means to write each of
    them as a record with a checksum, to make its entry of the queue, to keep its properties for the index, and to write
@@ -13,7 +13,8 @@
    about it is unusual: then the ordinary path looks at it, and knows what to answer. lay_out() makes the records for a
    place in the log.
 
-   encode() is what a producer needs: messages into the body of a batch.
+   encode() and spread() are what a producer needs: messages into the body of a batch, with an id for each, and the
+   answer to a batch into a result for each.
 
    All are pure. They touch no file, no socket and no object of the store, and keep nothing between two calls. Peers
    choose all bytes of a batch: lay_out() believes no length that it has not compared itself, whatever measure() said. */
@@ -31,6 +32,8 @@ enum {
     MAX_PROPERTIES = 32767,
     MAX_NAME = 127,
     HEX_DIGITS = 16,
+    NUMBER_DIGITS = 4, /* at the end of an id that a producer makes */
+    ID_NUMBERS = 0x10000,
 };
 
 /* One message of a batch. */
@@ -309,8 +312,8 @@ static PyObject *lay_out(PyObject *module, PyObject *args)
 
 /* --- the other way, for producers -------------------------------------------------------------------------------- */
 
-/* Read one element; return 0 with an error if it is none. */
-static int read_element(PyObject *item, struct element *element)
+/* Read one element that will get an id of so many bytes; return 0 with an error if it is none. */
+static int read_element(PyObject *item, size_t id, struct element *element)
 {
     PyObject *flag = PyTuple_Check(item) && PyTuple_Size(item) == 3 ? PyTuple_GetItem(item, 0) : NULL;
     PyObject *body = flag == NULL ? NULL : PyTuple_GetItem(item, 1);
@@ -325,52 +328,156 @@ static int read_element(PyObject *item, struct element *element)
     element->body = text_of(body);
     element->properties = text_of(properties);
     if (length_of(element->body) <= INT32_MAX - MAX_PROPERTIES - ELEMENT_HEAD - 2 &&
-        length_of(element->properties) <= MAX_PROPERTIES)
+        id <= MAX_PROPERTIES && length_of(element->properties) <= MAX_PROPERTIES - id)
         return 1;
 refused:
     PyErr_SetString(PyExc_ValueError, "a message does not fit a batch");
     return 0;
 }
 
-PyDoc_STRVAR(encode_doc,
-             "encode(elements, /)\n--\n\n"
-             "Return a list of messages, each a flag, a body and properties, as the body of a batch.");
+/* Ids that belong together: a text, and a number of four hex digits that counts up. */
+struct ids {
+    struct text stem;
+    unsigned long next;
+};
 
-static PyObject *encode(PyObject *module, PyObject *elements)
+static int read_stem(PyObject *text, struct ids *ids)
 {
+    Py_ssize_t length;
+    ids->stem.at = PyUnicode_AsUTF8AndSize(text, &length);
+    ids->stem.end = ids->stem.at + length;
+    return ids->stem.at != NULL;
+}
+
+/* Check that the numbers of these ids have four digits; return 0 with an error otherwise. */
+static int numbers_fit(const struct ids *ids, Py_ssize_t count)
+{
+    if (ids->next < ID_NUMBERS && count >= 0 && (size_t)count <= ID_NUMBERS - ids->next)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "these are too many ids");
+    return 0;
+}
+
+static size_t id_length(const struct ids *ids)
+{
+    return length_of(ids->stem) + NUMBER_DIGITS;
+}
+
+static char *put_id(char *at, struct ids *ids)
+{
+    static const char DIGITS[] = "0123456789ABCDEF";
+    at = put_bytes(at, ids->stem.at, length_of(ids->stem));
+    for (int shift = 12; shift >= 0; shift -= 4)
+        *at++ = DIGITS[ids->next >> shift & 15];
+    ids->next++;
+    return at;
+}
+
+PyDoc_STRVAR(encode_doc,
+             "encode(elements, stem, first, /)\n--\n\n"
+             "Return a list of messages, each a flag, a body and properties, as the body of a batch. At the end of its "
+             "properties each gets its id: the stem and a number.");
+
+static PyObject *encode(PyObject *module, PyObject *args)
+{
+    PyObject *elements, *stem;
     struct element element;
+    struct ids ids;
     Py_ssize_t total = 0;
     (void)module;
+    if (!PyArg_ParseTuple(args, "OUk", &elements, &stem, &ids.next) || !read_stem(stem, &ids))
+        return NULL;
     if (!PyList_Check(elements)) {
         PyErr_SetString(PyExc_TypeError, "encode() needs a list");
         return NULL;
     }
-    for (Py_ssize_t number = 0; number < PyList_Size(elements); number++) {
-        if (!read_element(PyList_GetItem(elements, number), &element))
+    Py_ssize_t count = PyList_Size(elements);
+    if (!numbers_fit(&ids, count))
+        return NULL;
+    for (Py_ssize_t number = 0; number < count; number++) {
+        if (!read_element(PyList_GetItem(elements, number), id_length(&ids), &element))
             return NULL;
-        total += (Py_ssize_t)(ELEMENT_HEAD + length_of(element.body) + 2 + length_of(element.properties));
+        total += (Py_ssize_t)(ELEMENT_HEAD + length_of(element.body) + 2 + length_of(element.properties) +
+                              id_length(&ids));
     }
     PyObject *batch = PyBytes_FromStringAndSize(NULL, total);
     if (batch == NULL)
         return NULL;
     char *at = PyBytes_AsString(batch);
-    for (Py_ssize_t number = 0; number < PyList_Size(elements); number++) {
-        if (!read_element(PyList_GetItem(elements, number), &element)) { /* nobody can have changed it */
+    for (Py_ssize_t number = 0; number < count; number++) {
+        if (!read_element(PyList_GetItem(elements, number), id_length(&ids), &element)) { /* nobody can change it */
             Py_DECREF(batch);
             return NULL;
         }
-        size_t body = length_of(element.body), properties = length_of(element.properties);
+        size_t body = length_of(element.body), properties = length_of(element.properties) + id_length(&ids);
         at = put_u64(put_u32(at, (uint32_t)(ELEMENT_HEAD + body + 2 + properties)), 0); /* magic and CRC */
         at = put_bytes(put_u32(put_u32(at, element.flag), (uint32_t)body), element.body.at, body);
         *at++ = (char)(properties >> 8);
         *at++ = (char)properties;
-        at = put_bytes(at, element.properties.at, properties);
+        at = put_id(put_bytes(at, element.properties.at, length_of(element.properties)), &ids);
     }
     return batch;
 }
 
+/* Take the next of the texts that have commas between; an empty one if there is none. */
+static PyObject *next_place(struct text *places)
+{
+    const char *comma = length_of(*places) ? memchr(places->at, ',', length_of(*places)) : NULL;
+    struct text place = {places->at, comma == NULL ? places->end : comma};
+    places->at = comma == NULL ? places->end : comma + 1;
+    return PyUnicode_FromStringAndSize(place.at, (Py_ssize_t)length_of(place));
+}
+
+/* What the messages of a batch have in common. */
+struct stored {
+    PyObject *make, *status, *queue;
+    struct text places;
+    long long offset;
+    struct ids ids;
+    char *id;
+};
+
+static PyObject *next_result(struct stored *stored)
+{
+    put_id(stored->id, &stored->ids);
+    PyObject *id = PyUnicode_FromStringAndSize(stored->id, (Py_ssize_t)id_length(&stored->ids));
+    PyObject *place = next_place(&stored->places), *offset = PyLong_FromLongLong(stored->offset++);
+    PyObject *result = NULL;
+    if (id != NULL && place != NULL && offset != NULL)
+        result = PyObject_CallFunctionObjArgs(stored->make, stored->status, id, place, stored->queue, offset, NULL);
+    Py_XDECREF(id);
+    Py_XDECREF(place);
+    Py_XDECREF(offset);
+    return result;
+}
+
+PyDoc_STRVAR(spread_doc,
+             "spread(make, status, places, queue, queue_offset, stem, first, count, /)\n--\n\n"
+             "Return a result for each message of a batch, made by `make(status, id, place, queue, offset)`.");
+
+static PyObject *spread(PyObject *module, PyObject *args)
+{
+    struct stored stored;
+    PyObject *stem;
+    Py_ssize_t count, length;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOs#OLUkn", &stored.make, &stored.status, &stored.places.at, &length, &stored.queue,
+                          &stored.offset, &stem, &stored.ids.next, &count) ||
+        !read_stem(stem, &stored.ids) || !numbers_fit(&stored.ids, count))
+        return NULL;
+    stored.places.end = stored.places.at + length;
+    stored.id = PyMem_Malloc(id_length(&stored.ids));
+    PyObject *results = stored.id == NULL ? PyErr_NoMemory() : PyList_New(count);
+    for (Py_ssize_t number = 0; results != NULL && number < count; number++)
+        if (set_item(results, number, next_result(&stored)) < 0)
+            Py_CLEAR(results);
+    PyMem_Free(stored.id);
+    return results;
+}
+
 static PyMethodDef methods[] = {
-    {"encode", encode, METH_O, encode_doc},
+    {"encode", encode, METH_VARARGS, encode_doc},
+    {"spread", spread, METH_VARARGS, spread_doc},
     {"measure", measure, METH_VARARGS, measure_doc},
     {"lay_out", lay_out, METH_VARARGS, lay_out_doc},
     {NULL, NULL, 0, NULL},

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from zlib import crc32
 
 from pyromq.errors import MalformedHeader
@@ -22,8 +22,16 @@ from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH, TAGS, fin
 from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, V4_HEAD
 from pyromq.protocol.tag_filter import tag_code
 
+T = TypeVar("T")
+
 Element = tuple[int, bytes, bytes]
-"""A message of a batch: its flag, body and properties."""
+"""A message that will be in a batch: its flag, its body, and its properties up to its id, which comes last."""
+
+Encode: TypeAlias = Callable[[list[Element], str, int], bytes]
+"""Writes messages as the body of a batch: their ids have a text in common, and count from a number on."""
+
+Spread: TypeAlias = Callable[[Callable[..., T], object, str, object, int, str, int, int], list[T]]
+"""Makes the results of the messages of a batch from the answer to it, see `spread`."""
 
 Run = tuple[bytes, list[bytes], list[str | bytes | int], str]
 """Records end to end, their entries, what the index needs of them, and their ids with commas between."""
@@ -77,10 +85,17 @@ def batch_lane() -> BatchLane:
     return BatchLane(measure, lay_out, _FEW) if module is None else BatchLane(module.measure, module.lay_out, _MANY)
 
 
-def batch_encoder() -> Callable[[list[Element]], bytes]:
-    """Return what writes messages as the body of a batch, for producers."""
+class ProducerLane(NamedTuple):
+    """What producers need to send batches."""
+
+    encode: Encode
+    spread: Spread[Any]
+
+
+def producer_lane() -> ProducerLane:
+    """Return the lane that this process uses."""
     module = native("batches")
-    return encode_batch if module is None else module.encode
+    return ProducerLane(encode, spread) if module is None else ProducerLane(module.encode, module.spread)
 
 
 def shared_head(
@@ -145,3 +160,36 @@ def lay_out(
         ids.append(f"{prefix}{position:016X}")
         position += size
     return b"".join(parts), entries, keys, ",".join(ids)
+
+
+def encode(elements: list[Element], stem: str, first: int, /) -> bytes:
+    """Return messages as the body of a batch, each with its id: the stem and a number of four hex digits."""
+    stems = stem.encode()
+    return encode_batch(
+        (flag, body, b"%b%b%04X" % (properties, stems, number))
+        for number, (flag, body, properties) in enumerate(elements, first)
+    )
+
+
+def spread(
+    make: Callable[..., T],
+    status: object,
+    places: str,
+    queue: object,
+    queue_offset: int,
+    stem: str,
+    first: int,
+    count: int,
+    /,
+) -> list[T]:
+    """Return a result for each message of a batch: brokers store them one behind the other.
+
+    `places` is what the broker says about their places, with commas between; `make` is called with the status, a
+    message's id, its place, its queue and its offset there.
+    """
+    found = places.split(",")
+    found += [""] * (count - len(found))
+    return [
+        make(status, f"{stem}{first + number:04X}", found[number], queue, queue_offset + number)
+        for number in range(count)
+    ]

@@ -54,7 +54,7 @@ async def test_both_ways_put_the_same_bytes_on_the_wire(
         assert (await future).code == 0
 
         prepared = preparer.prepare(message, made=(message_id, now_ms))
-        general = request(RequestCode.SEND_MESSAGE_V2, delivery._header(prepared, queue), prepared.body)
+        general = request(RequestCode.SEND_MESSAGE_V2, delivery.header(prepared, queue), prepared.body)
         general.opaque = connection._outstanding.opaque
         assert short == general.encode()
 

@@ -115,3 +115,19 @@ def test_every_handle_is_read_back(handle: RecallHandle) -> None:
 def test_what_is_no_handle_is_refused(text: str) -> None:
     with pytest.raises(MalformedHeader):
         decode_handle(text)
+
+
+def test_ids_made_together_and_one_by_one_are_all_different() -> None:
+    ids = ids_of("10.0.0.9", 1, 2)
+    now_ms = local_ms(2021, 12, 20)
+    found = [ids.next(now_ms)]
+    for number in range(200):
+        run = ids.run(999, now_ms + number // 50)
+        assert run.texts()[0][:-4] == run.stem
+        found += run.texts()
+        found.append(ids.next(now_ms + number // 50))
+    assert len(set(found)) == len(found) == 1 + 200 * 1000
+    assert {len(one) for one in found} == {32}
+    ids.begin_series()
+    assert len(set(ids.run(1 << 16, now_ms).texts())) == 1 << 16
+    assert ids.run(1, now_ms).first == 0

@@ -326,7 +326,7 @@ class Delivery:
         return await self._send(queue, address, prepared, timeout)
 
     async def _send(self, queue: MessageQueue, address: str, prepared: PreparedMessage, timeout: float) -> SendResult:
-        answer = await self._api.send(address, self._header(prepared, queue), prepared.body, timeout=timeout)
+        answer = await self._api.send(address, self.header(prepared, queue), prepared.body, timeout=timeout)
         return self.result(queue, prepared.message_id, answer)
 
     def result(self, queue: MessageQueue, message_id: str, answer: SendAnswer) -> SendResult:
@@ -341,7 +341,7 @@ class Delivery:
         context = self._before(queue, address, prepared)
         started = self._clock.monotonic()
         try:
-            header = self._header(prepared, queue)
+            header = self.header(prepared, queue)
             answer = await self._api.send_for_answer(address, header, prepared.body, timeout=timeout)
             context.result = self.result(queue, prepared.message_id, read_sent(answer))
             context.region, context.trace_on = read_region(answer)
@@ -409,14 +409,15 @@ class Delivery:
         try:
             address = await self._routes.find_master(queue)
             context = self._before(queue, address, prepared, oneway=True) if self._hooks else None
-            await self._api.send_oneway(address, self._header(prepared, queue), prepared.body)
+            await self._api.send_oneway(address, self.header(prepared, queue), prepared.body)
         except (RemotingError, NoRoute) as error:
             self.instance.refresh_soon()
             raise await self._explained(error, prepared, [queue.broker_name]) from error.__cause__
         if context is not None:
             run_hooks([hook.after for hook in self._hooks], context)
 
-    def _header(self, prepared: PreparedMessage, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+    def header(self, prepared: PreparedMessage, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+        """Return the header of the request that sends a message, or a batch, to a queue."""
         return SendMessageRequestHeaderV2(
             producer_group=self.rules.group,
             topic=prepared.topic,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from pyromq.client.lifecycle import ForkGuard
+from pyromq.client.send.batch_delivery import BatchDelivery, GatheredBatch
 from pyromq.client.send.fast_send import Promise
 from pyromq.client.send.in_flight import InFlightLimit
-from pyromq.client.send.prepare import MessagePreparer, PreparedMessage, body_size, plain_keys
-from pyromq.client.send_result import SendResult, results_of_batch
+from pyromq.client.send.prepare import MessagePreparer, body_size, plain_keys
+from pyromq.client.send_result import SendResult
 from pyromq.clock import Clock, TimerHandle
-from pyromq.lane.batches import Element, batch_encoder
+from pyromq.lane.batches import Element, producer_lane
 from pyromq.protocol.messages.batch import ELEMENT_OVERHEAD, element_parts
 from pyromq.protocol.messages.message import Message, MessageQueue
+from pyromq.protocol.messages.message_id import IdRun
 
 _MOST_BYTES = 256 * 1024
 _MOST_MESSAGES = 1000
@@ -39,9 +42,9 @@ class _OpenBatch(Struct, eq=False):
     first: Message
     timer: TimerHandle
     elements: list[Element] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    sources: list[Message] = field(default_factory=list)
     waiting: list[Promise] = field(default_factory=list)
+    sources: list[Message] = field(default_factory=list)
+    """The messages, if somebody watches."""
     size: int = 0
     body_bytes: int = 0
     """As they count towards what is in flight."""
@@ -60,21 +63,20 @@ class Linger:
         in_flight: InFlightLimit,
         clock: Clock,
         guard: ForkGuard,
-        send: Callable[[PreparedMessage, MessageQueue | None], Awaitable[SendResult]],
+        batches: BatchDelivery,
     ) -> None:
         self._seconds = seconds
         self._preparer = preparer
         self._in_flight = in_flight
         self._clock = clock
-        self._now_ms = clock.now_ms
-        self._new_id = preparer.new_id
         self._largest = preparer.max_message_size
         self._guard = guard
-        self._send = send
-        self._encode = batch_encoder()
+        self._batches = batches
+        self._keeps_sources = batches.is_watched
+        self._encode, self._spread = producer_lane()
+        self._overhead = ELEMENT_OVERHEAD + len(preparer.new_id(clock.now_ms()))
         self._open: dict[_Key, _OpenBatch] = {}
         self._kinds: dict[tuple[str, str | None, bool], _Kind] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     def join(self, message: Message) -> asyncio.Future[SendResult] | None:
@@ -130,18 +132,16 @@ class Linger:
             return False
         if kind is None or message.properties or message.flag or type(body) is not bytes or self._guard.forked:
             return False
-        size = len(body)
         stem, key = kind
         if keys:
             text = plain_keys(keys)
             if text is None:
                 return False
             stem = text.encode() + stem
-        message_id = self._new_id(self._now_ms())
-        properties = stem + message_id.encode()
+        size = len(body)
         if not 0 < size <= self._largest or not self._in_flight.try_enter(size):
             return False
-        self._append(key, message, body, waiter, message_id, properties)
+        self._append(key, message, (0, body, stem), size, waiter)
         return True
 
     def _add(self, message: Message, waiter: Promise, order_key: str | None, queue: MessageQueue | None) -> None:
@@ -153,12 +153,12 @@ class Linger:
             if len(self._kinds) >= _MAX_KINDS:
                 self._kinds.clear()
             self._kinds[message.topic, message.tags, message.wait] = _Kind(stem, key)
-        self._append(key, message, bytes(message.body), waiter, message_id, properties)
+        body = bytes(message.body)
+        element = message.flag, body, properties.removesuffix(message_id.encode())
+        self._append(key, message, element, len(body), waiter)
 
-    def _append(
-        self, key: _Key, message: Message, body: bytes, waiter: Promise, message_id: str, properties: bytes
-    ) -> None:
-        size = len(body) + len(properties) + ELEMENT_OVERHEAD
+    def _append(self, key: _Key, message: Message, element: Element, body_size: int, waiter: Promise) -> None:
+        size = body_size + len(element[2]) + self._overhead
         batch = self._open.get(key)
         if batch is not None and batch.size + size > _MOST_BYTES:
             self._flush(key)
@@ -166,13 +166,14 @@ class Linger:
         if batch is None:
             timer = self._clock.call_later(self._seconds, self._flush, key)
             batch = self._open[key] = _OpenBatch(message, timer)
-        batch.elements.append((message.flag, body, properties))
-        batch.ids.append(message_id)
-        batch.sources.append(message)
-        batch.waiting.append(waiter)
+        batch.elements.append(element)
+        waiting = batch.waiting
+        waiting.append(waiter)
         batch.size += size
-        batch.body_bytes += len(body)
-        if len(batch.ids) >= _MOST_MESSAGES:
+        batch.body_bytes += body_size
+        if self._keeps_sources:
+            batch.sources.append(message)
+        if len(waiting) >= _MOST_MESSAGES:
             self._flush(key)
         if self._in_flight.is_full:  # nobody can join any more
             self.flush()
@@ -189,23 +190,24 @@ class Linger:
     def _flush(self, key: _Key) -> None:
         batch = self._open.pop(key)
         batch.timer.cancel()
-        task = asyncio.create_task(self._deliver(batch, key[2]))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _deliver(self, batch: _OpenBatch, queue: MessageQueue | None) -> None:
+        ids = self._preparer.new_ids(len(batch.waiting), self._clock.now_ms())
+        settle = partial(self._settle, batch, ids)
         try:
-            body = self._encode(batch.elements)
-            result = await self._send(self._preparer.encoded_batch(batch.first, body, batch.ids, batch.sources), queue)
-        except BaseException as error:
+            body = self._encode(batch.elements, ids.stem, ids.first)
+            prepared = self._preparer.encoded_batch(batch.first, body, (), batch.sources)
+            self._batches.send(GatheredBatch(prepared, ids, key[2]), settle)
+        except Exception as error:
+            settle(error)
+
+    def _settle(self, batch: _OpenBatch, ids: IdRun, outcome: SendResult | BaseException) -> None:
+        """Give everybody the outcome: a result with the ids of the batch, or its error."""
+        self._in_flight.leave_together(len(batch.waiting), batch.body_bytes)
+        if isinstance(outcome, BaseException):
             for waiter in batch.waiting:
                 if not waiter.done():
-                    waiter.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
+                    waiter.set_exception(outcome)
             return
-        finally:
-            self._in_flight.leave_together(len(batch.waiting), batch.body_bytes)
-        for waiter, part in zip(batch.waiting, results_of_batch(result), strict=True):
+        place = outcome.offset_message_id, outcome.queue, outcome.queue_offset
+        for waiter, result in zip(batch.waiting, self._spread(SendResult, outcome.status, *place, *ids), strict=True):
             if not waiter.done():
-                waiter.set_result(part)
+                waiter.set_result(result)

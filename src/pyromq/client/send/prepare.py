@@ -70,6 +70,8 @@ class MessagePreparer:
         self._ids = message_ids()
         self.new_id = self._ids.next
         """Returns an id for a message created at a time."""
+        self.new_ids = self._ids.run
+        """Returns so many ids, likewise."""
         self._stems: dict[tuple[str, str | None, bool], bytes] = {}
 
     def prepare(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pyromq.client.background import run_all
 from pyromq.client.config import ClientConfig
+from pyromq.client.send.batch_delivery import BatchDelivery
 from pyromq.client.send.delivery import Delivery, DeliveryRules
 from pyromq.client.send.fast_send import FastSend
 from pyromq.client.send.in_flight import InFlightLimit
@@ -59,8 +59,8 @@ class ProducerSession:
         self.fast_send: FastSend | None = None
         """The short way for plain messages, if nobody watches single sends."""
         if settings.linger is not None:
-            send = partial(send_batch, delivery, settings.send_timeout)
-            self.linger = Linger(settings.linger, preparer, in_flight, clock, self.instance.guard, send)
+            batches = BatchDelivery(delivery, settings.send_timeout)
+            self.linger = Linger(settings.linger, preparer, in_flight, clock, self.instance.guard, batches)
         elif not delivery.is_watched and spans is None:
             largest = min(settings.compress_over - 1, settings.max_message_size)
             self.fast_send = FastSend(

@@ -133,13 +133,13 @@ class BrokerApi(GroupCalls, TimerCalls):
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> SendAnswer:
         """Send one message, or a batch if the header says so; raises BrokerError unless it was stored."""
-        return read_sent(await self.remoting.request(address, _send_request(header, body), timeout))
+        return read_sent(await self.remoting.request(address, send_request(header, body), timeout))
 
     async def send_for_answer(
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
     ) -> RemotingCommand:
         """Send one message, or a batch, and return the broker's whole answer: see `read_sent`, `read_region`."""
-        return await self.remoting.request(address, _send_request(header, body), timeout)
+        return await self.remoting.request(address, send_request(header, body), timeout)
 
     async def send_reply(
         self, address: str, header: SendMessageRequestHeaderV2, body: bytes, *, timeout: float = CALL_TIMEOUT
@@ -150,7 +150,7 @@ class BrokerApi(GroupCalls, TimerCalls):
 
     async def send_oneway(self, address: str, header: SendMessageRequestHeaderV2, body: bytes) -> None:
         """Send one message without an answer."""
-        await self.remoting.oneway(address, _send_request(header, body, oneway=True))
+        await self.remoting.oneway(address, send_request(header, body, oneway=True))
 
     async def end_transaction(self, address: str, header: EndTransactionRequestHeader, cause: str) -> None:
         """Tell a broker how a transaction ended; it does not answer."""
@@ -294,7 +294,8 @@ _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 _PULL_STATUSES = {int(status): status for status in PullStatus}
 
 
-def _send_request(header: SendMessageRequestHeaderV2, body: bytes, *, oneway: bool = False) -> RemotingCommand:
+def send_request(header: SendMessageRequestHeaderV2, body: bytes, *, oneway: bool = False) -> RemotingCommand:
+    """Return the request that sends a message, or a batch if the header says so."""
     return request(_SEND_BATCH if header.batch else _SEND, header, body, oneway=oneway)
 
 
