@@ -2,9 +2,9 @@
 
     python bench/peers/client_load.py NAMESRV send|linger|soon|push|push32 [--seconds 2] [--size 1024] [--messages N]
 
-`send` is the async producer on one connection with 256 sends in flight, `linger` the same with batches and 1,024 in
-flight, `soon` `send_soon` with batches from a thread. `push` consumes what the topic has, from its beginning, one
-message a call and CRC checked; `push32` up to 32. `clients.py` runs it for variants in turn.
+`send` is the async producer on one connection with 256 sends in flight, `linger` the same with batches and 2,048 in
+flight (`--in-flight` for others), `soon` `send_soon` with batches from a thread. `push` consumes what the topic has,
+from its beginning, one message a call and CRC checked; `push32` up to 32. `clients.py` runs it for variants in turn.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--topic", default="bench-client")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--in-flight", type=int, default=0, help="sends at a time, for send and linger")
     parser.add_argument("--keys", nargs="*", default=[], help="of each message")
     parser.add_argument("--messages", type=int, default=100_000, help="that the topic has, for push")
     options = parser.parse_args()
@@ -119,7 +120,8 @@ def main() -> None:
     elif options.work in ("push", "push32"):
         figures = run(push(options, 1 if options.work == "push" else 32))
     else:
-        figures = run(send(options, *((256, None) if options.work == "send" else (1024, LINGER))))
+        in_flight, linger = (256, None) if options.work == "send" else (2048, LINGER)
+        figures = run(send(options, options.in_flight or in_flight, linger))
     print(json.dumps(figures))
 
 

@@ -51,6 +51,7 @@ def measure(variant: Variant, place: Place, work: str, options: argparse.Namespa
     topic = "bench-pushed" if work.startswith("push") else "bench-sent"
     command = [variant.python, str(Path(__file__).with_name("client_load.py")), place.namesrv.address, work]
     command += ["--topic", topic, "--seconds", str(options.seconds), "--size", str(options.size)]
+    command += ["--in-flight", str(options.in_flight)]
     before = cpu_seconds(place.broker.pid)
     done = subprocess.run(
         [*command, "--messages", str(options.messages)],
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
     parser.add_argument("--messages", type=int, default=100_000, help="that push consumes")
+    parser.add_argument("--in-flight", type=int, default=0, help="sends at a time, instead of 256 and 2,048")
     parser.add_argument("--peers", action="store_true", help="Kafka's producer and Java's consumer too")
     options = parser.parse_args()
     variants: list[Variant] = options.variant or [Variant.of("this")]

@@ -68,7 +68,7 @@ def difference(module: ModuleType, batch: bytes, suffix: bytes = SUFFIX, *, inde
         return ""
     if found != expected:
         return f"measured {found}, not {expected}"
-    elements = [tuple(element) for element in decode_batch(batch)]
+    elements = [(flag, body, properties) for flag, body, properties in decode_batch(batch)]
     if module.encode(elements, "AA", 7) != batches.encode(elements, "AA", 7):
         return "encoded it in another way"
     given = batch, HEAD, NAME, suffix, b"7F0000010000", "orders" if indexed else None, 4096, 7, NOW_MS

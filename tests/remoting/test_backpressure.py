@@ -27,7 +27,7 @@ def generous(command: RemotingCommand, connection: Connection) -> RemotingComman
 
 
 def unsent(server: RemotingServer) -> int:
-    return max(connection._queued + connection._transport.get_write_buffer_size() for connection in server.connections)
+    return max(connection.queued + connection._transport.get_write_buffer_size() for connection in server.connections)
 
 
 async def test_a_peer_that_does_not_read_its_answers_may_not_ask_more(clock: FakeClock) -> None:
@@ -82,7 +82,7 @@ async def test_a_small_read_that_asks_for_much_is_served_in_slices(clock: FakeCl
 
     def count(command: RemotingCommand, connection: Connection) -> RemotingCommand:
         nonlocal most
-        most = max(most, connection._queued)
+        most = max(most, connection.queued)
         return generous(command, connection)
 
     async with serve(clock, {ECHO: count}, limits=limits) as server:

@@ -68,6 +68,17 @@ async def test_requests_of_one_round_leave_in_one_write(clock: FakeClock, client
     listener.close()
 
 
+async def test_what_is_queued_may_leave_before_the_round_ends(client: RemotingClient, address: str) -> None:
+    connection = await client.connection(address)
+    first = connection.request_future(request(ECHO, body=b"x" * 1000), 3.0)
+    second = connection.request_future(request(ECHO, body=b"y" * 70_000), 3.0)
+    assert connection._written == 0
+    assert connection.queued > 71_000
+    connection.flush()
+    assert (connection._written > 71_000, connection.queued) == (True, 0)
+    assert [len((await answer).body) for answer in (first, second)] == [1000, 70_000]
+
+
 async def test_answers_are_paired_by_opaque_in_any_order(client: RemotingClient) -> None:
     def swapped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async def talk() -> None:

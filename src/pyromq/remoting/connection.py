@@ -42,11 +42,11 @@ class Connection(asyncio.Protocol):
     """Send requests and answers to one peer, and pass its requests to `serve`.
 
     `address` is what a client connected to; `peer` and `local` are the two ends (`ip:port`). `attributes` belongs to
-    the upper layers. `received_ms` is the time of the latest read, taken once for all its frames. With `credentials`
-    every request is signed, except for frames that the caller encoded and passed to `send`. With `throttles` nothing is
-    read from a peer that does not read its answers. A server throttles; a client must not, or the two could wait for
-    each other for ever. With `drops_silent` a request that times out closes the connection if nothing was read since it
-    was sent: the peer may be gone without a word, and only a new connection can tell.
+    the upper layers. `received_ms` is the time of the latest read, taken once for all its frames; `queued`, the bytes
+    that wait to be written. With `credentials` every request is signed, except for frames that the caller encoded and
+    passed to `send`. With `throttles` nothing is read from a peer that does not read its answers. A server throttles; a
+    client must not, or the two could wait for each other for ever. With `drops_silent` a request that times out closes
+    the connection if nothing was read since it was sent: the peer may be gone, and only a new connection can tell.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
         self._can_write.set()
         self._parts: Frames = []
         self._ahead: bytes | memoryview = b""
-        self._queued = self._written = self._sent = self._stuck_ticks = 0
+        self.queued = self._written = self._sent = self._stuck_ticks = 0
         self._paused = self._aborted = False
         self._backlog: Frames = []
         self._held, self._unsent = held, unsent
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             self._round.add(self)
         self._parts.append(frame)
         size = len(frame)
-        self._queued += size
+        self.queued += size
         if size > LARGE:
             self._round.answer_bytes += size
 
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
         """Write what is queued at once; called by the round."""
         self.write_ahead()
         parts, self._parts = self._parts, []
-        size, self._queued = self._queued, 0
+        size, self.queued = self.queued, 0
         if not parts or self._transport.is_closing():
             return
         for data in [b"".join(parts)] if size <= JOIN_LIMIT else parts:
@@ -310,12 +310,12 @@ class Connection(asyncio.Protocol):
     @property
     def writable(self) -> bool:
         """Whether unsent bytes and outstanding requests are below their limits, so that more may be sent."""
-        return not (self._paused or self._outstanding.full or self._queued > self._write_high)
+        return not (self._paused or self._outstanding.full or self.queued > self._write_high)
 
     async def drain(self) -> None:
         """Wait until `writable`; raise ConnectionLost if the connection closes meanwhile."""
         while not (self.writable or self.closed):
-            if self._queued > self._write_high:
+            if self.queued > self._write_high:
                 self._can_write.clear()  # flush sets it again
             await self._can_write.wait()
             await self._outstanding.has_room.wait()
@@ -441,7 +441,7 @@ class Connection(asyncio.Protocol):
         index = 0
         while index < len(frames):
             if throttles:
-                if self._queued > share:
+                if self.queued > share:
                     # A few bytes of request can ask for megabytes: the rest is served once these are written.
                     self._hold(frames[index:])
                     return

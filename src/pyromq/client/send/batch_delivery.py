@@ -21,8 +21,7 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.message_id import IdRun
-
-_WRITTEN_AT_ONCE = 64 * 1024  # bytes; less than that may wait for others until this pass of the loop ends
+from pyromq.remoting.connection import LARGE
 
 Settle = Callable[[SendResult | BaseException], None]
 """Takes the outcome of a batch, once."""
@@ -79,8 +78,8 @@ class BatchDelivery:
             return False
         request = send_request(self._delivery.header(prepared, queue), prepared.body)
         answer = connection.request_future(request, self._timeout)
-        if len(prepared.body) >= _WRITTEN_AT_ONCE:
-            connection.flush()
+        if connection.queued >= LARGE:
+            connection.flush()  # the broker stores it while the next one is gathered
         answer.add_done_callback(partial(self._answered, batch, settle, queue, self._clock.monotonic()))
         return True
 

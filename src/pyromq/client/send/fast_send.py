@@ -25,6 +25,7 @@ from pyromq.protocol.frame_templates import SendFrames, SignedSendFrames
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.names import TBW102
+from pyromq.remoting.connection import LARGE
 from pyromq.remoting.outstanding import AnswerWaiter
 
 _MAX_TEMPLATES = 1000
@@ -189,6 +190,8 @@ class FastSend:
         text = properties + message_id.encode() + b'"'
         nonce = connection.next_nonce().encode() if self._signs else b""
         connection.send(template.frames.frame(opaque, queue.queue_id, now_ms, text, message.body, nonce))
+        if connection.queued >= LARGE:
+            connection.flush()  # the broker begins while others send
         return queue, message_id, now_ms, self._clock.monotonic()
 
     async def _send_generally(self, message: Message) -> SendResult:

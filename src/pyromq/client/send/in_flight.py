@@ -10,9 +10,10 @@ class InFlightLimit:
     """Allows `count` requests of `size` bytes together at a time; one that is larger than `size` goes alone."""
 
     def __init__(self, count: int, size: int) -> None:
-        self._count_limit = count
+        self.count = 0
+        """Requests in flight."""
+        self.most = count
         self._size_limit = size
-        self._count = 0
         self._size = 0
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._idle: asyncio.Future[None] | None = None
@@ -22,17 +23,12 @@ class InFlightLimit:
         """True if somebody waits for room."""
         return bool(self._waiting)
 
-    @property
-    def is_full(self) -> bool:
-        """True if no further request has room, however small."""
-        return self._count >= self._count_limit
-
     def try_enter(self, size: int) -> bool:
         """Enter and return True if there is room and nobody waits: the fast path."""
-        count, total = self._count, self._size + size
-        if self._waiting or (count and (count >= self._count_limit or total > self._size_limit)):
+        count, total = self.count, self._size + size
+        if self._waiting or (count and (count >= self.most or total > self._size_limit)):
             return False
-        self._count = count + 1
+        self.count = count + 1
         self._size = total
         return True
 
@@ -54,14 +50,14 @@ class InFlightLimit:
 
     def leave(self, size: int) -> None:
         """Leave, and admit those who wait if there is room for them."""
-        self._count -= 1
+        self.count -= 1
         self._size -= size
         if self._waiting or self._idle is not None:
             self._look()
 
     def leave_together(self, count: int, size: int) -> None:
         """Leave with several requests of `size` bytes together."""
-        self._count -= count
+        self.count -= count
         self._size -= size
         self._look()
 
@@ -69,23 +65,23 @@ class InFlightLimit:
         """Tell those who wait."""
         if self._waiting:
             self._admit()
-        elif self._idle is not None and self._count == 0 and not self._idle.done():
+        elif self._idle is not None and self.count == 0 and not self._idle.done():
             self._idle.set_result(None)
 
     async def idle(self) -> None:
         """Wait until nothing is in flight."""
-        if self._count:
+        if self.count:
             if self._idle is None or self._idle.done():
                 self._idle = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
     def _fits(self, size: int) -> bool:
-        return self._count == 0 or (self._count < self._count_limit and self._size + size <= self._size_limit)
+        return self.count == 0 or (self.count < self.most and self._size + size <= self._size_limit)
 
     def _admit(self) -> None:
         while self._waiting and self._fits(self._waiting[0][1]):
             turn, size = self._waiting.popleft()
             if not turn.done():
-                self._count += 1
+                self.count += 1
                 self._size += size
                 turn.set_result(None)

@@ -68,6 +68,7 @@ class Linger:
         self._seconds = seconds
         self._preparer = preparer
         self._in_flight = in_flight
+        self._most_in_flight = in_flight.most
         self._clock = clock
         self._largest = preparer.max_message_size
         self._guard = guard
@@ -160,12 +161,8 @@ class Linger:
     def _append(self, key: _Key, message: Message, element: Element, body_size: int, waiter: Promise) -> None:
         size = body_size + len(element[2]) + self._overhead
         batch = self._open.get(key)
-        if batch is not None and batch.size + size > _MOST_BYTES:
-            self._flush(key)
-            batch = None
-        if batch is None:
-            timer = self._clock.call_later(self._seconds, self._flush, key)
-            batch = self._open[key] = _OpenBatch(message, timer)
+        if batch is None or batch.size + size > _MOST_BYTES:
+            batch = self._begin(key, message)
         batch.elements.append(element)
         waiting = batch.waiting
         waiting.append(waiter)
@@ -175,8 +172,16 @@ class Linger:
             batch.sources.append(message)
         if len(waiting) >= _MOST_MESSAGES:
             self._flush(key)
-        if self._in_flight.is_full:  # nobody can join any more
+        if self._in_flight.count >= self._most_in_flight:  # nobody can join any more
             self.flush()
+
+    def _begin(self, key: _Key, message: Message) -> _OpenBatch:
+        """Begin a batch, after sending the one that is full."""
+        if key in self._open:
+            self._flush(key)
+        timer = self._clock.call_later(self._seconds, self._flush, key)
+        batch = self._open[key] = _OpenBatch(message, timer)
+        return batch
 
     def flush(self) -> None:
         """Send all waiting messages now."""
