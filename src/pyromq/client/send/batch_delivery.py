@@ -95,11 +95,14 @@ class BatchDelivery:
         outcome: SendResult | PyroMQError
         try:
             outcome = self._delivery.result(queue, "", read_sent(answer.result()))
-            if self._delivery.is_final(outcome):
-                settle(outcome)
-                return
         except PyroMQError as error:
             outcome = error
+        except Exception as error:  # nobody may wait for ever
+            settle(error)
+            return
+        if isinstance(outcome, SendResult) and self._delivery.is_final(outcome):
+            settle(outcome)
+            return
         trying = self._delivery.send_anywhere(batch.with_ids(), self._timeout, (queue, outcome), began)
         self._run(trying, settle)
 
