@@ -237,7 +237,7 @@ class CommitLog:
     def _mapped(self, runs: Sequence[Sequence[int]]) -> list[memoryview] | None:
         """Return runs of bytes from the maps; None if they are not known to be in memory."""
         found = self._known_runs(runs)
-        return self._known_runs(runs) if found is None and self._residency.covers(runs) else found
+        return self._known_runs(runs) if found is None and self._residency.covers(runs, self.end) else found
 
     def _known_runs(self, runs: Sequence[Sequence[int]]) -> list[memoryview] | None:
         # A pull's inner loop: a run costs one comparison as long as it lies in the stretch of the one before.
@@ -250,7 +250,7 @@ class CommitLog:
                 if first >= self.mapped_from:
                     low, high = self.mapped_from, self.end
                 else:
-                    low, high = self._residency.known(first, last, self.end)
+                    low, high = self._residency.known(first, last, self.mapped_from, self.end)
                 if not low < high:
                     return None
                 low, high = max(low, start), min(high, start + self.segments.file_size)
@@ -265,7 +265,7 @@ class CommitLog:
             return None
         low, high = self.mapped_from, self.end
         if first < low:
-            low, high = self._residency.known(first, last, high)
+            low, high = self._residency.known(first, last, low, high)
         start = first - first % segments.file_size
         stop = start + segments.file_size
         low = low if low > start else start
