@@ -36,6 +36,9 @@
 #define MOST_CODES 16
 #define CHUNK_ENTRIES 512 /* pull_serving.py */
 #define PREFIX_SIZE 8
+#define CACHE_LINE 64
+#define FETCHED_AHEAD 3   /* records */
+#define MOST_FETCHED 4096 /* bytes of each */
 
 /* --- numbers in network order */
 
@@ -203,11 +206,27 @@ static int take(const Wanted *wanted, Taken *taken) {
     return taken->messages > 0;
 }
 
-/* Copies the records that were taken; neighbours in the log by one copy. */
+/* Has the processor fetch bytes that are copied soon, into its second cache: the first is too small for them.
+   Always inline: GCC takes a function that does nothing else for one without effect, and leaves out its calls. */
+#if defined(__GNUC__)
+__attribute__((always_inline)) static inline void fetch(const uint8_t *from, int64_t size) {
+    for (int64_t at = 0; at < size && at < MOST_FETCHED; at += CACHE_LINE) __builtin_prefetch(from + at, 0, 2);
+}
+#else
+static void fetch(const uint8_t *from, int64_t size) { (void)from, (void)size; }
+#endif
+
+/* Copies the records that were taken; neighbours in the log by one copy. Those of one queue lie apart, so that the
+   processor cannot guess where the next one is: it is told, for else the copy waits for the memory at each of them. */
 static void copy_records(const Wanted *wanted, const Taken *taken, const uint8_t *whole, int64_t start, uint8_t *to) {
     int64_t first = 0, last = 0, left = taken->messages;
     for (Py_ssize_t index = 0; left; index++) {
         const uint8_t *entry = wanted->entries + index * ENTRY_SIZE;
+        if (index + FETCHED_AHEAD < taken->seen) {
+            const uint8_t *ahead = entry + FETCHED_AHEAD * ENTRY_SIZE;
+            if (passes(wanted, ahead)) /* then take() has looked at it */
+                fetch(whole + (read_i64(ahead) - start), read_i32(ahead + 8));
+        }
         if (!passes(wanted, entry)) continue;
         int64_t position = read_i64(entry), size = read_i32(entry + 8);
         left--;
