@@ -8,6 +8,7 @@ one, with nothing changed.
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Protocol
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.selection import MessageFilter
@@ -27,8 +28,12 @@ class PlainPulls:
         store = parts.store
         self.reader = store.plain_reader if isinstance(store, MessageStore) else None
         """What reads for plain pulls; None if there can be none of this store."""
-        self._offsets = parts.offsets
-        self._stats = parts.stats
+        self.peer = ""
+        """Who is being served."""
+        self.since = 0.0
+        """When the pull that is being served began to be read, by perf_counter()."""
+        self.offsets = parts.offsets
+        self.stats = parts.stats
         self._lives = parts.lives
 
     def answer(
@@ -44,33 +49,73 @@ class PlainPulls:
             return None
         if self.reader is None:
             return None
-        topic, group = header.topic, header.consumer_group
-        started = perf_counter()
+        self.peer, self.since = peer, perf_counter()
         found = self.reader.get(
-            topic, header.queue_id, header.queue_offset, header.max_msg_nums, header.max_bytes, codes, suggest, opaque
+            *(header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, header.max_bytes),
+            *(codes, suggest, opaque),
         )
         if found is None:
             return None
         frame, messages, size, max_offset = found
-        if header.sys_flag & PULL_COMMIT_OFFSET_FLAG:
-            # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
-            offset = header.commit_offset
-            is_odd = header.sys_flag & PULL_FORWARD_FLAG and offset > max_offset
-            if not is_odd and not self._offsets.advance(row_key(topic, group), header.queue_id, offset):
-                try:
-                    self.commit(header, offset, peer)
-                except BrokerError:
-                    return None
-        self._stats.count_get(topic, group, messages, size, (perf_counter() - started) * 1000)
-        return frame
+        is_noted = PullNotes(self, header).note(header.commit_offset, max_offset, messages, size)
+        return frame if is_noted else None
 
-    def commit(self, header: PullMessageRequestHeader, commit_offset: int, peer: str) -> None:
+    def commit(self, header: PullMessageRequestHeader, commit_offset: int) -> None:
         """Note a group's progress that is no mere step forward: there may be something to log."""
-        served, Serving.peer = Serving.peer, peer
+        served, Serving.peer = Serving.peer, self.peer
         try:
-            self._offsets.commit(
-                *(header.consumer_group, header.topic, header.queue_id, commit_offset, peer),
+            self.offsets.commit(
+                *(header.consumer_group, header.topic, header.queue_id, commit_offset, self.peer),
                 only_forward=bool(header.sys_flag & PULL_FORWARD_FLAG),
             )
         finally:
             Serving.peer = served
+
+
+class GetCount(Protocol):
+    """What a group got of a topic."""
+
+    messages: int
+    bytes: int
+    calls: int
+    read_ms: float
+
+
+class PullNotes:
+    """Notes what pulls have consumed and what they get; they differ in their offsets only."""
+
+    __slots__ = ("_advance", "_commits", "_count", "_header", "_is_forward", "_key", "_pulls", "_queue_id", "_stats")
+
+    def __init__(self, pulls: PlainPulls, header: PullMessageRequestHeader) -> None:
+        self._pulls = pulls
+        self._header = header
+        self._commits = bool(header.sys_flag & PULL_COMMIT_OFFSET_FLAG)
+        self._is_forward = bool(header.sys_flag & PULL_FORWARD_FLAG)
+        self._key = row_key(header.topic, header.consumer_group)
+        self._queue_id = header.queue_id
+        self._advance = pulls.offsets.advance
+        self._stats = pulls.stats
+        self._count: GetCount | None = None
+
+    def note(self, commit_offset: int, end: int, messages: int, size: int) -> bool:
+        """Note a pull before it is answered; return False if it must be served as usual."""
+        # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
+        commits = self._commits and not (self._is_forward and commit_offset > end)
+        if commits and not self._advance(self._key, self._queue_id, commit_offset):
+            try:
+                self._pulls.commit(self._header, commit_offset)
+            except BrokerError:
+                return False
+        count = self._count
+        if count is None:
+            count = self._count = self._stats.count_of(self._header.topic, self._header.consumer_group)
+        now = perf_counter()
+        took_ms = (now - self._pulls.since) * 1000
+        self._pulls.since = now
+        count.messages += messages
+        count.bytes += size
+        count.calls += 1
+        count.read_ms += took_ms
+        if took_ms > self._stats.longest_get_ms:
+            self._stats.longest_get_ms = took_ms
+        return True

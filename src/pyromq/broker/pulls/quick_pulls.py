@@ -11,13 +11,12 @@ at once more: if its checks would have the same result as when it was learned, i
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Final
 
 from pyromq.broker.clients.client_registry import GroupSubscription
 from pyromq.broker.parts import Parts
-from pyromq.broker.pulls.plain_pulls import PlainPulls
+from pyromq.broker.pulls.plain_pulls import PullNotes
 from pyromq.broker.pulls.pull import PullHandler
-from pyromq.broker.tables.consumer_offsets import row_key
 from pyromq.errors import BrokerError, RemoteProtocolError
 from pyromq.lane.pull_answers import packed_codes
 from pyromq.lane.pull_serving import KnownPull, ServePulls, serve_pulls
@@ -25,8 +24,6 @@ from pyromq.lane.pull_shapes import FindShape, find_shape
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
 from pyromq.protocol.codes import (
     MASTER_ID,
-    PULL_COMMIT_OFFSET_FLAG,
-    PULL_FORWARD_FLAG,
     PULL_SUBSCRIPTION_FLAG,
     RequestCode,
 )
@@ -54,11 +51,8 @@ class QuickPulls:
     ) -> None:
         """`shape` and `serve` are the native forms if there are such, unless given."""
         self.pulls = pulls
-        self.peer = ""
-        """Who is being served."""
-        self.since = 0.0
-        """When the read of the pull that is being served began, by perf_counter()."""
         self.parts = parts
+        self._plain = pulls.plain
         self._reader = reader
         self._shape = shape or find_shape()
         self._serve = serve or serve_pulls()
@@ -74,8 +68,9 @@ class QuickPulls:
         """Answer some of the frames, from an index on; the first that has to be served as usual ends it."""
         if not self._reader.is_on or (self._waiting and connection in self._waiting):
             return 0, b"", False
-        self.peer = connection.peer
-        self.since = now = perf_counter()
+        plain = self._plain
+        plain.peer = connection.peer
+        plain.since = now = perf_counter()
         place = self._reader.last_place(now)
         found = self._serve(frames, index, most, self._current, place, self._reader, scratch)
         answered, answers, more = found
@@ -134,51 +129,19 @@ class QuickPulls:
         self._learned[shape] = LearnedShape(self, header, codes, group) if is_plain else None
 
 
-class GetCount(Protocol):
-    """What a group got of a topic."""
-
-    messages: int
-    bytes: int
-    calls: int
-    read_ms: float
-
-
 class LearnedShape:
     """What pulls of a shape have in common, and what their checks depended on when it was learned."""
 
-    __slots__ = (
-        "_advance",
-        "_codes",
-        "_commits",
-        "_count",
-        "_group",
-        "_header",
-        "_is_forward",
-        "_key",
-        "_plain",
-        "_pulls",
-        "_queue_id",
-        "_stats",
-        "_subscription",
-    )  # fmt: skip
+    __slots__ = ("_codes", "_group", "_header", "_notes", "_subscription")
 
     def __init__(
         self, pulls: QuickPulls, header: PullMessageRequestHeader, codes: bytes | None, group: SubscriptionGroupConfig
     ) -> None:
-        parts = pulls.parts
-        self._pulls = pulls
         self._header = header
         self._codes = codes
         self._group = group
-        self._subscription = _subscription(parts, header)
-        self._commits = bool(header.sys_flag & PULL_COMMIT_OFFSET_FLAG)
-        self._is_forward = bool(header.sys_flag & PULL_FORWARD_FLAG)
-        self._key = row_key(header.topic, header.consumer_group)
-        self._queue_id = header.queue_id
-        self._advance = parts.offsets.advance
-        self._plain: PlainPulls = pulls.pulls.plain
-        self._stats = parts.stats
-        self._count: GetCount | None = None
+        self._subscription = _subscription(pulls.parts, header)
+        self._notes = PullNotes(pulls.pulls.plain, header)
 
     def queue(self, reader: PlainReader) -> object:
         """Return the queue that is pulled from, as it is now."""
@@ -210,30 +173,7 @@ class LearnedShape:
             return None
         suggest = self._group.broker_id if pulls.slave_read else MASTER_ID
         numbers = reader.numbers(queue, header.max_msg_nums, header.max_bytes, self._codes, suggest)
-        return None if numbers is None else KnownPull(queue, self._codes, numbers, self.note)
-
-    def note(self, commit_offset: int, end: int, messages: int, size: int) -> bool:
-        """Note what a pull has consumed and what it gets; return False if it must be served as usual."""
-        # One that is ahead of the queue and may only go forward belongs to a topic that was deleted.
-        commits = self._commits and not (self._is_forward and commit_offset > end)
-        if commits and not self._advance(self._key, self._queue_id, commit_offset):
-            try:
-                self._plain.commit(self._header, commit_offset, self._pulls.peer)
-            except BrokerError:
-                return False
-        count = self._count
-        if count is None:
-            count = self._count = self._stats.count_of(self._header.topic, self._header.consumer_group)
-        now = perf_counter()
-        took_ms = (now - self._pulls.since) * 1000
-        self._pulls.since = now
-        count.messages += messages
-        count.bytes += size
-        count.calls += 1
-        count.read_ms += took_ms
-        if took_ms > self._stats.longest_get_ms:
-            self._stats.longest_get_ms = took_ms
-        return True
+        return None if numbers is None else KnownPull(queue, self._codes, numbers, self._notes.note)
 
 
 def _subscription(parts: Parts, header: PullMessageRequestHeader) -> GroupSubscription | None:
