@@ -563,8 +563,14 @@ static int read_bounds(PyObject *queue, int64_t *low, int64_t *high, int64_t off
 
 /* Calls KnownPull.note; returns 1 if the pull may be answered, 0 if not, -1 after an error. */
 static int note(PyObject *known, int64_t commit_offset, int64_t end, const Taken *taken) {
-    PyObject *done = PyObject_CallFunction(PyTuple_GetItem(known, KNOWN_NOTE), "LLLL", (long long)commit_offset,
-                                           (long long)end, (long long)taken->messages, (long long)taken->size);
+    PyObject *commit = PyLong_FromLongLong(commit_offset), *high = PyLong_FromLongLong(end);
+    PyObject *messages = PyLong_FromLongLong(taken->messages), *size = PyLong_FromLongLong(taken->size), *done = NULL;
+    if (commit != NULL && high != NULL && messages != NULL && size != NULL)
+        done = PyObject_CallFunctionObjArgs(PyTuple_GetItem(known, KNOWN_NOTE), commit, high, messages, size, NULL);
+    Py_XDECREF(commit);
+    Py_XDECREF(high);
+    Py_XDECREF(messages);
+    Py_XDECREF(size);
     if (done == NULL) return -1;
     int may_answer = PyObject_IsTrue(done);
     Py_DECREF(done);

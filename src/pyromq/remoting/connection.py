@@ -227,7 +227,8 @@ class Connection(asyncio.Protocol):
 
     def send_ahead(self, frames: bytes | memoryview) -> None:
         """Have whole frames written before all that is queued from now on: by `write_ahead`, or when the round ends."""
-        self.write_ahead()
+        if self._ahead:
+            self.write_ahead()
         self._ahead = frames
 
     def write_ahead(self) -> None:
