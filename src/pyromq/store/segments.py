@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from mmap import PAGESIZE
 from typing import Final, NamedTuple
@@ -72,6 +72,8 @@ class DescriptorPool:
         self.may_wait = True
         self.fetched: Collection[FileRange] = ()
         """What was fetched for the reader at work: it may wait for these, so that it cannot be sent away for ever."""
+        self.reached: Callable[[str, int], bool] | None = None
+        """Called with path and position where a reader comes to; True if the bytes there are being read ahead."""
         self._files = files
         self._limit = limit
         self._open: OrderedDict[str, int] = OrderedDict()
@@ -357,6 +359,18 @@ class SegmentedFile:
         start = self.file_start(position)
         length = min(length, start + self.file_size - position)
         return self._files.is_cached(self._pool.get(self.path(start)), length, position - start)
+
+    def is_coming(self, position: int) -> bool:
+        """Note that a reader has come to a position; return True if the bytes from there on are being read ahead."""
+        if self._pool.reached is None or not self.start <= position < self.stop:
+            return False
+        start = self.file_start(position)
+        return self._pool.reached(self.path(start), position - start)
+
+    @property
+    def was_fetched(self) -> bool:
+        """Whether bytes were fetched for the reader at work, so that what was said of them before is old."""
+        return bool(self._pool.fetched)
 
     def will_need(self, position: int, length: int) -> None:
         """Have the file that holds a position fetched from the disk from there on, without waiting for it."""

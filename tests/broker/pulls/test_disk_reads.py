@@ -127,6 +127,19 @@ async def test_a_connection_has_one_fetch_at_a_time(cold: ColdBroker, connect: C
     assert all(answer.code == ResponseCode.SUCCESS for answer in await asyncio.gather(*tasks))
 
 
+async def test_what_several_consumers_miss_is_read_once(cold: ColdBroker, connect: Connect) -> None:
+    peers = [await connect(cold.broker) for _ in range(5)]
+    cold.stop_disk()
+    tasks = [await cold.ask(peer, pull()) for peer in peers]
+    await eventually(lambda: len(cold.disk.waits) == 2)
+    workers = cold.broker.service.parts.reads.workers
+    assert workers.unfinished == 2, "the first is a single read, the others are taken to read on"
+    cold.disk.ready.set()
+    for answer in await asyncio.gather(*tasks):
+        assert bodies(answer) == [b"%d" % number for number in range(0, MESSAGES, 2)]
+    await eventually(lambda: workers.unfinished == 0)
+
+
 async def test_nothing_is_read_for_a_connection_that_has_closed(cold: ColdBroker, connect: Connect) -> None:
     peer = await connect(cold.broker)
     cold.stop_disk()

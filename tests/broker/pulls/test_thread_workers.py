@@ -40,6 +40,16 @@ async def test_a_call_runs_in_a_thread_of_its_kind() -> None:
     workers.close()
 
 
+async def test_a_call_can_be_started_and_waited_for_later(gate: Gate) -> None:
+    workers = ThreadWorkers("pyromq-test", 1)
+    call = workers.start(gate)
+    assert workers.unfinished == 1
+    gate.is_open.set()
+    assert await call == "done"
+    assert workers.unfinished == 0
+    workers.close()
+
+
 async def test_no_more_calls_run_at_a_time_than_there_are_threads(gate: Gate) -> None:
     workers = ThreadWorkers("pyromq-test", 2)
     calls = [asyncio.ensure_future(workers.run(gate)) for _ in range(5)]

@@ -46,7 +46,7 @@ def patiently(store: MessageStore | StoreReader, read: Callable[[], object]) -> 
                 return read(), attempt
         except NotInMemory as error:
             fetched.update(error.missing)
-            thread = threading.Thread(target=store.disk.fetch, args=(error.missing,), name="fetch")
+            thread = threading.Thread(target=store.disk.fetch, args=store.disk.plan(error.missing), name="fetch")
             thread.start()
             thread.join()
     raise AssertionError("it never ended")
@@ -213,6 +213,59 @@ def test_what_was_fetched_and_is_gone_again_is_waited_for(tmp_path: Path) -> Non
         disk.remembers = False
         found, _ = patiently(store, lambda: bodies(store))
         assert len(found) == 20  # type: ignore[arg-type]
+
+
+class CountingDisk(SlowDisk):
+    """Counts the bytes of the log that it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_for = 0
+
+    def will_need(self, descriptor: int, length: int, position: int) -> None:
+        self.asked_for += length if "commitlog" in self._paths[descriptor] else 0
+        self._remember(descriptor, length, position)  # a disk that is faster than the reader
+
+
+def read_all(store: MessageStore, queue_id: int, batch: int = 32) -> int:
+    """Read a queue to its end without waiting; return how often something was missing."""
+    misses = 0
+    for offset in range(0, store.max_offset("orders", queue_id), batch):
+        found, attempts = patiently(store, lambda at=offset: store.get("orders", queue_id, at, batch))  # type: ignore[misc]
+        assert found.count  # type: ignore[attr-defined]
+        misses += attempts
+    return misses
+
+
+def test_who_catches_up_waits_for_the_disk_once_for_hundreds_of_records(tmp_path: Path) -> None:
+    options = BIG | {"commit_log_file_size": 16 << 20}
+    with small_store(tmp_path, **options) as store:
+        for number in range(6000):
+            store.put(message(queue_id=number % 4, body=bytes(1000)))
+        store.commit()
+    disk = CountingDisk()
+    with small_store(tmp_path, disk, **options) as store:
+        disk.forget()
+        misses = read_all(store, 0)
+        assert misses < 12, "1,500 records: the log has 7 chunks, and the queue is read ahead too"
+        assert disk.asked_for >= store.max_physical_offset
+        assert read_all(store, 1) <= 3, "only its entries are missing: the records came with those of the first"
+
+
+def test_one_record_is_read_without_its_chunk(tmp_path: Path) -> None:
+    with small_store(tmp_path, **BIG) as store:
+        for _ in range(600):
+            store.put(message(body=bytes(1000)))
+        store.commit()
+    disk = CountingDisk()
+    with small_store(tmp_path, disk, **BIG) as store:
+        disk.forget()
+        disk.asked_for = 0
+        place = store.get("orders", 0, 300, 1)
+        (record,) = decode_messages(b"".join(place.views))
+        disk.forget()
+        patiently(store, lambda: store.read(record.physical_offset))
+        assert disk.asked_for <= 200 << 10
 
 
 def test_an_error_of_the_disk_is_told_to_the_reader_not_to_the_fetcher(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.store.files import OsFiles
 from pyromq.store.read.residency import BELIEVED, CHUNK_BITS, QUESTIONS, READS_BEFORE, Residency
-from pyromq.store.segments import DescriptorPool, DirtyFiles, SegmentedFile
+from pyromq.store.segments import DescriptorPool, DirtyFiles, FileRange, SegmentedFile
 
 CHUNK = 1 << CHUNK_BITS
 
@@ -34,9 +34,8 @@ class Memory(OsFiles):
 class Rig:
     def __init__(self, directory: Path, file_size: int = 2 * CHUNK, files: int = 2) -> None:
         self.files = Memory()
-        self.segments = SegmentedFile(
-            str(directory), file_size, self.files, DescriptorPool(self.files, 4), DirtyFiles()
-        )
+        self.pool = DescriptorPool(self.files, 4)
+        self.segments = SegmentedFile(str(directory), file_size, self.files, self.pool, DirtyFiles())
         for _ in range(files):
             self.segments.add(0)
         self.now = 100.0
@@ -108,6 +107,33 @@ def test_a_no_is_believed_as_long_as_a_yes(rig: Rig) -> None:
 def test_an_answer_of_many_records_is_asked_about_at_once(rig: Rig) -> None:
     assert rig.covers(*[(position, position + 10) for position in range(0, 10 * READS_BEFORE, 10)])
     assert rig.files.asked == [(0, CHUNK)]
+
+
+def test_the_system_is_asked_again_when_something_was_fetched(rig: Rig) -> None:
+    rig.files.has_all = False
+    rig.read_often((10, 20))
+    rig.files.has_all = True
+    assert not rig.covers((10, 20))
+    rig.pool.fetched = [FileRange("file", 0, 1)]
+    rig.read_often((10, 20))
+    rig.pool.fetched = ()
+    assert rig.covers((10, 20))
+
+
+def test_what_is_being_read_ahead_is_asked_about_until_it_is_there(rig: Rig) -> None:
+    reached: list[tuple[str, int]] = []
+
+    def is_coming(path: str, position: int) -> bool:
+        reached.append((path[-20:], position))
+        return True
+
+    rig.pool.reached = is_coming
+    rig.files.has_all = False
+    rig.read_often((3 * CHUNK, 3 * CHUNK + 10))
+    assert reached == [(f"{2 * CHUNK:020d}", CHUNK)]
+    rig.files.has_all = True
+    rig.read_often((3 * CHUNK, 3 * CHUNK + 10))
+    assert rig.covers((3 * CHUNK, 3 * CHUNK + 10))
 
 
 def test_a_stretch_around_known_bytes_is_known(rig: Rig) -> None:

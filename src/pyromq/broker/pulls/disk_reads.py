@@ -7,6 +7,9 @@
 So a consumer that catches up on a slow disk waits for the disk, and nobody else does. A connection has one fetch at a
 time: a consumer with a thousand queues cannot take all threads. Requests about one queue are answered in the order in
 which they came on their connection; whoever asks about another queue is not held up.
+
+For a consumer that catches up more is read than it misses, and the system asked for what comes next
+(store/read/read_ahead.py). What several consumers miss is read once.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class DiskReads:
         self._store = store
         self._lines: dict[Connection, deque[_WaitingRequest]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: dict[FileRange, asyncio.Future[None]] = {}
         self._is_closed = False
+        store.disk.read_ahead(self._ask)
 
     def figures(self) -> BoundFigures[DiskReads]:
         """Return the figures of reads from the disk."""
@@ -217,8 +222,22 @@ class DiskReads:
     async def _fetch(self, missing: Sequence[FileRange], fetched: set[FileRange]) -> None:
         if missing:
             self.fetches += 1
-            await self.workers.run(self._store.disk.fetch, missing)
+            parts, ahead = self._store.disk.plan(missing)
+            if (new := [part for part in parts if part not in self._reading]) or ahead:
+                reading = self.workers.start(self._store.disk.fetch, new, ahead)
+                self._reading.update(dict.fromkeys(new, reading))
+                reading.add_done_callback(lambda _: self._has_read(new))
+            await asyncio.wait({self._reading[part] for part in parts})
             fetched.update(missing)
+
+    def _has_read(self, parts: Sequence[FileRange]) -> None:
+        for part in parts:
+            del self._reading[part]
+
+    def _ask(self, ahead: FileRange) -> None:
+        """Have the system asked for bytes; nobody waits for them yet."""
+        if not self._is_closed:
+            self.workers.start(self._store.disk.fetch, (), (ahead,))
 
     async def close(self) -> None:
         """Refuse what waits. A Java client that gets no answer would not read its queue for 30 s."""

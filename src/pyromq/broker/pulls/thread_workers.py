@@ -28,12 +28,16 @@ class ThreadWorkers:
 
         A caller that is cancelled does not wait for it. A call that has begun then goes on to its end.
         """
+        return await self.start(function, *args)
+
+    def start(self, function: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        """Have a function called in a thread, and do not wait for it; raise SystemBusy as run() does."""
         if self._most is not None and self.unfinished >= self._most:
             raise SystemBusy(f"{self.unfinished} calls wait for the threads {self.name}, the most that is allowed")
         self.unfinished += 1
         future = asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
         future.add_done_callback(self._finished)
-        return await future
+        return future
 
     def _finished(self, future: asyncio.Future[T]) -> None:
         self.unfinished -= 1

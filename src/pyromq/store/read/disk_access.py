@@ -1,7 +1,8 @@
 """Reading without waiting for the disk: an event loop reads what is in memory, and threads fetch the rest for it.
 
     with store.disk.memory_only():         reads raise NotInMemory, which names the missing bytes, instead of waiting
-    store.disk.fetch(error.missing)        in a thread: reads them, so that the system has them in memory
+    plan = store.disk.plan(error.missing)  what to read for that: more, if somebody reads on (read_ahead.py)
+    store.disk.fetch(*plan)                in a thread: reads it, so that the system has it in memory
     with store.disk.memory_only(fetched):  the same read again
 
 Nothing is shared with the thread: it opens the files for itself. What it has fetched may be gone again before the
@@ -17,6 +18,7 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from pyromq.store.files import OsFiles
+from pyromq.store.read.read_ahead import Plan, ReadAhead
 from pyromq.store.segments import DescriptorPool, FileRange, NotInMemory
 
 logger = logging.getLogger(__name__)
@@ -24,8 +26,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _PIECE: Final = 256 << 10
-_LEAST_AHEAD: Final = 128 << 10
-_MOST_AHEAD: Final = 4 << 20
+_ASKED: Final = 512 << 10  # bytes that Linux reads ahead at one request, on most disks; the rest would be left out
 
 
 class DiskAccess:
@@ -34,6 +35,9 @@ class DiskAccess:
     def __init__(self, pool: DescriptorPool, files: OsFiles) -> None:
         self._pool = pool
         self._files = files
+        self._ahead = ReadAhead()
+        self._ask: Callable[[FileRange], object] | None = None
+        pool.reached = self._reached
 
     def keep_open(self, files: int) -> None:
         """Keep at most so many files of queues open from now on: opening one again for each message takes 60 µs."""
@@ -46,14 +50,32 @@ class DiskAccess:
         """
         return MemoryOnly(self._pool, fetched)
 
-    def fetch(self, missing: Iterable[FileRange]) -> None:
-        """Have the system read bytes into its memory, and ask for what probably comes next; any thread may call this.
+    def plan(self, missing: Iterable[FileRange]) -> Plan:
+        """Return what fetch() is to read for a reader who misses bytes, and what it is to ask the system for."""
+        return self._ahead.missed(missing)
+
+    def read_ahead(self, ask: Callable[[FileRange], object]) -> None:
+        """Call a function with the bytes that the system should be asked for whenever readers come near to them.
+
+        It is called on the readers' thread and must not wait: it has a thread call fetch().
+        """
+        self._ask = ask
+
+    def _reached(self, path: str, position: int) -> bool:
+        is_coming, ahead = self._ahead.reached(path, position)
+        if ahead is not None and self._ask is not None:
+            self._ask(ahead)
+        return is_coming
+
+    def fetch(self, parts: Iterable[FileRange], ahead: Iterable[FileRange] = ()) -> None:
+        """Have the system read bytes into its memory, and ask it for what comes next; any thread may call this.
 
         It raises nothing: whoever reads the bytes then is told what is wrong with them.
         """
-        for path, parts in groupby(sorted(set(missing)), key=lambda part: part.path):
+        wanted = [(part.path, False, part) for part in parts] + [(part.path, True, part) for part in ahead]
+        for path, found in groupby(sorted(set(wanted)), key=lambda each: each[0]):
             try:
-                _fetch_from(self._files, path, list(parts))
+                _fetch_from(self._files, path, [(part, is_ahead) for _, is_ahead, part in found])
             except OSError as error:
                 logger.debug("cannot fetch bytes of file=%s: %s", path, error)
 
@@ -107,16 +129,16 @@ def need_all(read: Callable[[int], bytes | None], offsets: Iterable[int], limit:
         raise NotInMemory(missing)
 
 
-def _fetch_from(files: OsFiles, path: str, parts: list[FileRange]) -> None:
+def _fetch_from(files: OsFiles, path: str, parts: list[tuple[FileRange, bool]]) -> None:
     descriptor = files.open(path)
     try:
-        for _, position, length in parts:
-            files.will_need(descriptor, length, position)  # all of them, so that the disk chooses their order
-        for _, position, length in parts:
+        for (_, position, length), _ in parts:  # all of them first, so that the disk is never idle
+            for start in range(position, position + length, _ASKED):
+                files.will_need(descriptor, min(_ASKED, position + length - start), start)
+        for (_, position, length), is_ahead in parts:
+            if is_ahead:
+                continue
             for start in range(position, position + length, _PIECE):
                 files.pread(descriptor, min(_PIECE, position + length - start), start)
-        end = parts[-1].position + parts[-1].length
-        ahead = min(max(end - parts[0].position, _LEAST_AHEAD), _MOST_AHEAD)
-        files.will_need(descriptor, ahead, end)
     finally:
         files.close(descriptor)

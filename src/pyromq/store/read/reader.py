@@ -139,6 +139,7 @@ class StoreReader:
         self._limits: ReadLimits = read_limits(self.config)
         self._view = self.scan()
         self._reader = self._reader_of(self._view)
+        self._disk = DiskAccess(self._view.pool, self._files)
 
     def scan(self) -> StoreView:
         """Look at the directory as it is now, for show(); may run in another thread."""
@@ -152,6 +153,7 @@ class StoreReader:
         self._view.close()
         self._view = view
         self._reader = self._reader_of(view)
+        self._disk = DiskAccess(view.pool, self._files)
 
     def _reader_of(self, view: StoreView) -> QueueReader:
         return QueueReader(view.log, view, self._limits, _StrictGuard(view.log))
@@ -175,7 +177,7 @@ class StoreReader:
     @property
     def disk(self) -> DiskAccess:
         """For readers who must not wait for the disk."""
-        return DiskAccess(self._view.pool, self._files)
+        return self._disk
 
     # --- what there is
 

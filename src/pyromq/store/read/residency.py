@@ -127,7 +127,7 @@ class Residency:
         return is_covered
 
     def _note_reads(self, chunk: int, count: int, log_end: int) -> bool:
-        if chunk in self._absent:
+        if chunk in self._absent and not self._segments.was_fetched:
             return False
         count += self._reads.pop(chunk, 0)
         if count < READS_BEFORE:
@@ -141,6 +141,7 @@ class Residency:
         """Ask the system about a chunk as far as the log goes: space that is only reserved is not in memory."""
         position = chunk << CHUNK_BITS
         stop = min(position + (1 << CHUNK_BITS), log_end)
+        is_coming = self._segments.is_coming(position)
         is_cached = position < stop
         while is_cached and position < stop:  # where files are small, a chunk lies in several
             length = min(stop, self._segments.file_start(position) + self._segments.file_size) - position
@@ -148,7 +149,8 @@ class Residency:
             position += length
         if is_cached:
             self._present.add(chunk)
-        else:
+            self._absent.discard(chunk)
+        elif not is_coming:
             self._absent.add(chunk)
         return is_cached
 
