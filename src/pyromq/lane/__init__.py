@@ -15,7 +15,7 @@ from typing import Final
 
 VARIABLE: Final = "PYROMQ_LANE"
 PLAIN: Final = "plain"
-PARTS: Final = ("sends", "batches", "pulls", "records")
+PARTS: Final = ("sends", "batches", "pulls", "records", "copies")
 """What can be native."""
 
 

@@ -19,7 +19,7 @@
    All are pure. They touch no file, no socket and no object of the store, and keep nothing between two calls. Peers
    choose all bytes of a batch: lay_out() believes no length that it has not compared itself, whatever measure() said. */
 
-#include "bytes.h"
+#include "tags.h"
 
 enum {
     ELEMENT_HEAD = 20, /* up to the body of a message in a batch */
@@ -87,29 +87,6 @@ static int needs_separator(const struct element *element, struct text suffix)
 static size_t stored_properties(const struct element *element, struct text suffix)
 {
     return length_of(element->properties) + length_of(suffix) + (needs_separator(element, suffix) ? 1 : 0);
-}
-
-/* Find the hash of the last tag, 0 if there is none; return 0 if the tag is unusual: empty, or not of ASCII. */
-static int find_tag(struct text properties, int32_t *code)
-{
-    static const char NAME[] = "\x02TAGS\x01";
-    const size_t length = sizeof NAME - 1;
-    struct text rest = properties, tag = {NULL, NULL};
-    *code = 0;
-    if (skip(&rest, NAME + 1, length - 1))
-        tag.at = rest.at;
-    rest = properties;
-    for (const char *found; (found = find(rest, NAME, length)) != NULL; rest.at = found + 1)
-        tag.at = found + length;
-    if (tag.at == NULL)
-        return 1;
-    const char *end = memchr(tag.at, 2, (size_t)(properties.end - tag.at));
-    tag.end = end == NULL ? properties.end : end;
-    for (const char *byte = tag.at; byte < tag.end; byte++)
-        if (*byte & 0x80)
-            return 0;
-    *code = java_hash(tag);
-    return tag.at < tag.end;
 }
 
 static int is_plain(const struct element *element)

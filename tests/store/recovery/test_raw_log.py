@@ -7,15 +7,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyromq.errors import CorruptRecord, DiskFull, OffsetOutOfRange, StoreClosed, StoreError
+from pyromq.lane.copies import ReadRun, read_run, run_reader
 from pyromq.protocol.messages.record import read_head
 from pyromq.store.check.verify import StoreCheck
 from pyromq.store.message_store import Arrival, MessageStore
+from pyromq.store.recovery import raw_log as raw_log_module
 from tests.store.helpers import (
     LOG_FILE_SIZE,
     FakeTime,
@@ -81,6 +84,28 @@ def test_a_store_fed_with_the_bytes_of_another_is_the_same_store(
             assert file.read_bytes() == (root / "copy" / file.relative_to(root / "source")).read_bytes()
         if data:
             assert [str(one) for one in StoreCheck(root / "copy").run()] == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sent_messages, st.lists(st.integers(1, 5000), min_size=1, max_size=5), st.data())
+def test_runs_change_nothing_but_the_time_it_takes(sent: list[Sent], sizes: list[int], data: st.DataObject) -> None:
+    def fed(root: Path, log: bytes, lane: ReadRun) -> tuple[dict[str, object], int, list[str]]:
+        with patch.object(raw_log_module, "run_reader", lambda: lane), small_store(root) as copy:
+            problems = []
+            for piece in chunks(log, sizes):
+                try:
+                    copy.append_raw(copy.received_offset, piece)
+                except CorruptRecord as error:
+                    problems.append(str(error))
+            return content(copy), copy.received_offset, problems
+
+    with directory() as root:
+        log = bytearray(filled(root / "source", sent))
+        for _ in range(data.draw(st.integers(0, 2)) if log else 0):
+            log[data.draw(st.integers(0, len(log) - 1))] ^= data.draw(st.integers(1, 255))
+        by_runs = fed(root / "runs", bytes(log), run_reader())
+        assert fed(root / "plain", bytes(log), read_run) == by_runs
+        assert fed(root / "one by one", bytes(log), lambda *_: None) == by_runs
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,6 +1,7 @@
 """Bytes of another store's log, appended to this one: how a copy of a log is made, such as a slave's.
 
     bytes received → whole records → checked as recovery checks them → the open group → log, queues and index
+                       plain ones side by side are a run, which joins as one (lane/copies.py)
 
 Bytes come in pieces of any size. A record joins the log when its last byte is there; until then its first bytes wait in
 memory. So the log always ends with a whole record, and a crash leaves nothing to cut off.
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyromq.errors import CorruptRecord, OffsetOutOfRange, StoreError
+from pyromq.lane.copies import Run, run_reader
 from pyromq.protocol.messages.record import BLANK_MAGIC, MESSAGE_MAGIC
 from pyromq.store.commit_log import BLANK_SIZE
-from pyromq.store.read.log_walk import LogWalk, WalkedRecord
+from pyromq.store.read.log_walk import LogWalk
 from pyromq.store.recovery.recovery import StoreParts
 from pyromq.store.recovery.stored_records import StoredRecords
 from pyromq.store.write.appender import Appender
@@ -41,6 +43,15 @@ class ReceivedBytes:
         return self._data[at : at + min(length, self.file_start(position) + self.file_size - position)]
 
 
+class _Piece(NamedTuple):
+    """Whole records side by side, from a place of the log on."""
+
+    start: int
+    data: bytes
+    run: Run | None
+    """What the lane has read of them; None if they go one by one."""
+
+
 class RawLog:
     """Takes the bytes of another log in its order, and lets whole records join the open group."""
 
@@ -50,6 +61,8 @@ class RawLog:
         """`commit` writes the open group."""
         self._log = parts.log
         self._records = StoredRecords(parts, appender, delay_levels_ms, lambda _: commit())
+        self._has_index = parts.message_index.enabled
+        self._read_run = run_reader()
         self._rest = bytearray()  # the first bytes of a record that is not whole yet
         self._rest_start = 0
         self._rest_follows = 0  # where the log ended then: if it ends elsewhere now, the rest belongs nowhere
@@ -71,16 +84,19 @@ class RawLog:
         changed then. Raises DiskFull or StoreError when a record finds no room; those before it have joined.
         """
         self._check_place(physical_offset)
-        self._rest += data
         try:
-            whole = bytes(self._rest[: self._whole_length()])
-            if whole:
-                self._join(self._checked_records(whole), self._rest_start, whole)
+            if self._rest:
+                self._rest += data
+                if self._checked_size(self._rest, 0) > len(self._rest):
+                    return
+                data = bytes(self._rest)
+            pieces, length = self._checked_pieces(data)
+            self._join(pieces)
         except StoreError:
             self.forget()
             raise
-        del self._rest[: len(whole)]
-        self._rest_start += len(whole)
+        self._rest = bytearray(data[length:])
+        self._rest_start += length
 
     def written(self) -> None:
         """Note that the open group was written: what waits here follows it."""
@@ -102,18 +118,36 @@ class RawLog:
 
     # --- checking
 
-    def _whole_length(self) -> int:
-        """Return how many of the bytes received are whole records; raise CorruptRecord if one is none."""
-        at, length = 0, len(self._rest)
-        while length - at >= _SIZE_AND_MAGIC.size:
-            size = self._checked_size(at)
-            if at + size > length:
+    def _checked_pieces(self, data: bytes) -> tuple[list[_Piece], int]:
+        """Return the whole records among the bytes, and how many bytes they have.
+
+        Raises CorruptRecord if some bytes are no records.
+        """
+        pieces: list[_Piece] = []
+        at = others = 0  # where the next record begins, and the first of those before it that are in no run
+        while at < len(data):
+            run = self._run_at(data, at)
+            if run is not None:
+                pieces += self._others(data, others, at)
+                pieces.append(_Piece(self._rest_start + at, data[at : run[0]], run))
+                at = others = run[0]
+                continue
+            size = self._checked_size(data, at)
+            if at + size > len(data):
                 break
             at += size
-        return at
+        return [*pieces, *self._others(data, others, at)], at
 
-    def _checked_size(self, at: int) -> int:
-        size, magic = _SIZE_AND_MAGIC.unpack_from(self._rest, at)
+    def _run_at(self, data: bytes, at: int) -> Run | None:
+        position = self._rest_start + at
+        room = self._log.file_size - position % self._log.file_size - BLANK_SIZE
+        return self._read_run(data, at, max(min(len(data), at + room), at), position, self._has_index)
+
+    def _checked_size(self, data: bytes | bytearray, at: int) -> int:
+        """Return the size of the record at a place of the bytes, or of its first fields if they are not there yet."""
+        if len(data) - at < _SIZE_AND_MAGIC.size:
+            return _SIZE_AND_MAGIC.size
+        size, magic = _SIZE_AND_MAGIC.unpack_from(data, at)
         position = self._rest_start + at
         room = self._log.file_size - position % self._log.file_size
         is_message = magic == MESSAGE_MAGIC and _SHORTEST <= size <= room - BLANK_SIZE
@@ -121,21 +155,34 @@ class RawLog:
             raise CorruptRecord(f"no record begins at {position} in the bytes received")
         return int(size)
 
-    def _checked_records(self, data: bytes) -> list[WalkedRecord]:
-        walk = LogWalk(ReceivedBytes(self._rest_start, data, self._log.file_size), self._rest_start)
-        end = self._rest_start + len(data)
-        records = list(walk.records(end))
+    def _others(self, data: bytes, start: int, stop: int) -> list[_Piece]:
+        """Return the records from one place of the bytes to another, which go one by one; nothing if there are none."""
+        if start == stop:
+            return []
+        piece = _Piece(self._rest_start + start, data[start:stop], None)
+        walk = self._walk(piece)
+        end = piece.start + len(piece.data)
+        for _ in walk.records(end):
+            pass
         if walk.position != end:
             raise CorruptRecord(f"no sound record at {walk.position} in the bytes received")
-        return records
+        return [piece]
+
+    def _walk(self, piece: _Piece) -> LogWalk:
+        return LogWalk(ReceivedBytes(piece.start, piece.data, self._log.file_size), piece.start)
 
     # --- joining the group
 
-    def _join(self, records: list[WalkedRecord], start: int, data: bytes) -> None:
-        log = self._log
-        if start != log.end:
-            log.begin_at(start)
-        for record in records:
+    def _join(self, pieces: list[_Piece]) -> None:
+        if pieces and pieces[0].start != self._log.end:
+            self._log.begin_at(pieces[0].start)
+        for piece in pieces:
+            if piece.run is None or not self._records.join_run(piece.run, piece.start, piece.data):
+                self._join_each(piece)
+
+    def _join_each(self, piece: _Piece) -> None:
+        log, start, data = self._log, piece.start, piece.data
+        for record in list(self._walk(piece).records(start + len(data))):
             physical_offset, size = record[:2]
             if log.position < physical_offset:
                 log.end_file(data[log.position - start : physical_offset - start])

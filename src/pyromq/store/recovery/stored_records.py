@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pyromq.errors import StoreError
+from pyromq.lane.copies import Run
 from pyromq.store.consume_queue import ENTRY, ConsumeQueue
 from pyromq.store.dispatch import WriteGroup, is_indexed, is_queued, stored_tags_code
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
@@ -49,6 +50,25 @@ class StoredRecords:
             self._appender.join_stored(record, data, queue, has_keys=True)
         else:
             self._join_out_of_order(record, data, queue)
+
+    def join_run(self, run: Run, start: int, data: bytes) -> bool:
+        """Let the records of a run, which begins at a place of the log, join as one; `data` are their bytes.
+
+        Returns False, with nothing changed, if they have to join one by one: a queue is new, does not end where they
+        begin, or was deleted; or there is not room for all.
+        """
+        _, last_ms, by_queue, keys = run
+        found: list[tuple[ConsumeQueue, list[bytes]]] = []
+        for topic, queue_id, first, entries in by_queue:
+            queue = self._queues.find(topic, queue_id)
+            if queue is None or queue.next_offset != first or self._deletions.covers(topic, start):
+                return False
+            found.append((queue, entries))
+        try:
+            self._appender.join_run(data, found, keys, last_ms)
+        except StoreError:
+            return False
+        return True
 
     def _queue_of(self, record: WalkedRecord) -> ConsumeQueue | None:
         """Return the queue of a record, from that record on if it has no entry yet; None if the record gets none."""

@@ -185,6 +185,25 @@ class Appender:
             self.group.keys += (name, properties, physical_offset, stored_ms)
         self.group.last_timestamp_ms = stored_ms
 
+    def join_run(
+        self, data: bytes, by_queue: Sequence[tuple[ConsumeQueue, list[bytes]]], keys: StoredKeys, last_ms: int
+    ) -> None:
+        """Let records of another log join the open group, all or none, at the places that they name.
+
+        `data` are their bytes, which lie in one file; each queue gets entries from its next offset on. The last record
+        was stored at `last_ms`. Raises DiskFull or another StoreError, with nothing changed.
+        """
+        if self._index.is_stuck:
+            self._index.make_room()
+        self._log.make_room(len(data))
+        for queue, entries in by_queue:
+            queue.make_room(len(entries))
+        self._log.append((data,), len(data))
+        for queue, entries in by_queue:
+            self.group.add_run(queue, entries)
+        self.group.keys += keys
+        self.group.last_timestamp_ms = last_ms
+
     def _places(self, queue: ConsumeQueue, sizes: Sequence[int]) -> list[PutResult]:
         now_ms = self._now_ms()
         starts = accumulate(sizes, initial=self._log.position)
