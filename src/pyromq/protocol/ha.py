@@ -109,16 +109,22 @@ class TransferDecoder:
 
     def feed(self, data: bytes) -> list[Transfer]:
         """Return the transfers that are now complete; raise RemoteProtocolError for impossible numbers."""
-        self._rest += data
+        received: bytes | bytearray = data
+        if self._rest:
+            self._rest += data
+            received = self._rest
         transfers, start = [], 0
-        while len(self._rest) - start >= _HEAD.size:
-            offset, size = _HEAD.unpack_from(self._rest, start)
+        while len(received) - start >= _HEAD.size:
+            offset, size = _HEAD.unpack_from(received, start)
             if (offset < 0 and offset != NOTE) or not 0 <= size <= MAX_BODY:
                 raise RemoteProtocolError(f"a master sends {size} bytes for the offset {offset}")
             end = start + _HEAD.size + size
-            if end > len(self._rest):
+            if end > len(received):
                 break
-            transfers.append(Transfer(offset, bytes(self._rest[start + _HEAD.size : end])))
+            transfers.append(Transfer(offset, bytes(received[start + _HEAD.size : end])))
             start = end
-        del self._rest[:start]
+        if received is self._rest:
+            del self._rest[:start]
+        else:
+            self._rest += received[start:]
         return transfers

@@ -26,11 +26,10 @@ def test_a_slave_whose_connection_broke_within_a_record_gets_that_record_again(t
         wait_until(lambda: same_logs(cluster), seconds=20)
 
 
-class ClosedWriter:
-    """The writing side of a connection that its master has closed; what uvloop does with it then."""
+class ClosedTransfers:
+    """A connection that its master has closed; what uvloop does with it then."""
 
-    def is_closing(self) -> bool:
-        return True
+    is_closing = True
 
     def write(self, data: bytes) -> None:
         raise RuntimeError("unable to perform operation, the handler is closed")
@@ -43,10 +42,10 @@ def test_nothing_is_reported_on_a_connection_that_is_closed(tmp_path: Path) -> N
         wait_until(lambda: follower.is_connected)
 
         async def beat() -> None:
-            writer, follower._writer = follower._writer, cast(Any, ClosedWriter())
+            transfers, follower._transfers = follower._transfers, cast(Any, ClosedTransfers())
             try:
                 assert follower._heartbeat()
             finally:
-                follower._writer = writer
+                follower._transfers = transfers
 
         cluster._portal.call(beat())

@@ -67,17 +67,17 @@ def confirms_early() -> None:
         ends = [transfer.physical_offset + len(transfer.body) for transfer in transfers if transfer.body]
         claimed[self] = max([claimed.get(self, 0), *ends])
         self._report()
-        writer = self._writer
+        following = self._transfers
 
         def later() -> None:
-            if self._writer is writer:  # else it is lost with the connection
+            if self._transfers is following:  # else it is lost with the connection
                 append(self, transfers)
 
         asyncio.get_running_loop().call_later(LAG, later)
 
     def what_it_claims(self: Follower) -> int:
         had: int = confirmed(self)
-        return max(had, claimed.get(self, 0)) if self._writer is not None else had
+        return max(had, claimed.get(self, 0)) if self._transfers is not None else had
 
     _patch(Follower, "_append", claim_first)
     _patch(Follower, "confirmed", property(what_it_claims))

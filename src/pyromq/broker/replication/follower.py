@@ -18,12 +18,13 @@ from pyromq.broker.replication.introductions import Hello, decode_confirmed, dec
 from pyromq.broker.replication.master_calls import MasterCalls
 from pyromq.broker.replication.slave_link import LinkRules
 from pyromq.broker.replication.tables.table_copy import TableCopy
+from pyromq.broker.replication.transfers import Transfers
 from pyromq.broker.signals import Signal
-from pyromq.clock import Clock, wait_for
-from pyromq.errors import ConnectFailed, PyroMQError, RemoteProtocolError, ReplicationRefused
+from pyromq.clock import wait_for
+from pyromq.errors import ConnectFailed, PyroMQError, ReplicationRefused
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.bodies.replication import ReplicationState
-from pyromq.protocol.ha import NOTE, Transfer, TransferDecoder, encode_report
+from pyromq.protocol.ha import NOTE, Transfer, encode_report
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.message_store import MessageStore
@@ -38,7 +39,6 @@ _LIVELY: Final = 0.3
 _LONG_PAUSE: Final = 5.0
 """After a refusal: only an operator, or another master, changes it."""
 _CONNECT_TIMEOUT: Final = 5.0
-_READ_SIZE: Final = 1 << 20
 
 
 class Leaders(Protocol):
@@ -98,7 +98,7 @@ class Follower:
         self._agreement = Agreement(store, epochs, parts)
         self._tables = TableCopy(parts, store, remoting)
         self._visible_end: int | None = None  # what this master said last
-        self._writer: asyncio.StreamWriter | None = None
+        self._transfers: Transfers | None = None
         self._reported = -1
         self._task: asyncio.Task[None] | None = None
         self._ticker = Ticker(parts.clock, heartbeat(parts.config), self._heartbeat)
@@ -267,17 +267,16 @@ class Follower:
     # --- the stream
 
     async def _copy(self, master: KnownMaster, state: ReplicationState | None, report: int) -> None:
-        reader, writer = await self._connect(master.ha)
+        transfers = await self._connect(master.ha)
         try:
             self._store.cut(self._store.max_physical_offset)  # the first bytes of a record that broke off come again
             if self.confirmed < report:  # the last ones of the connection before may not be on the disk yet
                 self._store.flush()
-            transfers = _Transfers(reader, self._parts.clock, self._parts.config.ha_patience)
             if state is not None:
-                await self._introduce(state, transfers, writer)
-            self._writer, self._reported, self._visible_end = writer, report, None
+                await self._introduce(state, transfers)
+            self._transfers, self._reported, self._visible_end = transfers, report, None
             self._goal = state.max_offset if state is not None else None
-            writer.write(encode_report(report))
+            transfers.write(encode_report(report))
             self._note_caught_up()
             self._ticker.start()
             self.is_connected, self.problem = True, ""
@@ -287,31 +286,32 @@ class Follower:
                 self._tables.follow(master.broker, is_ours=state is not None)
             )
             try:
-                while batch := await transfers.next():
-                    self._append(batch)
+                await transfers.follow(self._append)
             finally:
                 copying.cancel()
         finally:
             self.is_connected = False
             self.same_log_at = ""
-            self._writer = None
+            self._transfers = None
             self._ticker.stop()
-            writer.close()
+            transfers.close()
             self._lost_at = self._parts.clock.monotonic()
             self.lost()
         raise ConnectFailed(f"the master at {master.ha} closed the connection")
 
-    async def _connect(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, address: str) -> Transfers:
         host, port = split_address(address)
         tls = self._parts.config.own_tls
         context = None if tls is None else tls.context()
-        connecting = asyncio.open_connection(host, port, limit=4 * _READ_SIZE, ssl=context)
+        transfers = Transfers(self._parts.clock, self._parts.config.ha_patience)
+        connecting = asyncio.get_running_loop().create_connection(lambda: transfers, host, port, ssl=context)
         try:
-            return await wait_for(self._parts.clock, connecting, _CONNECT_TIMEOUT)
+            await wait_for(self._parts.clock, connecting, _CONNECT_TIMEOUT)
         except (OSError, TimeoutError) as error:
             raise ConnectFailed(f"cannot connect to the master at {address}: {error or 'no answer'}") from error
+        return transfers
 
-    async def _introduce(self, state: ReplicationState, transfers: _Transfers, writer: asyncio.StreamWriter) -> None:
+    async def _introduce(self, state: ReplicationState, transfers: Transfers) -> None:
         config = self._parts.config
         hello = Hello(
             config.name,
@@ -321,10 +321,10 @@ class Follower:
             self._store.copied_log.file_size,
             self._parts.address,
         )
-        writer.write(encode(hello))
+        transfers.write(encode(hello))
         welcome = decode_welcome(await transfers.note())
         if welcome.challenge:
-            writer.write(encode(proof(config.ha_secret, welcome.challenge, hello)))
+            transfers.write(encode(proof(config.ha_secret, welcome.challenge, hello)))
             welcome = decode_welcome(await transfers.note())
         if welcome.refusal:
             raise ReplicationRefused(f"the master refuses this slave: {welcome.refusal}")
@@ -347,12 +347,12 @@ class Follower:
     # --- reports
 
     def _report(self, *, again: bool = False) -> None:
-        confirmed, writer = self.confirmed, self._writer
-        if writer is None or writer.is_closing():
+        confirmed, transfers = self.confirmed, self._transfers
+        if transfers is None or transfers.is_closing:
             return
         if again or confirmed > self._reported:
             self._reported = max(confirmed, self._reported)
-            writer.write(encode_report(self._reported))
+            transfers.write(encode_report(self._reported))
             self._note_caught_up()
 
     def _note_caught_up(self) -> None:
@@ -382,35 +382,6 @@ def link_rules(config: BrokerConfig) -> LinkRules:
         allowed=config.ha_allowed,
         catch_up_rate=config.ha_catch_up_rate,
     )
-
-
-class _Transfers:
-    """What a master sends, read with patience."""
-
-    def __init__(self, reader: asyncio.StreamReader, clock: Clock, patience: float) -> None:
-        self._reader = reader
-        self._clock = clock
-        self._patience = patience
-        self._decoder = TransferDecoder()
-        self._ready: list[Transfer] = []
-
-    async def next(self) -> list[Transfer]:
-        """Return what has arrived; nothing at the end. Raises TimeoutError after a long silence."""
-        while not self._ready:
-            data = await wait_for(self._clock, self._reader.read(_READ_SIZE), self._patience)
-            if not data:
-                return []
-            self._ready = self._decoder.feed(data)
-        ready, self._ready = self._ready, []
-        return ready
-
-    async def note(self) -> bytes:
-        """Return the next note; raises RemoteProtocolError for anything else."""
-        ready = await self.next()
-        if not ready or ready[0].physical_offset != NOTE:
-            raise RemoteProtocolError("the master closed the connection instead of an answer")
-        self._ready = ready[1:]
-        return ready[0].body
 
 
 _FIGURES: Final[tuple[Figure[Follower], ...]] = (
