@@ -36,7 +36,7 @@ SECTIONS: Final[dict[str, str]] = {
         failoverPassword failoverCaFile failoverCertFile failoverKeyFile slaveReadEnable""",
     "Store": """storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
         messageIndexEnable maxHashSlotNum maxIndexNum maxMessageSize flushDiskType flushIntervalCommitLog
-        syncFlushTimeout flushConsumerOffsetInterval osPageCacheBusyTimeOutMills""",
+        pyromqQuickFlush syncFlushTimeout flushConsumerOffsetInterval osPageCacheBusyTimeOutMills""",
     "Retention": """fileReservedTime deleteWhen diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio
         diskSpaceWarningLevelRatio cleanFileForciblyEnable maxStoreBytes cleanResourceInterval""",
     "Pulls and queries": """longPollingEnable shortPollingTimeMills accessMessageInMemoryMaxRatio

@@ -41,6 +41,8 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     """Whether a message counts as durable before it is flushed (`flushDiskType`)."""
     flush_interval_ms: int = 500
     """Pause between two flushes of the log (`flushIntervalCommitLog`); bounds what a power cut can take."""
+    quick_flush_us: int = 300
+    """Microseconds that a flush may typically take for the loop to wait for it, 0 for never (`pyromqQuickFlush`)."""
     checkpoint_interval_ms: int = 5_000
     """Pause between two flushes of the consume queues; bounds what a restart after a crash has to read again."""
     shows_confirmed_only: bool = False

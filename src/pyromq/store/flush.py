@@ -2,8 +2,9 @@
 
 The log is flushed at every interval, whatever little was written, and at once when a commit waits for it (SYNC_FLUSH):
 one fdatasync then covers all groups that wait. Consume queues can be rebuilt from the log, so they are flushed less
-often, before the checkpoint moves on, by another thread: thousands of them take a while. A flush that fails is never
-repeated: the kernel has marked the pages clean, and a second call would succeed with the data gone. It stops the store.
+often, before the checkpoint moves on, by another thread: thousands of them take a while. On a quick disk the loop
+flushes the little that a round has written itself (`write/quick_flush.py`). A flush that fails is never repeated: the
+kernel has marked the pages clean, and a second call would succeed with the data gone. It stops the store.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pyromq.store.segments import DirtyFiles
 from pyromq.store.small_files.checkpoint import Checkpoint, CheckpointFiles, Position
 from pyromq.store.small_files.confirmed_end import ConfirmedEnd
 from pyromq.store.small_files.queue_ends import EndsByTopic, QueueEnds, ends_of
+from pyromq.store.write.quick_flush import MOST_BYTES, QuickFlush
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +63,10 @@ class Flusher:
         checkpoint_interval_ms: int,
         on_flushed: Callable[[int], None],
         on_failed: Callable[[OSError], None],
+        quick: QuickFlush,
+        timer: Callable[[], float] = perf_counter,
     ) -> None:
+        """`quick` decides whether flush_if_quick() does anything; flushes are measured for it by `timer`."""
         self._files = files
         self._checkpoints = checkpoints
         self._log_directories = log_directories
@@ -75,6 +80,8 @@ class Flusher:
         self._queue_directory = queue_directory
         self._on_flushed = on_flushed
         self._on_failed = on_failed
+        self._quick = quick
+        self._timer = timer
         self.flushed_offset = 0
         self.failure: OSError | None = None
         self.max_unflushed_ms = 0.0
@@ -158,25 +165,59 @@ class Flusher:
 
     # --- flushing
 
-    def flush(self) -> None:
-        """Make all of the log that was written durable; raises OSError, once and for all, if that fails."""
+    def flush(self) -> bool:
+        """Make all of the log that was written durable, always; raises OSError, once and for all, if that fails."""
         with self._flushing:  # whoever comes second finds its bytes flushed, not merely taken by the first
-            if self.failure is not None:
-                raise self.failure
-            try:
-                self._flush()
-            except OSError as error:
-                self.failure = error
-                raise
+            end = self._flush_once()
+            if end is not None:
+                self._on_flushed(end)
+        return True
 
-    def _flush(self) -> None:
+    def flush_if_quick(self) -> bool:
+        """Flush in the writer's thread if that takes next to no time; return False if it is left to wake().
+
+        Raises as flush() does. The caller knows what is durable now: nobody is told.
+        """
+        if not self._quick.in_loop or not self._flushing.acquire(blocking=False):
+            return False
+        try:
+            if not self._is_little:
+                return False
+            self._flush_once()
+        finally:
+            self._flushing.release()
+        return True
+
+    @property
+    def _is_little(self) -> bool:
+        """Whether one short fdatasync would make all durable: of one file, whose name is durable already."""
+        return (
+            len(self._log_files) == 1
+            and not self._left_files
+            and not self._log_directories.has_directories
+            and self._written.end - self.flushed_offset <= MOST_BYTES
+        )
+
+    def _flush_once(self) -> int | None:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return self._flush()
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def _flush(self) -> int | None:
+        """Return up to where the log has become durable; None if nothing was written."""
         with self._guard:
+            is_little = self._is_little
             log_files, self._log_files = self._log_files, set()
             left_files, self._left_files = self._left_files, []
             written = self._written
             taken_ns = perf_counter_ns()
         if not log_files:
-            return
+            return None
+        began = self._timer()
         try:
             for log_file in log_files:
                 self._files.fdatasync(log_file.descriptor)
@@ -184,8 +225,11 @@ class Flusher:
                 self._patiently(self._files.sync_directory, directory)
         finally:
             self._close_files(left_files)
+        if is_little:
+            now = self._timer()
+            self._quick.note(now - began, now)
         self._note_flushed(written, taken_ns)
-        self._on_flushed(written.end)
+        return written.end
 
     def _note_flushed(self, written: LogEnd, taken_ns: int) -> None:
         self.max_unflushed_ms = max(self.max_unflushed_ms, self.unflushed_ms)

@@ -233,16 +233,15 @@ class MessageStore:
             self._visibility.add_durable(group)
             return
         self._visibility.add(group)
-        if self._call_threadsafe is not None:
-            self.flusher.wake()
-        else:
-            self.flush()
+        if self.flush(if_quick=self._call_threadsafe is not None):
             self._durable(self.flusher.flushed_offset)
+        else:
+            self.flusher.wake()
 
-    def flush(self) -> None:
-        """Make durable what was committed; raises StoreError, and the store stops writing, if that fails."""
+    def flush(self, *, if_quick: bool = False) -> bool:
+        """Make durable what was committed; False if it must be quick and is not. Raises StoreError as commit() does."""
         try:
-            self.flusher.flush()
+            return self.flusher.flush_if_quick() if if_quick else self.flusher.flush()
         except OSError as error:
             raise self._fail("flush", error) from error
 

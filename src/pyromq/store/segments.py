@@ -183,6 +183,11 @@ class DirtyFiles:
         with self._guard:
             self._files.discard(path)
 
+    @property
+    def has_directories(self) -> bool:
+        """Whether names have changed in a directory."""
+        return bool(self._directories)
+
     def take(self) -> tuple[set[str], set[str]]:
         """Return files and directories, and begin anew."""
         with self._guard:

@@ -256,6 +256,11 @@ STORE_KEYS: dict[str, Key] = {
     "flushIntervalCommitLog": Key(
         "flush_interval_ms", at_most(LONGEST_FLUSH_INTERVAL_MS), help="pause between two flushes; at most 900"
     ),
+    "pyromqQuickFlush": Key(
+        "quick_flush_us",
+        integer(0, 1_000_000),
+        help="microseconds; under `SYNC_FLUSH` a disk that needs less is flushed without a thread; `0`: never",
+    ),
     "fileReservedTime": Key(
         "file_reserved_hours", integer(0, 1_000_000), help="hours that a file is kept after its last message"
     ),

@@ -126,9 +126,10 @@ class Acknowledgements:
             self._telling.append((self._store.max_physical_offset, told))
         _release(impatient)
         self._waiting.append(_Waiting(self._store.max_physical_offset, group, self._ticker.count))
-        self._ticker.start()
         self._idle.clear()
         self._look()
+        if self._waiting:
+            self._ticker.start()
 
     async def drained(self) -> None:
         """Wait until no answer is kept any more."""

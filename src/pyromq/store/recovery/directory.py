@@ -37,6 +37,7 @@ from pyromq.store.small_files.lock import DirectoryLock
 from pyromq.store.small_files.queue_ends import QueueEnds
 from pyromq.store.write.appender import Appender
 from pyromq.store.write.no_space import NoSpace
+from pyromq.store.write.quick_flush import QuickFlush
 from pyromq.store.write.visibility import Visibility
 
 ABORT_NAME: Final = "abort"
@@ -147,6 +148,7 @@ class StoreDirectory:
             checkpoint_interval_ms=self._config.checkpoint_interval_ms,
             on_flushed=on_flushed,
             on_failed=on_failed,
+            quick=QuickFlush(self._config.quick_flush_us / 1e6),
         )
 
     def cleaner(self, now_ms: Callable[[], int], visibility: Visibility, durable_end: Callable[[], int]) -> Cleaner:
