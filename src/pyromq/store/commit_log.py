@@ -159,6 +159,8 @@ class CommitLog:
 
     def write(self) -> WrittenFiles:
         """Write the open group; after an OSError nothing may be written any more."""
+        if len(self._runs) == 1 and self._current is not None and self.parts:
+            return self._write_one(self._runs[0])
         runs = [run for run in self._runs if run.parts]
         for run in runs:
             write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
@@ -169,6 +171,14 @@ class CommitLog:
             self._begin_run(self._current)
         files = [run.file for run in runs]
         return WrittenFiles(files, [file for file in files if file is not self._current])
+
+    def _write_one(self, run: _FilePart) -> WrittenFiles:
+        """Write a group that goes into the current file, as nearly all do, and begin the next in the same place."""
+        write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
+        self.end = run.position = self.position
+        self.mapped_from = max(self._opened_at, self.end - self._mapped_tail)
+        run.parts.clear()
+        return WrittenFiles([run.file], [])
 
     def drop_group(self) -> None:
         """Forget the open group, when nothing may be written any more."""
