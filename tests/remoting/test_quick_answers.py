@@ -218,3 +218,34 @@ async def test_one_who_may_read_on_has_no_frames(
         connection.resume_writing()
         assert (await peer.ask(numbered(PULL, 2))).body == b"usual"
     assert not caplog.records
+
+
+async def test_what_is_sent_at_once_overtakes_nothing_that_was_queued_before(clock: FakeClock, round: Round) -> None:
+    def answer(command: RemotingCommand, connection: Connection) -> None:
+        frame = response(command, body=command.body).encode()
+        if command.body == b"queued":
+            connection.send(frame)
+        else:
+            connection.send_at_once(frame)
+
+    async with serve(clock, {ECHO: answer}, round=round) as server:
+        peer = await RawPeer.connect(server.port)
+        bodies = [b"first", b"queued", b"at once", b"queued", b"at once"]
+        peer.send(*(numbered(ECHO, number, body) for number, body in enumerate(bodies)))
+        found = [await peer.receive() for _ in bodies]
+        assert [(answer.opaque, answer.body) for answer in found] == list(enumerate(bodies))
+
+
+async def test_what_is_sent_at_once_waits_for_no_round(clock: FakeClock, round: Round) -> None:
+    kept: list[tuple[RemotingCommand, Connection]] = []
+    async with serve(clock, {ECHO: lambda *request: kept.append(request)}, round=round) as server:
+        peer = await RawPeer.connect(server.port)
+        peer.send(numbered(ECHO, 1))
+        while not kept:
+            await let_loop_run()
+        command, connection = kept[0]
+        with patch.object(round, "schedule", side_effect=AssertionError):
+            connection.send_at_once(response(command, body=b"done").encode())
+        assert (await peer.receive()).body == b"done"
+        connection.abort("test")
+        connection.send_at_once(b"a closed connection drops it")

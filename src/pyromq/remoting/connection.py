@@ -1,8 +1,6 @@
 """One socket that carries requests and answers in both directions.
 
-Everything runs in callbacks of the loop. A read passes its frames to `serve` at once, or as many as are the share of
-one connection in a round; the rest waits for the next turn. Answers are collected until the round ends and leave in one
-write. A request needs no task, no timer and no stream of its own.
+A read passes its frames to `serve`, as many as are its share of a round. Answers leave when the round ends.
 """
 
 from __future__ import annotations
@@ -42,11 +40,10 @@ class Connection(asyncio.Protocol):
     """Send requests and answers to one peer, and pass its requests to `serve`.
 
     `address` is what a client connected to; `peer` and `local` are the two ends (`ip:port`). `attributes` belongs to
-    the upper layers. `received_ms` is the time of the latest read, taken once for all its frames; `queued`, the bytes
-    that wait to be written. With `credentials` every request is signed, except for frames that the caller encoded and
-    passed to `send`. With `throttles` nothing is read from a peer that does not read its answers. A server throttles; a
-    client must not, or the two could wait for each other for ever. With `drops_silent` a request that times out closes
-    the connection if nothing was read since it was sent: the peer may be gone, and only a new connection can tell.
+    the upper layers. `received_ms` is the time of the latest read; `queued`, the bytes that wait to be written. With
+    `credentials` requests are signed, except for frames that the caller encoded. With `throttles` nothing is read from
+    a peer that does not read its answers: for servers, as two that throttle could wait for each other for ever. With
+    `drops_silent` a request that times out closes a connection on which nothing was read since: the peer may be gone.
     """
 
     def __init__(
@@ -179,7 +176,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._can_write.set()
         if self._write_limit != self._write_high:
-            self._limit_writes(self._write_high)
+            self._write_limit = self._write_high
+            self._transport.set_write_buffer_limits(high=self._write_high)
         if self._throttles:
             self._round.wait_turn(self)
 
@@ -216,6 +214,13 @@ class Connection(asyncio.Protocol):
         self.queued += size
         if size > LARGE:
             self._round.answer_bytes += size
+
+    def send_at_once(self, frames: bytes) -> None:
+        """Write whole frames without waiting for the end of the round, unless something is queued before them."""
+        if self._parts or self._ahead or self._backlog or self.closed:
+            self.send(frames)
+        elif not self._transport.is_closing():
+            self._write_out(frames)
 
     def send_answer(self, answer: RemotingCommand) -> None:
         """Queue an answer, without copying a large body; raise LocalProtocolError if it does not fit into a frame."""
@@ -370,8 +375,7 @@ class Connection(asyncio.Protocol):
             self.silent_ticks = self._stuck_ticks = 0
         self.silent_ticks += 1
         self._stuck_ticks += 1
-        reading = self._transport.is_reading()
-        self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and reading else 0
+        self.frame_ticks = self.frame_ticks + 1 if self._decoder.pending and self._transport.is_reading() else 0
         self.unproven_ticks += not self.is_proven
         self.note_held()
         self._note_unsent()
@@ -409,12 +413,8 @@ class Connection(asyncio.Protocol):
             self._unsent_size = size
             self._unsent.set(self, size)
         if size and not self._paused and self._unsent is not None and self._unsent.is_crowded:
-            self._limit_writes(LARGE)
-
-    def _limit_writes(self, high: int) -> None:
-        """Stop serving this peer above so many unsent bytes."""
-        self._write_limit = high
-        self._transport.set_write_buffer_limits(high=high)
+            self._write_limit = LARGE  # above so many unsent bytes it is not served
+            self._transport.set_write_buffer_limits(high=LARGE)
 
     def _drop_silent(self, reason: str) -> None:
         unsent = self._transport.get_write_buffer_size()
@@ -432,14 +432,13 @@ class Connection(asyncio.Protocol):
             frames = self._serve_first(frames, self)
             if not frames:
                 return
-        throttles, until, share, typed = self._throttles, 0.0, self._answer_share, self._typed
+        index, throttles, until, share, typed = 0, self._throttles, 0.0, self._answer_share, self._typed
         if throttles:
             self._round.schedule()
             Serving.peer = self.peer  # until the round ends
             until = self._round.serves_until
             if self._unsent is not None and self._unsent.is_crowded:
                 share = LARGE
-        index = 0
         while index < len(frames):
             if throttles:
                 if self.queued > share:

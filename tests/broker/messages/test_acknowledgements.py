@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ from pyromq.protocol.bodies import KVTable, decode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.send import SendMessageResponseHeader
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.round import Round
 from pyromq.store.files import OsFiles
 from pyromq.store.message_store import MessageStore
@@ -235,3 +236,31 @@ async def test_an_error_of_one_who_waits_for_a_message_drops_no_other(broker: Br
     waiting._acknowledgements.then(lambda stored: [][int(stored)])
     waiting._acknowledgements.then(heard.append)
     await eventually(lambda: heard == [True])
+
+
+async def test_answers_of_the_lane_leave_in_one_write_for_each_read_and_one_that_fails_stops_no_other(
+    tmp_path: Path,
+) -> None:
+    writes: list[tuple[str, bytes]] = []
+
+    class Writer:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def send_at_once(self, frames: bytes) -> None:
+            writes.append((self.name, frames))
+            if self.name == "broken":
+                raise RuntimeError("a fault of the transport")
+
+    one, broken, other = (cast(Connection, Writer(name)) for name in ("one", "broken", "other"))
+    with MessageStore(small_config(tmp_path), FakeTime()) as store:
+        round = Round(asyncio.get_running_loop())
+        durability = Durability(store, StoreSignals())
+        kept = Acknowledgements(store, durability, round, TestClock(), flush_timeout=5.0, slave_timeout=3.0)
+        store.put(message())
+        for connection, answers in ((one, b"1"), (one, b"2"), (broken, b"3"), (other, b"4"), (one, b"5")):
+            kept.add_all(connection, answers)
+        assert writes == []
+        kept.finish_group()
+        assert writes == [("one", b"12"), ("broken", b"3"), ("other", b"4"), ("one", b"5")]
+        kept.close()

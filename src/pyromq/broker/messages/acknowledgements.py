@@ -92,9 +92,12 @@ class Acknowledgements:
 
     def add_all(self, connection: Connection, answers: bytes) -> None:
         """Keep the frames of the answers to messages that joined the open group by the lane."""
-        if not self._group:
+        group = self._group
+        if not group:
             self._round.schedule()
-        self._group.append((connection, None, answers))
+        elif group[-1][0] is connection and group[-1][1] is None:  # another part of one read: one write for both
+            answers = group.pop()[2] + answers
+        group.append((connection, None, answers))
 
     def then(self, told: WhenStored) -> None:
         """Call back when what was put into the open group just now can be read, or could not be stored."""
@@ -207,8 +210,14 @@ def _tell(told: Sequence[WhenStored], stored: bool) -> None:
 
 
 def _release(group: WaitingAnswers) -> None:
-    for connection, _, answer in group:
-        connection.send(answer)
+    for connection, request, answer in group:
+        if request is not None:
+            connection.send(answer)  # perhaps one of many: they leave in one write
+            continue
+        try:
+            connection.send_at_once(answer)
+        except Exception:  # the others wait for this as well
+            logger.exception("could not write the answers to sends")
 
 
 def _refuse(group: WaitingAnswers, reason: str, header: Mapping[str, str] | None = None) -> None:
