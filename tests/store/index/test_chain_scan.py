@@ -36,7 +36,7 @@ def index_file(hashes: list[int], links: dict[int, int] | None = None) -> Iterat
 
 def scanned(descriptor: int, newest: int, count: int, slot: int) -> list[tuple[int, int, int]]:
     parts = scan_chain(OsFiles(), descriptor, GEOMETRY, newest, count, slot)
-    return [row for part in parts for row in zip(*(column.tolist() for column in part), strict=True)]
+    return [row for part in parts for row in zip(*(column.tolist() for column in part[:3]), strict=True)]
 
 
 def walked(descriptor: int, newest: int, count: int) -> list[tuple[int, int, int]]:
@@ -44,19 +44,21 @@ def walked(descriptor: int, newest: int, count: int) -> list[tuple[int, int, int
     return [(entry.key_hash, entry.physical_offset, entry.seconds) for entry in chain]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=120),
     st.dictionaries(st.integers(1, 120), st.integers(-3, 130), max_size=3),
     st.sampled_from([1, 3, 16]),
+    st.sampled_from([1, 2, 7]),
 )
 def test_columns_and_links_give_the_same_whatever_the_file_holds(
-    hashes: list[int], links: dict[int, int], block: int
+    hashes: list[int], links: dict[int, int], block: int, most_links: int
 ) -> None:
     with (
         index_file(hashes, links) as (descriptor, newest),
         patch.object(chain_scan, "_SMALLEST_BLOCK", block),
         patch.object(chain_scan, "_LARGEST_BLOCK", 4 * block),
+        patch.object(chain_scan, "_LINKS", most_links),
     ):
         for slot, number in newest.items():
             count = len(hashes) + 1
@@ -88,3 +90,14 @@ def test_a_file_that_ends_early_ends_the_chain() -> None:
     with index_file([1] * 10) as (descriptor, _):
         os.ftruncate(descriptor, GEOMETRY.entry_position(9))
         assert scanned(descriptor, 10, 11, 1) == []
+
+
+def test_a_key_among_many_others_is_followed_by_its_links_and_costs_what_that_takes() -> None:
+    hashes = [7 if number % 40 == 0 else 5 * number for number in range(4000)]
+    with index_file(hashes) as (descriptor, newest):
+        parts = list(scan_chain(OsFiles(), descriptor, GEOMETRY, newest[2], 4001, 2))
+        found = scanned(descriptor, newest[2], 4001, 2)
+        assert found == walked(descriptor, newest[2], 4001)
+    assert len(found) == 100
+    assert len(parts) == 2  # a block, and the links from there on
+    assert sum(part.cost for part in parts) > 4000  # dearer than to read all entries by the block

@@ -133,8 +133,8 @@ class _Search(NamedTuple):
 
         query, found, slots = self.query, self.found, self.geometry.slots
         parts = scan_chain(self.files, descriptor, self.geometry, newest, header.next_entry, query.key_hash % slots)
-        for hashes, offsets, seconds in parts:
-            self.budget.spend(len(hashes))
+        for hashes, offsets, seconds, cost in parts:
+            self.budget.spend(cost)
             times_ms = header.begin_ms + seconds * 1000
             is_older = (times_ms + _SECOND_MS < query.begin_ms) | (offsets < query.min_offset) | (seconds < 0)
             is_last = bool(is_older.any())
