@@ -29,7 +29,7 @@ from pyromq.protocol.messages.record import (
     read_head,
 )
 from pyromq.store.files import OsFiles, disk_usage, store_error, write_all
-from pyromq.store.read.residency import Residency
+from pyromq.store.read.disk.residency import Residency
 from pyromq.store.segments import SegmentedFile
 
 BLANK_SIZE: Final = 8

@@ -26,7 +26,7 @@ from pyromq.store.files import OsFiles, store_error
 from pyromq.store.flush import LogEnd
 from pyromq.store.index.key_query import MAX_OFFSET, MAX_TIME_MS, QueryBudget, read_offsets
 from pyromq.store.read.copied_log import CopiedLog
-from pyromq.store.read.disk_access import DiskAccess
+from pyromq.store.read.disk.disk_access import DiskAccess
 from pyromq.store.read.log_walk import WalkedRecord, walk_log
 from pyromq.store.read.plain_reader import PlainReader
 from pyromq.store.read.queue_reader import QueueReader, read_limits, stored_entries

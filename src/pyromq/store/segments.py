@@ -47,7 +47,7 @@ class MadeFile(NamedTuple):
 
 
 class NotInMemory(Exception):
-    """A reader who must not wait asked for bytes that are only on the disk; see `store/read/disk_access.py`."""
+    """A reader who must not wait asked for bytes that are only on the disk; see `store/read/disk/disk_access.py`."""
 
     def __init__(self, missing: Sequence[FileRange]) -> None:
         super().__init__(missing)

@@ -9,7 +9,7 @@ time: a consumer with a thousand queues cannot take all threads. Requests about 
 which they came on their connection; whoever asks about another queue is not held up.
 
 For a consumer that catches up more is read than it misses, and the system asked for what comes next
-(store/read/read_ahead.py). What several consumers miss is read once.
+(store/read/disk/read_ahead.py). What several consumers miss is read once.
 """
 
 from __future__ import annotations

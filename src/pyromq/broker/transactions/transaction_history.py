@@ -14,7 +14,7 @@ from pyromq.broker.transactions.half_messages import Identity, StoredHalf, read_
 from pyromq.protocol.messages.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TRANSACTION_HALF_TOPIC
 from pyromq.store.message_store import MessageStore
-from pyromq.store.read.disk_access import read_all
+from pyromq.store.read.disk.disk_access import read_all
 
 _MOST: Final = 64  # copies of one half message; it is checked 15 times
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pyromq.store.config import StoreConfig
 from pyromq.store.index.key_query import MAX_OFFSET, QueryBudget
-from pyromq.store.read.disk_access import DiskAccess
+from pyromq.store.read.disk.disk_access import DiskAccess
 from pyromq.store.results import GetResult, QueryResult
 from pyromq.store.segments import SegmentedFile
 

@@ -21,7 +21,7 @@ from pyromq.store.dispatch import is_queued, stored_tags_code
 from pyromq.store.files import OsFiles, ReadOnlyFiles, store_error
 from pyromq.store.index.key_hash import key_hash
 from pyromq.store.index.key_query import MAX_OFFSET, MAX_TIME_MS, KeyQuery, QueryBudget, read_offsets
-from pyromq.store.read.disk_access import DiskAccess
+from pyromq.store.read.disk.disk_access import DiskAccess
 from pyromq.store.read.file_view import LOG_NAME, LogView, Segment, SegmentView, find_queues, find_root
 from pyromq.store.read.index_view import IndexView
 from pyromq.store.read.queue_reader import Place, Places, QueueReader, ReadLimits, read_limits, stored_entries

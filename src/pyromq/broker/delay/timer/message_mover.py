@@ -22,7 +22,7 @@ from pyromq.clock import Clock
 from pyromq.errors import StoreError
 from pyromq.store.index.pending_table import BEFORE_ALL, Pending
 from pyromq.store.message_store import MessageStore
-from pyromq.store.read.disk_access import need_all
+from pyromq.store.read.disk.disk_access import need_all
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.remoting.ticker import Ticker
 from pyromq.store.index.pending_table import Pending, PendingProgress, PendingTable
 from pyromq.store.message_store import MessageStore
-from pyromq.store.read.disk_access import read_all
+from pyromq.store.read.disk.disk_access import read_all
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from pyromq.clock import Clock, TimerHandle
 from pyromq.errors import StoreError
 from pyromq.store.index.pending_table import Pending
 from pyromq.store.message_store import MessageStore
-from pyromq.store.read.disk_access import need_all
+from pyromq.store.read.disk.disk_access import need_all
 from pyromq.store.segments import NotInMemory
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from pyromq.protocol.names import TIMER_TOPIC
 from pyromq.store.consume_queue import ENTRY
 from pyromq.store.index.pending_table import Pending, PendingProgress
 from pyromq.store.message_store import MessageStore
-from pyromq.store.read.disk_access import need_all
+from pyromq.store.read.disk.disk_access import need_all
 from pyromq.store.read.log_walk import WalkedRecord
 
 logger = logging.getLogger(__name__)

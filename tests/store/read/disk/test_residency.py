@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.store.files import OsFiles
-from pyromq.store.read.residency import BELIEVED, CHUNK_BITS, QUESTIONS, READS_BEFORE, Residency
+from pyromq.store.read.disk.residency import BELIEVED, CHUNK_BITS, QUESTIONS, READS_BEFORE, Residency
 from pyromq.store.segments import DescriptorPool, DirtyFiles, FileRange, SegmentedFile
 
 CHUNK = 1 << CHUNK_BITS

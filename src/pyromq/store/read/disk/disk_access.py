@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from pyromq.store.files import OsFiles
-from pyromq.store.read.read_ahead import Plan, ReadAhead
+from pyromq.store.read.disk.read_ahead import Plan, ReadAhead
 from pyromq.store.segments import DescriptorPool, FileRange, NotInMemory
 
 logger = logging.getLogger(__name__)

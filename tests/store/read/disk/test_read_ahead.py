@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pyromq.store.read.read_ahead import (
+from pyromq.store.read.disk.read_ahead import (
     CHUNK,
     LEAST_AHEAD,
     MANY,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from pyromq.store.read.residency import CHUNK_BITS
+from pyromq.store.read.disk.residency import CHUNK_BITS
 from pyromq.store.segments import FileRange
 
 CHUNK: Final = 1 << CHUNK_BITS
