@@ -59,6 +59,8 @@ async def test_turns_end_when_the_round_has_its_bytes_of_answers() -> None:
     served: list[int] = []  # what the round had at each turn
 
     class Taker:
+        cut_off_at = 0.0
+
         def take_turn(self) -> None:
             served.append(round.answer_bytes)
             round.answer_bytes += ANSWER_BYTES // 2 + 1
@@ -67,6 +69,32 @@ async def test_turns_end_when_the_round_has_its_bytes_of_answers() -> None:
         round.wait_turn(Taker())
     await let_loop_run()
     assert [size > 0 for size in served] == [False, True, False, True, False]  # two in each round
+
+
+async def test_who_has_just_come_is_served_before_those_who_want_more() -> None:
+    round = Round(asyncio.get_running_loop(), serving_time=0.0)  # one turn in each round
+    served: list[str] = []
+
+    class Taker:
+        cut_off_at = 0.0
+
+        def __init__(self, name: str, turns: int) -> None:
+            self.name = name
+            self.turns = turns
+
+        def take_turn(self) -> None:
+            served.append(self.name)
+            self.turns -= 1
+            if self.turns:
+                round.wait_turn(self)
+            if served == ["a", "b", "a"]:
+                round.wait_turn(Taker("modest", 1), is_new=True)
+                round.wait_turn(self, is_new=True)  # it is not, it was cut off just now
+
+    for name in ("a", "b"):
+        round.wait_turn(Taker(name, 4), is_new=True)
+    await let_loop_run()
+    assert served == ["a", "b", "a", "modest", "b", "a", "b", "a", "b"]
 
 
 async def test_rounds_on_one_loop_share_the_time_and_the_bytes_of_a_pass(round: Round) -> None:

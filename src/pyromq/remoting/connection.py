@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._parts: Frames = []
         self._ahead: bytes | memoryview = b""
         self.queued = self._written = self._sent = self._stuck_ticks = 0
-        self._paused = self._aborted = False
+        self._paused, self._aborted, self.cut_off_at = False, False, 0.0
         self._backlog: Frames = []
         self._held, self._unsent = held, unsent
         self._held_size = self._pending_before = self._waiting_bytes = self._unsent_size = self._sent_before = 0
@@ -447,7 +447,7 @@ class Connection(asyncio.Protocol):
                     return
                 is_over = perf_counter() >= until or self._round.answer_bytes > ANSWER_BYTES
                 if (is_over and index >= at_least) or index >= SHARE:
-                    self.serve_later(frames[index:])
+                    self.serve_later(frames[index:], is_new=not index)
                     return
             lane = self._find_lane()  # each time: what was served just now may have changed it
             taken = 0 if lane is None else lane(frames, index, min(SHARE - index, LANE_SHARE), self)
@@ -470,10 +470,10 @@ class Connection(asyncio.Protocol):
         self._backlog = frames
         self._transport.pause_reading()
 
-    def serve_later(self, frames: Frames) -> None:
-        """Serve the rest of a read in a later round, and read nothing before."""
+    def serve_later(self, frames: Frames, *, is_new: bool = False) -> None:
+        """Serve the rest of a read, or all of it (`is_new`), in a later round, and read nothing before."""
         self._hold(frames)
-        self._round.wait_turn(self)
+        self._round.wait_turn(self, is_new=is_new)
 
     def take_turn(self) -> None:
         """Serve the next share of what was held back; called by the round."""

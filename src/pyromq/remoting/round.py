@@ -4,8 +4,10 @@ Answers made within a pass leave together at the end of the round. The broker's 
 so requests of 64 connections cost one file write and 64 socket writes, not 64 of each. See docs/architecture.md.
 
 A round takes a bounded time and a bounded number of bytes. Connections whose requests do not fit wait for their turn in
-one of the next rounds, so a few peers that send without a pause cannot starve the others. Servers that share a loop, as
-in `pyromq up`, share this bound: their rounds are parts of one pass.
+one of the next rounds, so a few peers that send without a pause cannot starve the others. Turns are short and take half
+of a round; the other half is for what is read then. Those who have just come are served before those who were served
+and want more: however many peers ask for much, one that asks for little waits for about a round. Servers that share a
+loop, as in `pyromq up`, share this bound: their rounds are parts of one pass.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ logger = logging.getLogger(__name__)
 
 SERVING_TIME = 0.01
 """Seconds of a round in which requests are served. The hooks come after that, and commit what was served."""
+
+TURN_TIME = 0.001
+"""Seconds of a turn: fifty peers that have just come and want much delay the next by so much each, once."""
+
+_WANTS_MUCH = 1.0  # seconds for which a peer is known as one who wanted more than its share
 
 READ_BYTES = 4 << 20
 """Bytes of large reads in a round, of all connections together. uvloop would read 8 MB from each in one pass."""
@@ -79,6 +86,9 @@ class Flushable(Protocol):
 class TurnTaker(Protocol):
     """Something with more requests than fit into its share of a round."""
 
+    cut_off_at: float
+    """When it last got a part of what it wanted, by perf_counter(); set by the round."""
+
     def take_turn(self) -> None:
         """Serve the next share; ask for another turn if requests are left."""
 
@@ -127,6 +137,7 @@ class Round:
         self._loop = loop
         self._serving_time = serving_time
         self._members: list[Flushable] = []
+        self._new: OrderedDict[TurnTaker, None] = OrderedDict()
         self._waiting: OrderedDict[TurnTaker, None] = OrderedDict()
         self._scheduled = False
         self._turns_scheduled = False
@@ -165,9 +176,16 @@ class Round:
         self._pass.read_bytes += size
         return self._pass.read_bytes >= READ_BYTES
 
-    def wait_turn(self, taker: TurnTaker) -> None:
-        """Have `taker` take its turn in a later round, after those that wait already."""
-        self._waiting[taker] = None
+    def wait_turn(self, taker: TurnTaker, *, is_new: bool = False) -> None:
+        """Have `taker` take its turn in a later round, after those that wait already.
+
+        One that is new, and was not cut off a moment ago, comes before those that were served and want more.
+        """
+        if is_new and self.serves_until - taker.cut_off_at > _WANTS_MUCH:
+            self._new[taker] = None
+        else:
+            taker.cut_off_at = self.serves_until
+            self._waiting[taker] = None
         self._schedule_turns()
 
     def _schedule_turns(self) -> None:
@@ -192,16 +210,19 @@ class Round:
     def _give_turns(self) -> None:
         """Begin a round with those that wait for their turn."""
         self.schedule()
-        for _ in range(len(self._waiting)):
-            taker, _ = self._waiting.popitem(last=False)
+        round_ends, turns_end = self.serves_until, self._pass.began + self._serving_time / 2
+        for _ in range(len(self._new) + len(self._waiting)):
+            taker, _ = (self._new or self._waiting).popitem(last=False)
+            self.serves_until = min(perf_counter() + TURN_TIME, turns_end)
             try:
                 taker.take_turn()
             except Exception:
                 logger.exception("could not serve a connection in its turn")
-            if perf_counter() >= self.serves_until or self.answer_bytes > ANSWER_BYTES:
+            if perf_counter() >= turns_end or self.answer_bytes > ANSWER_BYTES:
                 break
+        self.serves_until = round_ends
         self._turns_scheduled = False
-        if self._waiting:
+        if self._new or self._waiting:
             self._schedule_turns()
 
     def _run_hooks(self) -> None:
