@@ -27,6 +27,17 @@ async def test_an_empty_slave_gets_the_whole_log(broker: Broker, peer: Peer, att
     assert slave.received == log.read(0, log.end)
 
 
+async def test_the_log_knows_who_says_to_be_a_slave_and_can_bound_its_lines(
+    broker: Broker, attach: Attach, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    slave = await attach(broker)
+    slave.report(0)
+    await eventually(lambda: "a slave follows" in caplog.text)
+    line = next(record for record in caplog.records if "a slave follows" in record.message)
+    assert line.__dict__["peer"].startswith("127.0.0.1:")
+
+
 async def test_a_slave_whose_log_cannot_be_compared_is_sent_nothing(
     broker: Broker, peer: Peer, attach: Attach, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -266,7 +266,7 @@ class SlaveLink(asyncio.Protocol):
     def _start(self, report: int) -> None:
         self.position = report or self._log.start  # an empty slave gets the whole log
         self.acknowledged = report
-        logger.info("a slave follows slave=%s from=%d", self, self.position)
+        logger.info("a slave follows slave=%s from=%d", self, self.position, extra=about(self.peer))
         self._owner.started(self)
         self._write(encode_transfer(self.position))
         self._note_caught_up()
