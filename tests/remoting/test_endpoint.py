@@ -58,6 +58,22 @@ async def test_descriptors_are_given_back_by_those_that_asked_nothing(
         assert await (await RawPeer.connect(server.port)).is_closed()
 
 
+async def test_a_flood_at_one_port_makes_room_for_a_client_of_another(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ConnectionRoom, "most", 2)
+    room = ConnectionRoom()
+    async with serve(clock, room=room) as flooded, serve(clock, room=room) as other:
+        for _ in range(2):
+            await RawPeer.connect(flooded.port)
+        await eventually(lambda: len(flooded.connections) == 2)
+        clock.advance(1.0)
+        clock.advance(1.0)
+        await (await RawPeer.connect(other.port)).ask(numbered(ECHO, 1))
+        assert flooded.tally.closed == {"made_room": 1}
+    assert room.taken == 0
+
+
 async def test_an_address_has_so_many_connections(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "is_limited", lambda connection: True)
     async with serve(clock, port_limits=PortLimits(max_connections_per_address=2)) as server:

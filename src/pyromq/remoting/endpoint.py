@@ -68,6 +68,8 @@ class Endpoint:
         self._credentials = credentials
         self._drops_silent = drops_silent
         self._room = room
+        self._loop = asyncio.get_running_loop()
+        self._stop_making_room = room.add_maker(self._loop, self._make_room) if room is not None else lambda: None
         self._held = held
         self._unsent = unsent
         self._refusals: Counter[int] = Counter() if refusals is None else refusals
@@ -113,6 +115,7 @@ class Endpoint:
         await asyncio.gather(*(connection.close() for connection in self.connections))
         self._watch.stop()
         self._deadlines.stop()
+        self._stop_making_room()
 
     def _opened(self, connection: Connection) -> None:
         if self._closing:
@@ -121,15 +124,12 @@ class Endpoint:
             self._refuse(connection, f"{self._max_per_address} connections of its address are open", "per_address")
         elif len(self.connections) >= self._max_connections and not self._make_room():
             self._refuse(connection, f"{self._max_connections} connections are already open", "full")
-        elif self._room is not None and not self._enter(self._room):
+        elif self._room is not None and not self._room.enter(self._loop):
             most = f"{self._room.taken} connections are open, all that `ulimit -n` leaves room for"
             self._refuse(connection, most, "full")
         else:
             self._was_full = False
             self._admit(connection)
-
-    def _enter(self, room: ConnectionRoom) -> bool:
-        return room.enter() or (self._make_room() and room.enter())
 
     def _make_room(self) -> bool:
         """Close the oldest connection whose peer has asked nothing yet; return False if there is none.

@@ -8,6 +8,7 @@ what operators can set; docs/security.md lists all limits with their keys.
 from __future__ import annotations
 
 import sys
+from asyncio import AbstractEventLoop
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -147,6 +148,7 @@ class ConnectionRoom:
     def __init__(self) -> None:
         self.taken = 0
         self.listeners: list[Callable[[int], None]] = []
+        self._makers: list[tuple[AbstractEventLoop, Callable[[], bool]]] = []
 
     @property
     def most(self) -> int:
@@ -160,9 +162,21 @@ class ConnectionRoom:
         limit = descriptor_limit()
         return max(limit - RESERVE - self.taken, limit // FILES_SHARE // 2)
 
-    def enter(self) -> bool:
-        """Take a place for a connection; return False if none is left."""
-        if self.taken >= self.most:
+    def add_maker(self, loop: AbstractEventLoop, make_room: Callable[[], bool]) -> Callable[[], None]:
+        """Have a server on a loop asked to close a connection that nobody uses, when there is no room.
+
+        `make_room` returns False if it has none. What is returned ends that.
+        """
+        maker = loop, make_room
+        self._makers.append(maker)
+        return lambda: self._makers.remove(maker)
+
+    def enter(self, loop: AbstractEventLoop | None = None) -> bool:
+        """Take a place for a connection to a server on a loop; return False if none is left.
+
+        A flood at one port takes the places of all, so the idle connections of every server on that loop make room.
+        """
+        if self.taken >= self.most and not any(make() for own, make in self._makers if own is loop):
             return False
         self.taken += 1
         self._tell()
