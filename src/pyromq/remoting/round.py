@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 logger = logging.getLogger(__name__)
 
-SERVING_TIME = 0.01
+SERVING_TIME = 0.006
 """Seconds of a round in which requests are served. The hooks come after that, and commit what was served."""
 
 TURN_TIME = 0.001
@@ -34,7 +34,7 @@ READ_BYTES = 4 << 20
 """Bytes of large reads in a round, of all connections together. uvloop would read 8 MB from each in one pass."""
 
 
-ANSWER_BYTES = 4 << 20
+ANSWER_BYTES = 2 << 20
 """Bytes of large answers in a round, of all connections together: only at its end is it known who reads them."""
 
 ANSWER_SHARE = 512 * 1024
