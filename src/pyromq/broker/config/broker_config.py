@@ -84,7 +84,7 @@ class BrokerConfig(BrokerLimits, frozen=True, kw_only=True):
     """Addresses of slaves that need no secret (`pyromqHaAllow`): Apache's slaves know none."""
     ha_keep_bytes: int = 10 << 30
     """How much of the log is kept beyond its time for a slave that copies it (`pyromqHaKeepBytes`)."""
-    ha_catch_up_rate: int = 0
+    ha_catch_up_rate: int = 100 << 20
     """Bytes that a slave far behind gets in a second, and twice what is written (`pyromqHaCatchUpBytes`); 0: all."""
     slave_patience: float | None = None
     """How long a master that may have lost messages waits at its start for a slave to ask (`pyromqWaitForSlave`)."""
