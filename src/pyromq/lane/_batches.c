@@ -47,12 +47,6 @@ struct shared {
     struct text head, name, suffix;
 };
 
-static uint32_t get_u32(const char *at)
-{
-    const unsigned char *byte = (const unsigned char *)at;
-    return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
-}
-
 /* Read the next message; return 1, or 0 at the end of the batch, or -1 if it is not whole or claims another size. */
 static int next_element(struct text *batch, struct element *element)
 {

@@ -43,12 +43,6 @@ enum {
 static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
 static const char DELAYED[] = "SCHEDULE_TOPIC_XXXX"; /* its entries hold times */
 
-static uint32_t get_u32(const char *at)
-{
-    const unsigned char *byte = (const unsigned char *)at;
-    return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
-}
-
 static int64_t get_i64(const char *at)
 {
     return (int64_t)((uint64_t)get_u32(at) << 32 | get_u32(at + 4));
@@ -77,14 +71,6 @@ struct run {
 };
 
 /* --- one record -------------------------------------------------------------------------------------------------- */
-
-static int is_ascii(struct text text)
-{
-    for (; text.at < text.end; text.at++)
-        if (*text.at & 0x80)
-            return 0;
-    return 1;
-}
 
 /* Read the record at the beginning of a text, which stands at `position` of the log; return 0 if it is not plain. */
 static int read_record(struct text rest, int64_t position, struct record *record)

@@ -19,12 +19,6 @@ enum {
 
 static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
 
-static uint32_t get_u32(const char *at)
-{
-    const unsigned char *byte = (const unsigned char *)at;
-    return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
-}
-
 static PyObject *get_i32(const char *at)
 {
     return PyLong_FromLong((int32_t)get_u32(at));

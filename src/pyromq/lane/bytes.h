@@ -19,6 +19,14 @@ static inline size_t length_of(struct text text)
     return (size_t)(text.end - text.at);
 }
 
+static inline int is_ascii(struct text text)
+{
+    for (; text.at < text.end; text.at++)
+        if (*text.at & 0x80)
+            return 0;
+    return 1;
+}
+
 /* Go past `expected` if the text begins with it. */
 static inline int skip(struct text *text, const char *expected, size_t length)
 {
@@ -56,7 +64,13 @@ static inline struct text text_of(PyObject *bytes)
     return found;
 }
 
-/* --- numbers into bytes ------------------------------------------------------------------------------------------ */
+/* --- numbers in bytes -------------------------------------------------------------------------------------------- */
+
+static inline uint32_t get_u32(const char *at)
+{
+    const unsigned char *byte = (const unsigned char *)at;
+    return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
+}
 
 static inline char *put_u32(char *at, uint32_t value)
 {

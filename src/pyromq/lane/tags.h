@@ -21,9 +21,8 @@ static inline int find_tag(struct text properties, int32_t *code)
         return 1;
     const char *end = memchr(tag.at, 2, (size_t)(properties.end - tag.at));
     tag.end = end == NULL ? properties.end : end;
-    for (const char *byte = tag.at; byte < tag.end; byte++)
-        if (*byte & 0x80)
-            return 0;
+    if (!is_ascii(tag))
+        return 0;
     *code = java_hash(tag);
     return tag.at < tag.end;
 }
