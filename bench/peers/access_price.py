@@ -1,6 +1,6 @@
 """What access control costs: the same sends to a broker without it and to one with it, in turn.
 
-    python -m bench.access_price [--shapes '64x1, 8x32'] [--rounds 7] [--seconds 1.5]
+    python -m bench.peers.access_price [--shapes '64x1, 8x32'] [--rounds 7] [--seconds 1.5]
 
 Every request to the guarded broker is signed. The generator is that of `make bench-peers`, with requests that were
 signed before, so the figures are the broker's. The first round is not counted.
@@ -15,9 +15,9 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.peers.brokers.rocketmq import start_ours
-from bench.peers.brokers.work import Setting
-from bench.peers.load.generator import Figures, Pace, Shape, run
+from .brokers.rocketmq import start_ours
+from .brokers.work import Setting
+from .load.generator import Figures, Pace, Shape, run
 
 _OPEN, _GUARDED = Setting.ASYNC, Setting.ACL
 
