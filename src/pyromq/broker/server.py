@@ -100,7 +100,7 @@ class Broker:
         """Open the store, listen, register; raise ConfigError, StoreError or RemotingError where that fails."""
         async with AsyncExitStack() as stack:
             self.settings = self._load_settings()
-            guard = self._fence.guarded if self.config.failover else None
+            guard = self._fence if self.config.failover else None
             self._ports = await stack.enter_async_context(Ports(self.config, self._clock, guard))
             signals = StoreSignals()
             self.history = History(self.config, self._clock, self._files)
@@ -352,9 +352,7 @@ class Broker:
         write = WriteSide(self.service.parts, self.store, self._cleaning, replicas)
         self._write = await write.__aenter__()
         self._send_to_slaves()
-        self._ports.answer(write.handlers, self._reads)
-        self._ports.lanes.clear()
-        self._ports.lanes.update(write.lanes)
+        self._ports.answer(write.handlers, self._reads, write.lanes)
         self._ports.allow_reads()
         self.service.registration.broker_id = MASTER_ID
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from pyromq.access.access_control import AccessControl
 from pyromq.access.accounts import Accounts
@@ -58,7 +58,15 @@ _OWN_SETTINGS = frozenset([RequestCode.UPDATE_BROKER_CONFIG])
 """What changes this broker alone, and not what its slaves copy."""
 _GUARDED = (_WRITES | {RequestCode.UPDATE_CONSUMER_OFFSET}) - _OWN_SETTINGS
 
-Guard = Callable[[Handler], Handler]
+
+class Guard(Protocol):
+    """What stands before all that changes what consumers get."""
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Return a handler that may refuse."""
+
+    def guarded_lane(self, take: TakePlain) -> TakePlain:
+        """Return a lane that takes nothing while such a handler refuses."""
 
 
 class Ports:
@@ -71,14 +79,14 @@ class Ports:
     def __init__(
         self, config: BrokerConfig, clock: Clock, guard: Guard | None = None, *, is_read_only: bool = False
     ) -> None:
-        """`guard` makes a handler that may refuse of each handler that changes what consumers get.
+        """`guard` may refuse each request that changes what consumers get.
 
         With `is_read_only` the audit log is kept in memory only.
         """
         self.handlers: dict[int, Handler] = {}
         """What answers, by code; what changes here counts from the next request on."""
         self.lanes: dict[Handler, TakePlain] = {}
-        """What takes plain messages in the place of a handler, unless something stands before that."""
+        """What takes plain messages in the place of a handler, unless something but the guard stands before that."""
         self.round = Round(asyncio.get_running_loop())
         """Both ports answer together, once in a pass of the loop."""
         self.disconnected: Signal[[Connection]] = Signal()
@@ -101,6 +109,7 @@ class Ports:
         self._max_bodies = dict.fromkeys(CLIENT_BODIES, ("pyromqMaxClientBodyBytes", config.max_client_body))
         self._held_back: dict[int, Handler] = {}
         self._guard = guard
+        self._own_lanes: Mapping[Handler, TakePlain] = {}
         self._writing: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._quick = QuickAnswers(self.round)
@@ -194,11 +203,18 @@ class Ports:
         await self._main.start()
         await self._fast.start()
 
-    def answer(self, owners: Iterable[object], reads: DiskReads) -> None:
+    def answer(
+        self, owners: Iterable[object], reads: DiskReads, lanes: Mapping[Handler, TakePlain] | None = None
+    ) -> None:
         """Have requests answered by those methods of these objects that the table of requests names.
 
-        What `refuse_writes` refused is answered again: administration too, once a slave is promoted.
+        What `refuse_writes` refused is answered again: administration too, once a slave is promoted. `lanes` has what
+        takes plain messages in the place of some of these methods.
         """
+        if lanes is not None:
+            self._own_lanes = lanes
+            self.lanes.clear()
+            self.lanes.update(lanes)
         self._states.update(REQUESTS.states(*owners))
         answering = {
             code: reads.served(self.access_log.logged(code, handler)) if code in _READS else handler
@@ -232,12 +248,19 @@ class Ports:
     def _set(self, handlers: Mapping[int, Handler]) -> None:
         guard = self._guard
         if guard is not None:
-            handlers = {code: guard(one) if code in _GUARDED else one for code, one in handlers.items()}
+            handlers = {code: self._behind(guard, one) if code in _GUARDED else one for code, one in handlers.items()}
         # One that reads may answer later, from a thread's end; it has its log inside.
         logged = self.access_log.logged
         handlers = {code: one if code in _READS else logged(code, one) for code, one in handlers.items()}
         self.handlers.update(handlers)
         self._fast_handlers.update({code: handler for code, handler in handlers.items() if code not in _PULLS})
+
+    def _behind(self, guard: Guard, handler: Handler) -> Handler:
+        guarded = guard.guarded(handler)
+        take = self._own_lanes.get(handler)
+        if take is not None:
+            self.lanes[guarded] = guard.guarded_lane(take)
+        return guarded
 
 
 def _connected(connection: Connection) -> None:

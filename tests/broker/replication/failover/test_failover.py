@@ -18,10 +18,11 @@ from pyromq.clock import SystemClock
 from pyromq.errors import BrokerError, FateUnknown, ServiceNotAvailable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, request
-from pyromq.protocol.headers.send import SendMessageRequestHeader
+from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.remoting.client import RemotingClient
+from pyromq.remoting.connection import Connection, Frames, TakePlain
 from pyromq.testing import eventually
 from tests.etcd_server import EtcdCluster, etcd_unavailable
 from tests.faults.campaign import pull_header
@@ -70,7 +71,7 @@ class Brokers:
         return read_sent(await self._answer(broker, body))
 
     async def _answer(self, broker: Broker, body: bytes, **properties: str) -> RemotingCommand:
-        header = SendMessageRequestHeader(
+        header = SendMessageRequestHeaderV2(
             producer_group="p",
             topic="orders",
             default_topic="TBW102",
@@ -81,7 +82,7 @@ class Brokers:
             flag=0,
             properties=encode_properties(properties),
         )
-        command = request(RequestCode.SEND_MESSAGE, header, body)
+        command = request(RequestCode.SEND_MESSAGE_V2, header, body)
         return await self.client.request(broker.address, command, 10.0)
 
     async def pair(self) -> tuple[Broker, Broker]:
@@ -97,6 +98,22 @@ def members(broker: Broker) -> frozenset[str]:
     coordinator = broker._coordinator
     assert coordinator is not None
     return coordinator.replicas.set.written if coordinator.replicas is not None else frozenset()
+
+
+def counted(broker: Broker) -> list[int]:
+    """Return a list in which the broker's lane notes how many messages it has taken, read by read."""
+    taken: list[int] = []
+
+    def noting(take: TakePlain) -> TakePlain:
+        def noted(frames: Frames, first: int, most: int, connection: Connection) -> int:
+            taken.append(take(frames, first, most, connection))
+            return taken[-1]
+
+        return noted
+
+    lanes = broker._ports.lanes
+    lanes.update({handler: noting(take) for handler, take in lanes.items()})
+    return taken
 
 
 @pytest.fixture
@@ -216,6 +233,22 @@ async def test_a_refused_message_that_is_in_the_log_is_not_called_unsent(brokers
         with pytest.raises(ServiceNotAvailable) as refused:
             await brokers.send_and_read(master, b"three")
         assert not isinstance(refused.value, FateUnknown), "this one is not in the log"
+
+
+async def test_plain_messages_take_the_lane_while_their_broker_is_surely_master(brokers: Brokers) -> None:
+    master, slave = await brokers.pair()
+    coordinator = master._coordinator
+    assert coordinator is not None
+    assert coordinator.replicas is not None
+    await brokers.send(master, b"one")  # it makes the topic
+    taken = counted(master)
+    assert await brokers.send(master, b"two", UNIQ_KEY="7F000001" * 4) == ResponseCode.SUCCESS
+    assert sum(taken) == 1
+    assert slave.store.max_physical_offset == (end := master.store.max_physical_offset)
+    async with coordinator._turn:
+        coordinator.replicas.end()
+        assert await brokers.send(master, b"three") == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert master.store.max_physical_offset == end
 
 
 async def test_a_slave_that_was_away_joins_again(brokers: Brokers) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Connection, Handler, HandlerResult
+from pyromq.remoting.connection import Connection, Frames, Handler, HandlerResult, TakePlain
 
 
 class Fence:
@@ -29,3 +29,11 @@ class Fence:
             return handler(request, connection)
 
         return serve
+
+    def guarded_lane(self, take: TakePlain) -> TakePlain:
+        """Return a lane that takes nothing while another broker may be master: the handler refuses it then."""
+
+        def taken(frames: Frames, first: int, most: int, connection: Connection) -> int:
+            return 0 if self.is_closed else take(frames, first, most, connection)
+
+        return taken
