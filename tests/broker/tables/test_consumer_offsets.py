@@ -92,6 +92,23 @@ async def test_a_mere_step_forward_is_noted_and_anything_else_left_to_commit(tmp
     assert again.snapshot() == {"orders@billing": {0: 9}}
 
 
+def test_steps_forward_count_as_one_change_until_the_mark_is_read(tmp_path: Path) -> None:
+    offsets = make(tmp_path)
+    key, changed = row_key("orders", "billing"), offsets.changed_keys
+    offsets.commit("billing", "orders", 0, 7, "me")
+    offsets.commit("billing", "bills", 0, 7, "me")
+    for number in range(8, 12):
+        assert offsets.advance(key, 0, number)
+    assert offsets.of("billing", "orders") == {0: 11}
+    mark = changed.mark
+    assert (mark, changed.since(0)) == (2, [row_key("bills", "billing"), key])
+    assert changed.since(mark) == []
+    assert offsets.advance(key, 0, 12), "whoever has read the mark sees that there is more"
+    assert offsets.advance(key, 0, 13)
+    assert changed.since(mark) == [key]
+    assert changed.mark == mark + 1
+
+
 def test_a_negative_commit_is_no_commit(tmp_path: Path) -> None:
     offsets = make(tmp_path)
     offsets.commit("billing", "orders", 0, -1, "me")

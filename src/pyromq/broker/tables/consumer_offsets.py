@@ -104,7 +104,8 @@ class ConsumerOffsets:
         if offset > before:
             offsets[queue_id] = offset
             self.saver.changes.rows.setdefault(key, {})[queue_id] = offset
-            self.changed_keys.note(key)
+            if key not in self.changed_keys.fresh:
+                self.changed_keys.note(key)
         return True
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
