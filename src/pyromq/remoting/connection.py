@@ -40,11 +40,23 @@ class Connection(asyncio.Protocol):
     """Send requests and answers to one peer, and pass its requests to `serve`.
 
     `address` is what a client connected to; `peer` and `local` are the two ends (`ip:port`). `attributes` belongs to
-    the upper layers. `received_ms` is the time of the latest read; `queued`, the bytes that wait to be written. With
-    `credentials` requests are signed, except for frames that the caller encoded. With `throttles` nothing is read from
-    a peer that does not read its answers: for servers, as two that throttle could wait for each other for ever. With
-    `drops_silent` a request that times out closes a connection on which nothing was read since: the peer may be gone.
+    the upper layers. `received_ms` is when what `serve` sees was taken up, or the latest part of a frame was read;
+    `queued`, the bytes that wait to be written. With `credentials` requests are signed, except for frames that the
+    caller encoded. With `throttles` nothing is read from a peer that does not read its answers: for servers, as two
+    that throttle could wait for each other for ever. With `drops_silent` a request that times out closes a connection
+    on which nothing was read since: the peer may be gone.
     """
+
+    __slots__ = (  # in a dict of so many names each use of one would be slower
+        "__dict__", "__weakref__", "_aborted", "_ahead", "_answer_share", "_backlog", "_can_write", "_clock",
+        "_credentials", "_decoder", "_drops_silent", "_find_lane", "_first_byte", "_held", "_held_size", "_loop",
+        "_lost", "_max_header", "_nonces", "_on_open", "_outstanding", "_parts", "_paused", "_pending_before",
+        "_reason", "_round", "_sent", "_sent_before", "_serve", "_serve_again", "_serve_first", "_stuck_ticks",
+        "_throttles", "_transport", "_typed", "_unsent", "_unsent_size", "_waiting_bytes", "_write", "_write_high",
+        "_write_limit", "_written", "address", "attributes", "closed", "cut_off_at", "frame_ticks", "is_encrypted",
+        "is_proven", "limits", "local", "on_close", "peer", "queued", "received_ms", "refusals", "running",
+        "silent_ticks", "tally", "unproven_ticks",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -70,8 +82,7 @@ class Connection(asyncio.Protocol):
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
         `serve_first` may answer the first frames of a read by `send_ahead`; it returns the others. `find_lane` returns
-        what takes plain messages before `serve` sees them, or None.
-        `held` adds up what all peers have sent and is not answered, `unsent` the answers that they have not read.
+        what takes plain messages before `serve` sees them. `held` adds up what all have sent, `unsent` what they got.
         """
         self.address = address
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
@@ -84,18 +95,15 @@ class Connection(asyncio.Protocol):
         self.is_encrypted = self.closed = False
         self.attributes: dict[str, object] = {}
         self.on_close: list[Callable[[Connection], None]] = []
-        self.received_ms = 0
-        self.running = self.silent_ticks = self.frame_ticks = self.unproven_ticks = 0
+        self.received_ms = self.running = self.silent_ticks = self.frame_ticks = self.unproven_ticks = 0
         self.limits, self._round, self._clock = limits, round, clock
-        self._serve, self._serve_again = serve, serve_again or serve
-        self._typed = serve_again is None
-        self._serve_first, self._find_lane = serve_first, find_lane
+        self._serve, self._serve_again, self._typed = serve, serve_again or serve, serve_again is None
+        self._serve_first, self._find_lane, self._held, self._unsent = serve_first, find_lane, held, unsent
         self._on_open, self._throttles, self._drops_silent = on_open, throttles, drops_silent
-        self._credentials = credentials
-        self._nonces = None if credentials is None else nonces()
+        self._credentials, self._nonces = credentials, None if credentials is None else nonces()
         self._decoder = FrameDecoder(limits.max_frame)
-        self._max_header, self._write_high = limits.max_header, limits.write_high
-        self._answer_share = min(limits.write_high, ANSWER_SHARE)
+        self._max_header, self._answer_share = limits.max_header, min(limits.write_high, ANSWER_SHARE)
+        self._write_high = self._write_limit = limits.write_high
         self._outstanding = Outstanding(deadlines, limits.max_outstanding, self._drop_silent if drops_silent else None)
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
@@ -104,12 +112,9 @@ class Connection(asyncio.Protocol):
         self._parts: Frames = []
         self._ahead: bytes | memoryview = b""
         self.queued = self._written = self._sent = self._stuck_ticks = 0
-        self._paused, self._aborted, self.cut_off_at = False, False, 0.0
+        self._paused, self._aborted, self.cut_off_at, self._first_byte, self._reason = False, False, 0.0, -1, ""
         self._backlog: Frames = []
-        self._held, self._unsent = held, unsent
         self._held_size = self._pending_before = self._waiting_bytes = self._unsent_size = self._sent_before = 0
-        self._write_limit = limits.write_high
-        self._first_byte, self._reason = -1, ""
 
     # --- called by the loop -----------------------------------------------------------------------------------------
 
@@ -125,7 +130,6 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.silent_ticks = 0
-        self.received_ms = self._clock.now_ms()
         if self._drops_silent:
             self._outstanding.heard = self._outstanding.opaque
         if self._first_byte < 0:
@@ -152,6 +156,7 @@ class Connection(asyncio.Protocol):
 
     def _wait_for_rest(self, size: int) -> None:
         """Account for an unfinished frame, of which `size` bytes came just now."""
+        self.received_ms = self._clock.now_ms()
         if self._decoder.pending > LARGE or self._held_size:
             self.note_held()
         if self._backlog or self._paused or self.closed or not self._throttles or size < LARGE:
@@ -273,10 +278,7 @@ class Connection(asyncio.Protocol):
         return await self.request_future(command, timeout)
 
     def request_future(self, command: RemotingCommand, timeout: float) -> asyncio.Future[RemotingCommand]:
-        """Send a request and return the future of its answer. Cancel the future to stop waiting.
-
-        Raise ConnectionLost if the connection is closed, RemotingError if too many requests are outstanding.
-        """
+        """Send a request and return the future of its answer; cancel it to stop waiting. Raises as `open_request`."""
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         command.opaque = self.open_request(future, command.code, timeout)
         try:
@@ -288,10 +290,7 @@ class Connection(asyncio.Protocol):
         return future
 
     def open_request(self, waiter: AnswerWaiter, code: int, timeout: float) -> int:
-        """Return the opaque of a request, whose answer goes to `waiter`; the caller must `send` the frame.
-
-        Raises the same errors as `request_future`.
-        """
+        """Return the opaque of a request for the caller to send; raise ConnectionLost, for too many RemotingError."""
         if self.closed:
             raise ConnectionLost(self._lost_text())
         return self._outstanding.open(waiter, code, timeout)
@@ -432,6 +431,7 @@ class Connection(asyncio.Protocol):
             frames = self._serve_first(frames, self)
             if not frames:
                 return
+        self.received_ms = self._clock.now_ms()
         index, throttles, until, share, typed = 0, self._throttles, 0.0, self._answer_share, self._typed
         if throttles:
             self._round.schedule()

@@ -188,7 +188,12 @@ class QuickAnswers:
             if answered:
                 count += answered
                 size += len(answers)
-                self._send(connection, answers)
+                if not self._answered:
+                    asyncio.get_running_loop().call_soon(self.write)
+                connection.send_ahead(answers)
+                self._answered.append(connection)
+                if isinstance(answers, memoryview):
+                    self._room = self._room[len(answers) :]
             elif not more or self._room is self._scratch:  # not even an empty buffer holds the next answer
                 more = False
                 break
@@ -200,14 +205,6 @@ class QuickAnswers:
             return frames[count:] if count else frames
         connection.serve_later(frames[count:])  # its share of this round is used up
         return []
-
-    def _send(self, connection: Connection, answers: bytes | memoryview) -> None:
-        if not self._answered:
-            asyncio.get_running_loop().call_soon(self.write)
-        connection.send_ahead(answers)
-        self._answered.append(connection)
-        if isinstance(answers, memoryview):
-            self._room = self._room[len(answers) :]
 
     def write(self) -> None:
         """Write all answers that were made."""
