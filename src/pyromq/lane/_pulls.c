@@ -42,13 +42,13 @@
 
 /* --- numbers in network order */
 
-static uint32_t read_u32(const uint8_t *at) {
+static inline uint32_t read_u32(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
 }
 
-static int32_t read_i32(const uint8_t *at) { return (int32_t)read_u32(at); }
+static inline int32_t read_i32(const uint8_t *at) { return (int32_t)read_u32(at); }
 
-static int64_t read_i64(const uint8_t *at) { return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4)); }
+static inline int64_t read_i64(const uint8_t *at) { return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4)); }
 
 static void write_u32(uint8_t *at, uint32_t value) {
     at[0] = (uint8_t)(value >> 24);
@@ -171,7 +171,7 @@ typedef struct {
     int is_full;
 } Taken;
 
-static int passes(const Wanted *wanted, const uint8_t *entry) {
+static inline int passes(const Wanted *wanted, const uint8_t *entry) {
     if (wanted->codes == NULL) return 1;
     int32_t code = read_i32(entry + 16);
     for (Py_ssize_t index = 0; index < wanted->code_count; index++)
@@ -670,7 +670,11 @@ static PyObject *serve(PyObject *module, PyObject *const *given, Py_ssize_t coun
     if (status == FAILED) return NULL;
     PyObject *answers = PySequence_GetSlice(given[6], 0, used);
     if (answers == NULL) return NULL;
-    return Py_BuildValue("(LNO)", (long long)answered, answers, status == NO_ROOM ? Py_True : Py_False);
+    PyObject *number = PyLong_FromLongLong(answered), *result = NULL;
+    if (number != NULL) result = PyTuple_Pack(3, number, answers, status == NO_ROOM ? Py_True : Py_False);
+    Py_XDECREF(number);
+    Py_DECREF(answers);
+    return result;
 }
 
 /* --- the module */
