@@ -109,9 +109,9 @@ class PullNotes:
         count = self._count
         if count is None:
             count = self._count = self._stats.count_of(self._header.topic, self._header.consumer_group)
-        now = perf_counter()
-        took_ms = (now - self._pulls.since) * 1000
-        self._pulls.since = now
+        pulls, now = self._pulls, perf_counter()
+        took_ms = (now - pulls.since) * 1000
+        pulls.since = now
         count.messages += messages
         count.bytes += size
         count.calls += 1

@@ -110,7 +110,7 @@ class PlainReader:
     @property
     def is_on(self) -> bool:
         """Whether there can be plain reads now."""
-        return self._store.is_open and not self._guard.fences
+        return self._store.is_open and not self._guard.fences.known
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue that has, or had, messages."""

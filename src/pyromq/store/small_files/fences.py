@@ -39,61 +39,62 @@ class Fences:
         """How many messages reads have left out, each counted once."""
         self._files = files
         self._path = str(root / FENCES_NAME)
-        self._all: list[FencedRange] = []
+        self.known: list[FencedRange] = []
+        """All of them, in order; read by every pull."""
         self._saved: list[FencedRange] = []
         self._told: set[tuple[str, int, int]] = set()
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.known)
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return bool(self.known)
 
     def load(self, log_start: int) -> None:
         """Read the file; what the log has moved past is left out."""
         self._saved = read_sealed(self._files, self._path, list[FencedRange]) or []
-        self._all = [fence for fence in self._saved if fence.end > log_start]
+        self.known = [fence for fence in self._saved if fence.end > log_start]
 
     def ranges(self) -> list[FencedRange]:
         """Return all of them, in order."""
-        return list(self._all)
+        return list(self.known)
 
     def end_at(self, position: int) -> int | None:
         """Return where the fence that holds a position ends; None if none does."""
-        return next((fence.end for fence in self._all if fence.start <= position < fence.end), None)
+        return next((fence.end for fence in self.known if fence.start <= position < fence.end), None)
 
     def add(self, start: int, end: int, path: str) -> None:
         """Fence a range, and say so; neighbours become one."""
-        if any(fence.start <= start and end <= fence.end for fence in self._all):
+        if any(fence.start <= start and end <= fence.end for fence in self.known):
             return
         logger.error("the log is damaged: fenced file=%s start=%d end=%d bytes=%d", path, start, end, end - start)
-        touching = [fence for fence in self._all if fence.start <= end and start <= fence.end]
+        touching = [fence for fence in self.known if fence.start <= end and start <= fence.end]
         for fence in touching:
-            self._all.remove(fence)
+            self.known.remove(fence)
             start, end = min(start, fence.start), max(end, fence.end)
-        insort(self._all, FencedRange(start, end))
+        insort(self.known, FencedRange(start, end))
 
     def lift(self, start: int, end: int) -> None:
         """Take a range out of the fence that holds it: its bytes are sound again."""
         kept = []
-        for fence in self._all:
+        for fence in self.known:
             before, behind = (
                 FencedRange(fence.start, min(fence.end, start)),
                 FencedRange(max(fence.start, end), fence.end),
             )
             kept += [part for part in (before, behind) if part.start < part.end]
-        self._all = sorted(set(kept))
+        self.known = sorted(set(kept))
         self._told.clear()  # should it be damaged again, that is told again
 
     def stay_within(self, log_end: int) -> None:
         """Follow a log that ends earlier now: what is written behind that is not what was damaged."""
-        self._all = [FencedRange(fence.start, min(fence.end, log_end)) for fence in self._all if fence.start < log_end]
+        self.known = [FencedRange(one.start, min(one.end, log_end)) for one in self.known if one.start < log_end]
 
     def save(self) -> None:
         """Make them durable, if they changed; raises OSError."""
-        if self._all != self._saved:
-            replace_sealed(self._files, self._path, self._all)
-            self._saved = list(self._all)
+        if self.known != self._saved:
+            replace_sealed(self._files, self._path, self.known)
+            self._saved = list(self.known)
 
     def is_left_out(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Tell whether a message is known to be damaged."""
