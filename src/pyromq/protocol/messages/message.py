@@ -55,12 +55,15 @@ class Message(Struct):
     def __post_init__(self) -> None:
         if not isinstance(self.body, bytes):
             self.body = _body_bytes(self.body)
-        if self.tags is not None and (not isinstance(self.tags, str) or "||" in self.tags):
-            raise InvalidMessage(f"a message has one tag, a str: not {self.tags!r}; only subscriptions name several")
+        tags, keys = self.tags, self.keys
+        if tags is not None and (not isinstance(tags, str) or "||" in tags):
+            raise InvalidMessage(f"a message has one tag, a str: not {tags!r}; only subscriptions name several")
+        if type(keys) is tuple:
+            return
         try:
-            self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+            self.keys = (keys,) if isinstance(keys, str) else tuple(keys)
         except TypeError:
-            raise InvalidMessage(f"a message's keys are a list of str, not {self.keys!r}") from None
+            raise InvalidMessage(f"a message's keys are a list of str, not {keys!r}") from None
 
     def check(self, max_body_size: int = MAX_BODY_SIZE) -> None:
         """Raise InvalidMessage, with a one-line reason, if a broker would refuse this message."""
