@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from pyromq.client.send_result import SendResult, SendStatus
 from pyromq.lane import batches, native
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import request
 from pyromq.protocol.messages.batch import BatchElement, encode_batch
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.record import decode_messages
@@ -115,6 +117,13 @@ def test_what_does_not_fit_a_batch_is_refused(element: Any) -> None:
 
 
 @needs_native
+def test_a_batch_cannot_become_the_body_of_what_is_no_frame() -> None:
+    assert isinstance(MODULE, ModuleType)
+    with pytest.raises(ValueError, match="no frame"):
+        MODULE.encode([(0, b"", b"")], "AA", 0, b"123")
+
+
+@needs_native
 def test_ids_end_with_their_series() -> None:
     assert isinstance(MODULE, ModuleType)
     place = "", None, 0, "AA"
@@ -139,7 +148,11 @@ def test_both_lanes_write_the_same_batch_and_make_the_same_results(
     elements: list[batches.Element], stem: str, first: int, places: str, offset: int
 ) -> None:
     assert isinstance(MODULE, ModuleType)
-    assert MODULE.encode(elements, stem, first) == batches.encode(elements, stem, first)
+    body = MODULE.encode(elements, stem, first)
+    assert body == batches.encode(elements, stem, first)
+    frame = request(RequestCode.SEND_BATCH_MESSAGE, {"a": stem}).encode()
+    whole = request(RequestCode.SEND_BATCH_MESSAGE, {"a": stem}, body).encode()
+    assert MODULE.encode(elements, stem, first, frame) == batches.encode(elements, stem, first, frame) == whole
     stored = SendStatus.SEND_OK, places, MessageQueue("t", "b", 1), offset, stem, first, len(elements)
     assert MODULE.spread(SendResult, *stored) == batches.spread(SendResult, *stored)
 

@@ -34,6 +34,7 @@ enum {
     HEX_DIGITS = 16,
     NUMBER_DIGITS = 4, /* at the end of an id that a producer makes */
     ID_NUMBERS = 0x10000,
+    LENGTH_SIZE = 4, /* at the start of a frame: of all that follows */
 };
 
 /* One message of a batch. */
@@ -345,18 +346,21 @@ static char *put_id(char *at, struct ids *ids)
 }
 
 PyDoc_STRVAR(encode_doc,
-             "encode(elements, stem, first, /)\n--\n\n"
+             "encode(elements, stem, first, frame=b'', /)\n--\n\n"
              "Return a list of messages, each a flag, a body and properties, as the body of a batch. At the end of its "
-             "properties each gets its id: the stem and a number.");
+             "properties each gets its id: the stem and a number. With a frame that has no body, return it with this "
+             "one.");
 
 static PyObject *encode(PyObject *module, PyObject *args)
 {
     PyObject *elements, *stem;
     struct element element;
     struct ids ids;
-    Py_ssize_t total = 0;
+    Py_ssize_t total = 0, frame_length = 0;
+    const char *frame = "";
     (void)module;
-    if (!PyArg_ParseTuple(args, "OUk", &elements, &stem, &ids.next) || !read_stem(stem, &ids))
+    if (!PyArg_ParseTuple(args, "OUk|y#", &elements, &stem, &ids.next, &frame, &frame_length) ||
+        !read_stem(stem, &ids))
         return NULL;
     if (!PyList_Check(elements)) {
         PyErr_SetString(PyExc_TypeError, "encode() needs a list");
@@ -365,16 +369,25 @@ static PyObject *encode(PyObject *module, PyObject *args)
     Py_ssize_t count = PyList_Size(elements);
     if (!numbers_fit(&ids, count))
         return NULL;
+    if (frame_length && frame_length < LENGTH_SIZE) {
+        PyErr_SetString(PyExc_ValueError, "this is no frame");
+        return NULL;
+    }
     for (Py_ssize_t number = 0; number < count; number++) {
         if (!read_element(PyList_GetItem(elements, number), id_length(&ids), &element))
             return NULL;
         total += (Py_ssize_t)(ELEMENT_HEAD + length_of(element.body) + 2 + length_of(element.properties) +
                               id_length(&ids));
     }
-    PyObject *batch = PyBytes_FromStringAndSize(NULL, total);
+    PyObject *batch = PyBytes_FromStringAndSize(NULL, frame_length + total);
     if (batch == NULL)
         return NULL;
     char *at = PyBytes_AsString(batch);
+    if (frame_length) {
+        put_bytes(at, frame, (size_t)frame_length);
+        put_u32(at, get_u32(at) + (uint32_t)total);
+        at += frame_length;
+    }
     for (Py_ssize_t number = 0; number < count; number++) {
         if (!read_element(PyList_GetItem(elements, number), id_length(&ids), &element)) { /* nobody can change it */
             Py_DECREF(batch);

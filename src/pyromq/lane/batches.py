@@ -17,6 +17,7 @@ from zlib import crc32
 
 from pyromq.errors import MalformedHeader
 from pyromq.lane import native
+from pyromq.protocol.frame_templates import with_body_length
 from pyromq.protocol.messages.batch import decode_batch, encode_batch
 from pyromq.protocol.messages.properties import MAX_PROPERTIES_LENGTH, TAGS, find_property, join_properties
 from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, V4_HEAD
@@ -27,8 +28,13 @@ T = TypeVar("T")
 Element = tuple[int, bytes, bytes]
 """A message that will be in a batch: its flag, its body, and its properties up to its id, which comes last."""
 
-Encode: TypeAlias = Callable[[list[Element], str, int], bytes]
-"""Writes messages as the body of a batch: their ids have a text in common, and count from a number on."""
+
+class Encode(Protocol):
+    """Writes messages as the body of a batch: their ids have a text in common, and count from a number on."""
+
+    def __call__(self, elements: list[Element], stem: str, first: int, frame: bytes = b"", /) -> bytes:
+        """Return the body; with a frame that has none, return that frame with it."""
+
 
 Spread: TypeAlias = Callable[[Callable[..., T], object, str, object, int, str, int, int], list[T]]
 """Makes the results of the messages of a batch from the answer to it, see `spread`."""
@@ -162,13 +168,17 @@ def lay_out(
     return b"".join(parts), entries, keys, ",".join(ids)
 
 
-def encode(elements: list[Element], stem: str, first: int, /) -> bytes:
-    """Return messages as the body of a batch, each with its id: the stem and a number of four hex digits."""
+def encode(elements: list[Element], stem: str, first: int, frame: bytes = b"", /) -> bytes:
+    """Return messages as the body of a batch, each with its id: the stem and a number of four hex digits.
+
+    With a frame that has no body, return it with this one: a copy less of all messages.
+    """
     stems = stem.encode()
-    return encode_batch(
+    batch = encode_batch(
         (flag, body, b"%b%b%04X" % (properties, stems, number))
         for number, (flag, body, properties) in enumerate(elements, first)
     )
+    return with_body_length(frame, len(batch)) + batch if frame else batch
 
 
 def spread(
