@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyromq.client.push.push_consumer import PushConsumer as PushConsumer
     from pyromq.client.send.producer import Producer as Producer
     from pyromq.client.send.transaction_producer import TransactionProducer as TransactionProducer
+    from pyromq.client.send_result import PendingResult as PendingResult
     from pyromq.client.send_result import SendResult as SendResult
     from pyromq.client.send_result import SendStatus as SendStatus
     from pyromq.client.send_result import TransactionResult as TransactionResult
@@ -90,6 +91,7 @@ _HOMES = {
     "Message": "protocol.messages.message",
     "MessageExt": "protocol.messages.message",
     "MessageQueue": "protocol.messages.message",
+    "PendingResult": "client.send_result",
     "Producer": "client.send.producer",
     "Proceed": "app.calls",
     "PushConsumer": "client.push.push_consumer",

@@ -18,10 +18,11 @@ from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.prepare import PreparedMessage
 from pyromq.client.send_result import SendResult
 from pyromq.errors import PyroMQError
+from pyromq.lane.batches import Element, producer_lane
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.message_id import IdRun
-from pyromq.remoting.connection import LARGE
+from pyromq.remoting.connection import LARGE, Connection
 
 Settle = Callable[[SendResult | BaseException], None]
 """Takes the outcome of a batch, once."""
@@ -31,14 +32,17 @@ class GatheredBatch(Struct, eq=False):
     """A batch, ready to be sent."""
 
     prepared: PreparedMessage
-    """Without its ids, until somebody needs them as text."""
+    """Without its body and its ids, until the general path needs them."""
+    elements: list[Element]
     ids: IdRun
     queue: MessageQueue | None
     """Where it has to go; None if any queue will do."""
 
-    def with_ids(self) -> PreparedMessage:
+    def completed(self) -> PreparedMessage:
         """Return what the general path sends."""
-        self.prepared.message_id = ",".join(self.ids.texts())
+        if not self.prepared.body:
+            self.prepared.body = producer_lane().encode(self.elements, self.ids.stem, self.ids.first)
+            self.prepared.message_id = ",".join(self.ids.texts())
         return self.prepared
 
 
@@ -48,9 +52,9 @@ class BatchDelivery:
     def __init__(self, delivery: Delivery, timeout: float) -> None:
         self._delivery = delivery
         self._timeout = timeout
-        self._routes = delivery.instance.routes
         self._remoting = delivery.instance.api.remoting
         self._clock = delivery.instance.clock
+        self._encode = producer_lane().encode
         self._tasks: set[asyncio.Task[SendResult]] = set()
 
     @property
@@ -61,27 +65,38 @@ class BatchDelivery:
     def send(self, batch: GatheredBatch, settle: Settle) -> None:
         """Send a batch and have `settle` called with the outcome; the ids of a result are those of the batch."""
         if batch.queue is not None:
-            self._run(self._delivery.send_to(batch.queue, batch.with_ids(), self._timeout), settle)
+            self._run(self._delivery.send_to(batch.queue, batch.completed(), self._timeout), settle)
         elif self._delivery.is_watched or not self._try_send(batch, settle):
-            self._run(self._delivery.send_anywhere(batch.with_ids(), self._timeout), settle)
+            self._run(self._delivery.send_anywhere(batch.completed(), self._timeout), settle)
 
     def _try_send(self, batch: GatheredBatch, settle: Settle) -> bool:
         """Send a batch at once if its connection is open; return False if it was not sent."""
-        prepared = batch.prepared
-        info = self._routes.publish_info(prepared.topic)
-        if info is None:
+        ready = self._delivery.next_ready(batch.prepared.topic)
+        if ready is None:
             return False
-        queue = info.next()
-        connection = self._remoting.ready(self._routes.master(queue.broker_name))
-        if connection is None:
-            info.give_back()  # the general path begins with the same queue
-            return False
-        request = send_request(self._delivery.header(prepared, queue), prepared.body)
-        answer = connection.request_future(request, self._timeout)
+        queue, connection = ready
+        answer = self._request(connection, batch, queue)
         if connection.queued >= LARGE:
             connection.flush()  # the broker stores it while the next one is gathered
         answer.add_done_callback(partial(self._answered, batch, settle, queue, self._clock.monotonic()))
         return True
+
+    def _request(
+        self, connection: Connection, batch: GatheredBatch, queue: MessageQueue
+    ) -> asyncio.Future[RemotingCommand]:
+        """Queue the request, whose body is encoded where it is sent from; a signature needs it before."""
+        header = self._delivery.header(batch.prepared, queue)
+        if self._remoting.credentials is not None:
+            return connection.request_future(send_request(header, batch.completed().body), self._timeout)
+        request = send_request(header, b"")
+        answer: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        request.opaque = connection.open_request(answer, request.code, self._timeout)
+        try:
+            connection.send(self._encode(batch.elements, batch.ids.stem, batch.ids.first, request.encode()))
+        except BaseException:
+            answer.cancel()  # nobody will answer
+            raise
+        return answer
 
     def _answered(
         self,
@@ -103,7 +118,7 @@ class BatchDelivery:
         if isinstance(outcome, SendResult) and self._delivery.is_final(outcome):
             settle(outcome)
             return
-        trying = self._delivery.send_anywhere(batch.with_ids(), self._timeout, (queue, outcome), began)
+        trying = self._delivery.send_anywhere(batch.completed(), self._timeout, (queue, outcome), began)
         self._run(trying, settle)
 
     def _run(self, sending: Coroutine[Any, Any, SendResult], settle: Settle) -> None:

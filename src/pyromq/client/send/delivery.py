@@ -41,6 +41,7 @@ from pyromq.protocol.headers.transactions import EndTransactionRequestHeader
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.messages.record import TRANSACTION_PREPARED
 from pyromq.protocol.names import TBW102, with_namespace, without_namespace
+from pyromq.remoting.connection import Connection
 
 # After these answers another broker is tried. SYSTEM_BUSY is not among them: more sends would not help.
 RETRY_CODES = frozenset(
@@ -266,6 +267,18 @@ class Delivery:
             return queue, await self._send_to(queue, prepared, min(timeout, deadline - self._clock.monotonic()))
         except PyroMQError as error:
             return queue, error
+
+    def next_ready(self, topic: str) -> tuple[MessageQueue, Connection] | None:
+        """Return the next queue and its connection if it is open; else the general path begins with the same queue."""
+        info = self._routes.publish_info(topic)
+        if info is None:
+            return None
+        queue = info.next()
+        connection = self._api.remoting.ready(self._routes.master(queue.broker_name))
+        if connection is None:
+            info.give_back()
+            return None
+        return queue, connection
 
     def is_final(self, result: SendResult) -> bool:
         """Return True if no other broker needs to be tried: the message is stored, and as safely as requested."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -17,7 +16,7 @@ from pyromq.client.net.calls.broker_api import read_sent
 from pyromq.client.send.delivery import Delivery
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.prepare import MessagePreparer, not_a_message, plain_keys
-from pyromq.client.send_result import SendResult
+from pyromq.client.send_result import Promise, SendResult
 from pyromq.clock import Clock
 from pyromq.errors import ClientError, PyroMQError, RemotingError
 from pyromq.protocol.command import RemotingCommand
@@ -42,16 +41,6 @@ class _Template(Struct, frozen=True, gc=False):
     frames: SendFrames
     properties: bytes
     """JSON of all properties, from the opening quote up to the message's id."""
-
-
-class Promise(Protocol):
-    """What a sender has in its hand, a future of some kind: it is given the outcome once."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: SendResult, /) -> None: ...
-
-    def set_exception(self, error: BaseException, /) -> None: ...
 
 
 class _Unanswered:
@@ -95,7 +84,6 @@ class FastSend:
         self._clock = clock
         self._timeout = timeout
         self._largest = largest
-        self._routes = delivery.instance.routes
         self._remoting = delivery.instance.api.remoting
         self._signs = self._remoting.credentials is not None
         self._templates: dict[tuple[str, str | None, bool], _Template] = {}
@@ -144,21 +132,26 @@ class FastSend:
         self, message: Message, sent: _Sent, promise: Promise, answer: RemotingCommand | RemotingError
     ) -> None:
         """Note the answer to a send that has no task, or the lack of one: pass it on, or try again."""
-        self._in_flight.leave(len(message.body))
+        size = len(message.body)
         outcome: SendResult | PyroMQError
         try:
             if isinstance(answer, RemotingError):
                 raise answer
             outcome = self._delivery.result(sent[0], sent[1], read_sent(answer))
             if self._delivery.is_final(outcome):
+                self._in_flight.leave(size)
                 promise.set_result(outcome)
                 return
         except PyroMQError as error:
             outcome = error
         trying = asyncio.ensure_future(self._try_again(message, sent, outcome))
         self._retries.add(trying)
-        trying.add_done_callback(self._retries.discard)
-        trying.add_done_callback(lambda task: settle(promise, task))
+        trying.add_done_callback(lambda task: self._tried(size, promise, task))
+
+    def _tried(self, size: int, promise: Promise, task: asyncio.Task[SendResult]) -> None:
+        self._retries.discard(task)
+        self._in_flight.leave(size)
+        settle(promise, task)
 
     async def _try_again(self, message: Message, sent: _Sent, outcome: SendResult | PyroMQError) -> SendResult:
         queue, message_id, now_ms, began = sent
@@ -176,14 +169,10 @@ class FastSend:
         properties = _with_keys(message.keys, template.properties) if message.keys else template.properties
         if self._guard.forked:
             self._guard.check()
-        info = self._routes.publish_info(template.topic)
-        if info is None or properties is None:
+        ready = None if properties is None else self._delivery.next_ready(template.topic)
+        if ready is None or properties is None:
             return None
-        queue = info.next()
-        connection = self._remoting.ready(self._routes.master(queue.broker_name))
-        if connection is None:
-            info.give_back()  # the general path begins with the same queue
-            return None
+        queue, connection = ready
         now_ms = self._clock.now_ms()
         message_id = self._preparer.new_id(now_ms)
         opaque = connection.open_request(waiter, SendFrames.code, self._timeout)

@@ -48,6 +48,12 @@ class InFlightLimit:
                 self._admit()
             raise
 
+    async def room(self, size: int) -> None:
+        """Wait until there is room, without entering: for one who starts another who enters."""
+        if self._waiting or not self._fits(size):
+            await self.enter(size)
+            self.leave(size)
+
     def leave(self, size: int) -> None:
         """Leave, and admit those who wait if there is room for them."""
         self.count -= 1

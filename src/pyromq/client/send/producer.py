@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Unpack
 
-from pyromq.client.config import ClientConfig, check_options
+from pyromq.client.config import ClientConfig, SendOptions, check_options
 from pyromq.client.hooks import SendHook
 from pyromq.client.lifecycle import ClientLifecycle
 from pyromq.client.net.address import chosen_namesrv
 from pyromq.client.net.publish_info import Select
 from pyromq.client.send.delays import delay_properties, is_timed, without_times
 from pyromq.client.send.delivery import Delivery, DeliveryRules, with_note
-from pyromq.client.send.fast_send import Promise
+from pyromq.client.send.fast_send import settle
 from pyromq.client.send.find_message import find_message
 from pyromq.client.send.in_flight import InFlightLimit
-from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer, body_size
 from pyromq.client.send.producer_session import ProducerSession, ProducerSettings, send_batch
 from pyromq.client.send.values import MISSING, message_of
-from pyromq.client.send_result import SendResult, results_of_batch
+from pyromq.client.send_result import PendingResult, Promise, SendResult, alone, results_of_batch
 from pyromq.client.trace.client_metrics import ClientMetrics, send_hooks
 from pyromq.client.trace.config import Trace, chosen_trace
 from pyromq.client.trace.dispatcher import TraceCounts
@@ -32,6 +33,9 @@ from pyromq.protocol.acl import Credentials
 from pyromq.protocol.messages.message import MAX_BODY_SIZE, Message, MessageExt, MessageQueue
 from pyromq.protocol.names import DEFAULT_PRODUCER_GROUP, check_group, with_namespace, without_namespace
 from pyromq.remoting.tls.client_tls import Tls
+
+_WHERE = {"order_key", "queue", "select"}
+"""The options of a send that do not keep it from travelling with others."""
 
 _MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
@@ -201,16 +205,66 @@ class Producer(ClientLifecycle[ProducerSession]):
         if session is not None and anywhere and simply:
             if session.fast_send is not None:
                 return await session.fast_send.send(message)
-            linger = session.linger
-            if linger is not None and self._spans is None and len(message.body) < self._compress_over:
-                joined = linger.join(message)
-                return await (linger.send(message) if joined is None else joined)
+            if session.join is not None:
+                future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+                if session.join(message, future) is not None:
+                    return await future
         system = delay_properties(delay, at, level)
         sending = self._send(message, order_key, queue, select, timeout, system, message_id)
         if self._spans is None:
             return await sending
         kind = "fifo" if order_key is not None else "delay" if system else "normal"
         return await self._spans.around([message], sending, kind, order_key, system)
+
+    async def send_soon(
+        self,
+        message: Message | str,
+        value: object = MISSING,
+        *,
+        tags: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        **options: Unpack[SendOptions],
+    ) -> PendingResult:
+        """Send without waiting for the result: return what to await for it, which raises the errors of `send`.
+
+        The cheapest way to send many messages, most of all with `linger`: no task has to wait for each of them. The
+        call itself waits only while `max_in_flight` sends are on their way. Sends begin in the order of the calls.
+        `flush` waits for all of them, and so does `async with` at its end.
+        """
+        if type(message) is not Message or value is not MISSING or tags is not None or keys or properties:
+            message = message_of(self.codecs, message, value, tags, keys, properties)
+        session = self._opened
+        if session is not None and session.join is not None and not options:
+            pending = session.join(message, None)
+            if pending is not None:
+                if not pending.number:  # the first of a batch: let others run, and answers come in
+                    await self._clock.sleep(0)
+                return pending
+        return await self._send_soon(message, options)
+
+    async def _send_soon(self, message: Message, options: SendOptions) -> PendingResult:
+        session, size = self._session, body_size(message)
+        pending = alone()
+        if session.join is not None and options.keys() <= _WHERE and size < self._compress_over:
+            try:
+                where = options.get("order_key"), options.get("queue"), options.get("select")
+                return await self._send_with_others(session, message, *where)
+            except PyroMQError as error:
+                pending.outcome.set_exception(error)
+                return pending
+        await self._in_flight.room(size)
+        if options or not self._start_send(message, pending.outcome):
+            task = asyncio.ensure_future(self.send(message, **options))
+            session.started.add(task)
+            task.add_done_callback(session.started.discard)
+            task.add_done_callback(partial(settle, pending.outcome))
+            await self._clock.sleep(0)  # now it has begun, and counts as in flight
+        return pending
+
+    async def flush(self) -> None:
+        """Wait until no send is on its way any more, and every `send_soon` before this call has its result."""
+        await self._session.flush()
 
     def _start_send(self, message: Message, promise: Promise) -> bool:
         """Start a plain send without a task, and give `promise` its outcome; return False if `send` must do it."""
@@ -231,12 +285,12 @@ class Producer(ClientLifecycle[ProducerSession]):
         message_id: str | None,
     ) -> SendResult:
         session = self._session
-        delivery, linger = session.delivery, session.linger
+        delivery = session.delivery
         size = body_size(message)
         made = None if message_id is None else (message_id, self._clock.now_ms())
-        alone = timeout is not None or system is not None or made is not None
-        if linger is not None and not alone and size < self._compress_over:
-            return await self._send_with_others(linger, message, order_key, queue, select)
+        goes_alone = timeout is not None or system is not None or made is not None
+        if session.linger is not None and not goes_alone and size < self._compress_over:
+            return await (await self._send_with_others(session, message, order_key, queue, select))
         if not self._in_flight.try_enter(size):
             await self._in_flight.enter(size)
         try:
@@ -265,17 +319,18 @@ class Producer(ClientLifecycle[ProducerSession]):
 
     async def _send_with_others(
         self,
-        linger: Linger,
+        session: ProducerSession,
         message: Message,
         order_key: str | None,
         queue: MessageQueue | None,
         select: Select | None,
-    ) -> SendResult:
+    ) -> PendingResult:
+        assert session.linger is not None
         if order_key is None and queue is None and select is None:
-            return await linger.send(message)
+            return await session.linger.add(message)
         topic = with_namespace(message.topic, self._config.namespace)
-        choose = partial(self._delivery.choose, message, topic, order_key=order_key, queue=queue, select=select)
-        return await linger.send(message, order_key, choose)
+        choose = partial(session.delivery.choose, message, topic, order_key=order_key, queue=queue, select=select)
+        return await session.linger.add(message, order_key, choose)
 
     async def send_oneway(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,10 +17,10 @@ from pyromq.client.send.fast_send import FastSend
 from pyromq.client.send.in_flight import InFlightLimit
 from pyromq.client.send.linger import Linger
 from pyromq.client.send.prepare import MessagePreparer, PreparedMessage
-from pyromq.client.send_result import SendResult
+from pyromq.client.send_result import PendingResult, Promise, SendResult
 from pyromq.client.trace.tracing import Tracing
 from pyromq.clock import Clock, wait_for
-from pyromq.protocol.messages.message import MessageQueue
+from pyromq.protocol.messages.message import Message, MessageQueue
 
 if TYPE_CHECKING:
     from pyromq.client.trace.spans import SendSpans
@@ -56,13 +58,19 @@ class ProducerSession:
         self.instance = delivery.instance
         self.linger: Linger | None = None
         """Gathers small messages into batches, if the producer has `linger`."""
+        self.join: Callable[[Message, Promise | None], PendingResult | None] | None = None
+        """Lets a plain message travel with others, if nobody watches single sends."""
         self.fast_send: FastSend | None = None
         """The short way for plain messages, if nobody watches single sends."""
+        self.started: set[asyncio.Task[SendResult]] = set()
+        """Sends that nobody waits for."""
+        largest = min(settings.compress_over - 1, settings.max_message_size)
         if settings.linger is not None:
             batches = BatchDelivery(delivery, settings.send_timeout)
-            self.linger = Linger(settings.linger, preparer, in_flight, clock, self.instance.guard, batches)
+            guard = self.instance.guard
+            self.linger = Linger(settings.linger, preparer, in_flight, clock, guard, batches, largest)
+            self.join = self.linger.join if spans is None else None
         elif not delivery.is_watched and spans is None:
-            largest = min(settings.compress_over - 1, settings.max_message_size)
             self.fast_send = FastSend(
                 delivery, preparer, in_flight, clock, timeout=settings.send_timeout, largest=largest
             )
@@ -75,15 +83,21 @@ class ProducerSession:
         if self._spans is not None:
             self._spans.opened(self.instance.client_id, self.instance.routes.master)
 
-    async def close(self, *, failed: bool) -> None:
-        """Wait for the sends that are under way, write their traces, and leave the group."""
+    async def flush(self) -> None:
+        """Send what is gathered, and wait until nothing is in flight."""
         if self.linger is not None:
             self.linger.flush()
+        await self._in_flight.idle()
+        if self.started:
+            await asyncio.wait(self.started)  # they have their answers
+
+    async def close(self, *, failed: bool) -> None:
+        """Wait for the sends that are under way, write their traces, and leave the group."""
         await run_all(self._wait_for_sends, self._close_tracing, self.delivery.close)
 
     async def _wait_for_sends(self) -> None:
         with suppress(TimeoutError):  # what takes longer ends with ConnectionLost
-            await wait_for(self._clock, self._in_flight.idle(), self._settings.send_timeout)
+            await wait_for(self._clock, self.flush(), self._settings.send_timeout)
 
     async def _close_tracing(self) -> None:
         if self._tracing is not None:
