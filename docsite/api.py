@@ -19,6 +19,7 @@ _CLIENTS: Final = (
     "MessageExt",
     "MessageQueue",
     "SendResult",
+    "PendingResult",
     "SendStatus",
     "TransactionResult",
 )
