@@ -229,18 +229,19 @@ class FrameDecoder:
             frames.append(data[start + 4 : end])
             start = end
         if start < size:
-            self.partial += data[start:]
+            self.partial += memoryview(data)[start:]
         return frames
 
     def _finish(self, data: bytes, frames: list[bytes | memoryview]) -> int:
         # Takes only what the unfinished frame lacks, so that a frame of many reads is copied once, not at every read.
+        # A slice would be one more copy, into memory that the allocator takes from the system and gives back each time.
         partial = self.partial
         taken = max(4 - len(partial), 0)
         partial += data[:taken]
         if len(partial) < 4:
             return len(data)
         end = taken + 4 + self._checked_length(partial, 0) - len(partial)
-        partial += data[taken:end]
+        partial += memoryview(data)[taken:end]
         if end > len(data):
             return len(data)
         frames.append(memoryview(partial)[4:])
