@@ -97,6 +97,40 @@ async def test_who_has_just_come_is_served_before_those_who_want_more() -> None:
     assert served == ["a", "b", "a", "modest", "b", "a", "b", "a", "b"]
 
 
+class Patient:
+    """Notes its turns, and wants no more of them."""
+
+    def __init__(self, cut_off_at: float = 0.0) -> None:
+        self.cut_off_at = cut_off_at
+        self.turns = 0
+
+    def take_turn(self) -> None:
+        self.turns += 1
+
+
+async def test_who_waits_already_is_not_taken_for_one_who_wants_more() -> None:
+    round = Round(asyncio.get_running_loop())
+    round.schedule()
+    taker = Patient()
+    round.wait_turn(taker, is_new=True)
+    round.wait_turn(taker)  # its answers of this round were written, and it has requests: those that it waits with
+    assert taker.cut_off_at == 0.0
+    await let_loop_run()
+    assert taker.turns == 1
+
+
+async def test_who_was_cut_off_is_new_again_after_a_moment_however_often_it_asks() -> None:
+    round = Round(asyncio.get_running_loop())
+    round.schedule()
+    before = round.serves_until - 0.5
+    taker = Patient(before)
+    round.wait_turn(taker, is_new=True)  # nothing of this was served
+    assert taker.cut_off_at == before
+    await let_loop_run()
+    round.wait_turn(taker)
+    assert taker.cut_off_at == round.serves_until
+
+
 async def test_rounds_on_one_loop_share_the_time_and_the_bytes_of_a_pass(round: Round) -> None:
     other = Round(asyncio.get_running_loop())
     assert not round.has_read(READ_BYTES - 1)

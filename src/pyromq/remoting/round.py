@@ -177,14 +177,17 @@ class Round:
         return self._pass.read_bytes >= READ_BYTES
 
     def wait_turn(self, taker: TurnTaker, *, is_new: bool = False) -> None:
-        """Have `taker` take its turn in a later round, after those that wait already.
+        """Have `taker` take its turn in a later round, after those that wait already; once, if it waits already.
 
         One that is new, and was not cut off a moment ago, comes before those that were served and want more.
         """
+        if taker in self._new or taker in self._waiting:
+            return  # it comes by itself, and must not count as one that was served
         if is_new and self.serves_until - taker.cut_off_at > _WANTS_MUCH:
             self._new[taker] = None
         else:
-            taker.cut_off_at = self.serves_until
+            if not is_new:
+                taker.cut_off_at = self.serves_until
             self._waiting[taker] = None
         self._schedule_turns()
 
