@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import time
+import tracemalloc
 import zlib
 
 import pytest
@@ -16,6 +17,7 @@ from pyromq.protocol import bodies
 from pyromq.protocol.bodies import (
     TopicConfig,
     TopicFilterType,
+    register_broker,
 )
 from pyromq.protocol.bodies.register_broker import MAX_INFLATED, MAX_REGISTERED, decoding_register_body
 
@@ -95,6 +97,31 @@ def test_a_large_registration_is_read_in_short_steps() -> None:
     assert len(topics) == 30_000
     assert len(times) > 200
     assert max(times) < 0.05
+
+
+@pytest.mark.parametrize("announced", [1_900, 1_901], ids=["more at the end", "too few"])
+def test_a_registration_is_never_inflated_as_a_whole(announced: int) -> None:
+    number = struct.Struct(">i").pack
+    topic = b"t" * 16_000 + b" 8 8 6 SINGLE_TAG"  # the same again and again
+    parts = [number(2), b"{}", number(announced), *[number(len(topic)), topic] * 1_900]
+    data = zlib.compress(b"".join((*parts, number(2), b"[]", bytes(4 << 20))))
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedHeader):
+            bodies.decode_register_body(data, compressed=True)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2 << 20
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_all_of_a_registration_is_read_whatever_a_step_inflates(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register_broker, "_INPUT_A_STEP", 7)
+    monkeypatch.setattr(register_broker, "_OUTPUT_A_STEP", 5)
+    data = zlib.compress(zlib.decompress(compressed_registration(200)), level)
+    body = bodies.decode_register_body(data, compressed=True)
+    assert list(body.topic_config_serialize_wrapper.topic_config_table) == [f"t{number}" for number in range(200)]
 
 
 @pytest.mark.parametrize(

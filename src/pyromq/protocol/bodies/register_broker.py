@@ -49,6 +49,8 @@ _OUTPUT_A_STEP = 256 * 1024
 _TOPICS_A_STEP = 128
 
 _INT = struct.Struct(">i")
+_LONGEST = SMALL + 2 * _INT.size  # of a text, and of a count after it
+_CUT_SHORT = "the registration is cut short"
 _TopicFields = tuple[str, I32, I32, I32, TopicFilterType]
 
 
@@ -90,56 +92,88 @@ def decoding_register_body(data: bytes, *, compressed: bool = False) -> Steps[Re
 
 
 def _decoding_compressed(data: bytes) -> Steps[RegisterBrokerBody]:
-    inflated = yield from _inflating(data)
-    text, position = _text(inflated, 0)
-    version = decode(DataVersion, text)
-    count, position = _count(inflated, position)
+    inflated = _Inflated(data)
+    yield from inflated.fill()
+    version = decode(DataVersion, inflated.text())
     table: dict[str, TopicConfig] = {}
-    for number in range(count):
-        text, position = _text(inflated, position)
-        topic = _topic(text)
+    for number in range(inflated.count()):
+        if inflated.is_low:
+            yield from inflated.fill()
+        topic = _topic(inflated.text())
         table[topic.topic_name] = topic
         if number % _TOPICS_A_STEP == 0:
             yield
-    filter_servers, position = _text(inflated, position)
-    return RegisterBrokerBody(TopicConfigSerializeWrapper(version, table), decode(list[str], filter_servers))
+    yield from inflated.fill()
+    filter_servers = decode(list[str], inflated.text())
+    yield from inflated.end()
+    return RegisterBrokerBody(TopicConfigSerializeWrapper(version, table), filter_servers)
 
 
-def _inflating(data: bytes) -> Steps[bytearray]:
-    inflater = zlib.decompressobj()
-    inflated = bytearray()
-    try:
-        for start in range(0, len(data), _INPUT_A_STEP):
-            rest = data[start : start + _INPUT_A_STEP]
-            while rest:
-                inflated += inflater.decompress(rest, _OUTPUT_A_STEP)
-                if len(inflated) > MAX_INFLATED:
-                    raise MalformedHeader(f"a registration of {len(data)} bytes holds more than {MAX_INFLATED}")
-                rest = inflater.unconsumed_tail
-                yield
-    except zlib.error as error:
-        raise MalformedHeader(f"damaged registration of {len(data)} bytes: {error}") from None
-    if not inflater.eof:
-        raise MalformedHeader("the registration is cut short")
-    return inflated
+class _Inflated:
+    """The texts of a compressed registration. Only a few are inflated at a time, whatever all would take."""
 
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._read = self._size = self._position = 0
+        self._rest = self._buffer = b""
+        self._is_over = False
+        self._inflater = zlib.decompressobj()
 
-def _count(inflated: bytearray, position: int) -> tuple[int, int]:
-    try:
-        (count,) = _INT.unpack_from(inflated, position)
-    except struct.error:
-        raise MalformedHeader("the registration is cut short") from None
-    if not 0 <= count <= MAX_REGISTERED:
-        raise MalformedHeader(f"a registration of {count} topics, the limit is {MAX_REGISTERED}")
-    return count, position + _INT.size
+    @property
+    def is_low(self) -> bool:
+        """Whether `fill` must be called before the next text is taken."""
+        return len(self._buffer) - self._position < _LONGEST
 
+    def fill(self) -> Steps[None]:
+        """Inflate enough for the next text and count, if there is so much."""
+        while self.is_low and not self._is_over:
+            self._buffer = self._buffer[self._position :] + self._inflate()
+            self._position = 0
+            yield
 
-def _text(inflated: bytearray, position: int) -> tuple[bytes, int]:
-    start = position + _INT.size
-    length = int.from_bytes(inflated[position:start], "big", signed=True) if start <= len(inflated) else -1
-    if not 0 <= length <= min(len(inflated) - start, SMALL):
-        raise MalformedHeader("the registration is cut short")
-    return bytes(inflated[start : start + length]), start + length
+    def end(self) -> Steps[None]:
+        """Inflate what is left, and drop it."""
+        while not self._is_over:
+            self._inflate()
+            yield
+        if not self._inflater.eof:
+            raise MalformedHeader(_CUT_SHORT)
+
+    def count(self) -> int:
+        """Take the number of topics."""
+        try:
+            (count,) = _INT.unpack_from(self._buffer, self._position)
+        except struct.error:
+            raise MalformedHeader(_CUT_SHORT) from None
+        if not 0 <= count <= MAX_REGISTERED:
+            raise MalformedHeader(f"a registration of {count} topics, the limit is {MAX_REGISTERED}")
+        self._position += _INT.size
+        return count
+
+    def text(self) -> bytes:
+        """Take the next text."""
+        buffer, start = self._buffer, self._position + _INT.size
+        length = int.from_bytes(buffer[self._position : start], "big", signed=True) if start <= len(buffer) else -1
+        if not 0 <= length <= min(len(buffer) - start, SMALL):
+            raise MalformedHeader(_CUT_SHORT)
+        self._position = start + length
+        return buffer[start : self._position]
+
+    def _inflate(self) -> bytes:
+        if not self._rest:
+            self._rest = self._data[self._read : self._read + _INPUT_A_STEP]
+            self._read += _INPUT_A_STEP
+        try:
+            inflated = self._inflater.decompress(self._rest, _OUTPUT_A_STEP)
+        except zlib.error as error:
+            raise MalformedHeader(f"damaged registration of {len(self._data)} bytes: {error}") from None
+        self._rest = self._inflater.unconsumed_tail
+        goes_on = self._rest or inflated or self._read < len(self._data)  # without input, what it has kept comes out
+        self._is_over = self._inflater.eof or not goes_on
+        self._size += len(inflated)
+        if self._size > MAX_INFLATED:
+            raise MalformedHeader(f"a registration of {len(self._data)} bytes holds more than {MAX_INFLATED}")
+        return inflated
 
 
 def _topic(text: bytes) -> TopicConfig:
