@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from pyromq.errors import BrokerError
-from pyromq.namesrv.broker_registration import BrokerRegistration
+from pyromq.namesrv.broker_registration import BrokerRegistration, TopicQueues
 from pyromq.namesrv.routes import MasterAddress, RouteTable
-from pyromq.protocol.bodies import DataVersion, TopicConfig
+from pyromq.protocol.bodies import DataVersion
 from pyromq.protocol.bodies.json_steps import finish
 
 A = "10.0.0.1:10911"
@@ -19,8 +19,8 @@ V1 = DataVersion(timestamp=1, counter=1)
 V2 = DataVersion(timestamp=2, counter=2)
 
 
-def topic(queues: int = 8, perm: int = 6, flag: int = 0) -> TopicConfig:
-    return TopicConfig(read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flag)
+def topic(queues: int = 8, perm: int = 6, flag: int = 0) -> TopicQueues:
+    return TopicQueues(read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flag)
 
 
 ORDERS = {"orders": topic()}
@@ -33,7 +33,7 @@ def broker(
     broker_id: int = 0,
     cluster: str = "C1",
     version: DataVersion = V1,
-    topics: Mapping[str, TopicConfig] = ORDERS,
+    topics: Mapping[str, TopicQueues] = ORDERS,
     filters: list[str] | None = None,
 ) -> BrokerRegistration:
     return BrokerRegistration(

@@ -21,6 +21,15 @@ TOPICS_A_STEP: Final = 1_000
 WHOLE_BODY_VERSION: Final = 37  # 3.0.11; brokers before it sent their topic table alone
 
 
+class TopicQueues(Struct, frozen=True, gc=False):
+    """How a broker serves a topic. Most of its topics have the same numbers, and then one object."""
+
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_sys_flag: int = 0
+
+
 class BrokerRegistration(Struct, frozen=True, kw_only=True):
     """A broker and its topics. If `filter_servers` is None, those known before stay."""
 
@@ -30,7 +39,7 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     address: str
     ha_address: str
     data_version: DataVersion
-    topics: Mapping[str, TopicConfig]
+    topics: Mapping[str, TopicQueues]
     filter_servers: list[str] | None = None
     epoch: int = 0
     """The epoch in which it is master; 0 if it did not say."""
@@ -51,11 +60,11 @@ def reading_registration(
         raise BrokerError("the body does not match its CRC32")
     yield
     body = yield from _reading_body(request, header.compressed)
-    topics = body.topic_config_serialize_wrapper.topic_config_table
-    if len(topics) > most_topics:
-        text = f"a registration of {len(topics)} topics, the limit is {most_topics} (pyromqMaxRegisteredTopics)"
+    table = body.topic_config_serialize_wrapper.topic_config_table
+    if len(table) > most_topics:
+        text = f"a registration of {len(table)} topics, the limit is {most_topics} (pyromqMaxRegisteredTopics)"
         raise BrokerError(text, limit="pyromqMaxRegisteredTopics")
-    yield from _check_topics(topics)
+    topics = yield from _reading_topics(table)
     if any(len(server) > MAX_NAME for server in body.filter_server_list):
         raise BrokerError(f"the address of a filter server is longer than {MAX_NAME} characters")
     return BrokerRegistration(
@@ -80,14 +89,19 @@ def _reading_body(request: RemotingCommand, compressed: bool) -> Generator[None,
     return RegisterBrokerBody((yield from decoding(TopicConfigSerializeWrapper, request.body)))
 
 
-def _check_topics(topics: Mapping[str, TopicConfig]) -> Generator[None, None, None]:
-    """Refuse what no client could use: it would make an object of each queue."""
-    for count, (name, topic) in enumerate(topics.items(), 1):
+def _reading_topics(table: Mapping[str, TopicConfig]) -> Generator[None, None, dict[str, TopicQueues]]:
+    """Return what counts of each topic; refuse what no client could use: it would make an object of each queue."""
+    topics: dict[str, TopicQueues] = {}
+    shared: dict[TopicQueues, TopicQueues] = {}
+    for count, (name, topic) in enumerate(table.items(), 1):
         if len(name) > MAX_NAME:
             raise BrokerError(f"a topic has a name of {len(name)} characters, the limit is {MAX_NAME}")
         if not (0 <= topic.read_queue_nums <= MAX_QUEUES and 0 <= topic.write_queue_nums <= MAX_QUEUES):
             raise BrokerError(
                 f"topic {name} has {topic.read_queue_nums} and {topic.write_queue_nums} queues, not 0 to {MAX_QUEUES}"
             )
+        queues = TopicQueues(topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_sys_flag)
+        topics[name] = shared.setdefault(queues, queues)
         if count % TOPICS_A_STEP == 0:
             yield
+    return topics

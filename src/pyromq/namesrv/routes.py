@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from pyromq.errors import BrokerError
 from pyromq.figures import BoundFigures, Figure, Kind
-from pyromq.namesrv.broker_registration import BrokerRegistration
+from pyromq.namesrv.broker_registration import BrokerRegistration, TopicQueues
 from pyromq.namesrv.master_epochs import BrokerName, MasterEpochs
 from pyromq.namesrv.rivals import Rivals
-from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
+from pyromq.protocol.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicRouteData
 from pyromq.protocol.codes import MASTER_ID, PERM_WRITE
 from pyromq.protocol.headers.routes import UnregisterBrokerRequestHeader
 
@@ -71,7 +71,7 @@ _FIGURES: Final[tuple[Figure[RouteCounts], ...]] = (
 class _BrokerGroup(Struct):
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
-    topics: dict[str, TopicConfig] = field(default_factory=dict)
+    topics: dict[str, TopicQueues] = field(default_factory=dict)
 
 
 class _LiveBroker(Struct):
@@ -214,9 +214,9 @@ class RouteTable:
         seen: set[str] = set()
         found: list[str] = []
         for step in self._all_topics(list(self._groups.values())):
-            fresh = [(topic, config) for topic, config in step if topic not in seen]
+            fresh = [(topic, queues) for topic, queues in step if topic not in seen]
             seen.update(topic for topic, _ in fresh)
-            found += [topic for topic, config in fresh if having(config.topic_sys_flag)]
+            found += [topic for topic, queues in fresh if having(queues.topic_sys_flag)]
             yield
         return found
 
@@ -228,13 +228,13 @@ class RouteTable:
             yield
         return list(found)
 
-    def _all_topics(self, groups: list[_BrokerGroup]) -> Iterator[list[tuple[str, TopicConfig]]]:
+    def _all_topics(self, groups: list[_BrokerGroup]) -> Iterator[list[tuple[str, TopicQueues]]]:
         """Yield a few topics at a time; brokers may come and go meanwhile."""
         for group in groups:
             names = list(group.topics)
             for start in range(0, len(names), _TOPICS_A_STEP):
                 known = ((name, group.topics.get(name)) for name in names[start : start + _TOPICS_A_STEP])
-                yield [(name, config) for name, config in known if config is not None]
+                yield [(name, queues) for name, queues in known if queues is not None]
 
     def system_topics(self) -> SystemTopics:
         """Return the topics named after clusters and brokers, and a broker that knows its other system topics."""
@@ -336,9 +336,11 @@ class RouteTable:
         if group is None:
             return 0
         count = 0
+        shared: dict[TopicQueues, TopicQueues] = {}
         for step in self._all_topics([group]):
-            for topic, config in step:
-                group.topics[topic] = replace(config, perm=change(config.perm))
+            for topic, queues in step:
+                changed = replace(queues, perm=change(queues.perm))
+                group.topics[topic] = shared.setdefault(changed, changed)
             count += len(step)
             yield
         return count
@@ -376,11 +378,5 @@ def _identity(broker: BrokerRegistration) -> tuple[str, int, str]:
     return broker.broker_name, broker.broker_id, broker.address
 
 
-def _queue_data(broker_name: str, topic: TopicConfig) -> QueueData:
-    return QueueData(
-        broker_name=broker_name,
-        read_queue_nums=topic.read_queue_nums,
-        write_queue_nums=topic.write_queue_nums,
-        perm=topic.perm,
-        topic_sys_flag=topic.topic_sys_flag,
-    )
+def _queue_data(broker_name: str, topic: TopicQueues) -> QueueData:
+    return QueueData(broker_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_sys_flag)

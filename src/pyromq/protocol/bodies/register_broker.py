@@ -141,6 +141,7 @@ class _Inflated:
 
     def count(self) -> int:
         """Take the number of topics."""
+        count: int
         try:
             (count,) = _INT.unpack_from(self._buffer, self._position)
         except struct.error:
