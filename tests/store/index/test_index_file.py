@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,17 @@ def test_a_new_file_is_sparse_and_has_its_full_length() -> None:
         writer.put(batch([(7, 0, NOW_MS)]))
         flushed_bytes_on_disk = os.stat(writer.path).st_blocks * 512
         assert flushed_bytes_on_disk < 1 << 20
+
+
+def test_a_new_file_takes_no_memory_for_slots_that_nobody_has_used() -> None:
+    tracemalloc.start()  # numpy tells it of what it takes from malloc
+    try:
+        with new_writer(Geometry()) as writer:
+            held, _ = tracemalloc.get_traced_memory()
+            assert writer.newest(5) == 0
+    finally:
+        tracemalloc.stop()
+    assert held < 256 * 1024
 
 
 def test_the_bytes_of_a_message_with_three_keys() -> None:

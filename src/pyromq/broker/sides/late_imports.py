@@ -7,6 +7,7 @@ from typing import Final
 
 _IMPORTED_LATE: Final = (
     "numpy",
+    "numpy.ma",  # numpy imports it when it first looks for what is unique
     "pyromq.store.index.chain_scan",
     "pyromq.store.index.index_writer",
     "pyromq.store.read.merged_reader",
