@@ -175,7 +175,7 @@ class SendHandler:
             shared = self.record(header, request, connection, topic, queue_id)
             suffix = self._properties.batch_suffix(header.properties)
             first = None
-            ids: list[str] = []
+            ids: list[str] = []  # one text of each part: a hundred thousand would take long to join, and to free
             for part in parts:
                 if ids:
                     yield  # before each part but the first: the answer must join the group of the last
@@ -186,7 +186,7 @@ class SendHandler:
                 results = self._put_batch(records)
                 first = first or results[0]
                 topic.count_put(sum(result.size for result in results), len(results))
-                ids += [f"{self._id_prefix}{result.physical_offset:016X}" for result in results]
+                ids.append(",".join([f"{self._id_prefix}{result.physical_offset:016X}" for result in results]))
                 self._expect_group()
         except (BrokerError, StoreError) as error:
             return self.failure(request, error)
