@@ -81,6 +81,7 @@ def main() -> None:
         namesrv = stack.enter_context(Server(["namesrv", "--port", "0"], scratch / "namesrv.log"))
         common = ["broker", "-n", namesrv.address, "--port", "0", "--set", "fileReservedTime=100000"]
         broker = stack.enter_context(Server([*common, "--data", str(master)], scratch / "master.log"))
+        broker.loop()  # of its start
         report.add("sends alone", asyncio.run(_send(broker.address, options)), broker.loop())
         copy = (options.copy or options.directory) / "slave"
         stack.callback(shutil.rmtree, copy, ignore_errors=True)

@@ -139,3 +139,24 @@ kept = [[] for _ in range(800_000)]
 print(0 < most < 60_000)
 """
     assert run(program) == ["True"]
+
+
+def test_settling_looks_only_at_what_a_start_has_made() -> None:
+    """Clients wait meanwhile: modules, which are most of all objects, were looked at before."""
+    program = """
+import gc
+code = [[] for _ in range(300_000)]
+from pyromq.remoting.collector import freeze_code, settle_memory
+freeze_code()
+started = [[] for _ in range(1_000)]
+looked_at = []
+
+def note(phase, info):
+    if phase == "start":
+        looked_at.append(len(gc.get_objects()))
+
+gc.callbacks.insert(0, note)
+settle_memory()
+print(1_000 <= looked_at[0] < 10_000, gc.get_freeze_count() > 301_000)
+"""
+    assert run(program) == ["True", "True"]

@@ -59,6 +59,15 @@ class FrozenSurvivors:
             self._whole = sys.getallocatedblocks()
 
 
+def freeze_code() -> None:
+    """Let no collection look at modules and what they hold: settle_memory() then has only what a start has made.
+
+    For a process that is a server, before its servers answer anybody.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def settle_memory() -> None:
     """Let neither the garbage collector nor another thread stop the loop for long.
 
