@@ -64,7 +64,7 @@ class ReadGuard:
                 yield index, found
 
     def _look_closer(
-        self, data: bytes, is_inside: bool, size: int, place: tuple[int, ConsumeQueue, int]
+        self, data: bytes | memoryview, is_inside: bool, size: int, place: tuple[int, ConsumeQueue, int]
     ) -> tuple[int, int] | None:
         """Return the place of the record that a damaged entry should name; None if it is the record that is damaged."""
         physical, queue, offset = place
@@ -132,19 +132,26 @@ class ReadGuard:
 
 
 class _RecordBuffer:
-    """The records of one answer, read many at a time while they lie near each other: one call for all is cheaper."""
+    """The records of one answer: from a map where that is known to be in memory, else read.
+
+    Many are read at a time while they lie near each other: one call for all is cheaper.
+    """
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
-        self._data = b""
+        self._data: bytes | memoryview = b""
         self._start = 0
         self._may_read_ahead = True
 
-    def find(self, position: int, size: int) -> tuple[bytes, int]:
+    def find(self, position: int, size: int) -> tuple[bytes | memoryview, int]:
         """Return bytes that hold a record, and where it begins in them; nothing if the disk cannot read it."""
         at = position - self._start
         if at >= 0 and at + size <= len(self._data):
             return self._data, at
+        if (stretch := self._log.stretch(position, position + size)) is not None:
+            low, high, start, whole = stretch
+            self._start, self._data = low, whole[low - start : high - start]
+            return self._data, position - low
         is_near = self._may_read_ahead and 0 <= at - len(self._data) < _NEAR
         self._start = position
         self._data = self._read(position, max(size, _AHEAD)) if is_near else b""
