@@ -130,7 +130,9 @@ __all__ = [*_HOMES]
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return _version()
+        from pyromq.protocol.release import release
+
+        return release()
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pyromq' has no attribute {name!r}")
@@ -140,12 +142,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, "__version__"})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # as slow as all the rest
-
-    try:
-        return version("pyromq")
-    except PackageNotFoundError:
-        return "0"  # run from a source tree that was never installed

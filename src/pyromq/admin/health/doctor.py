@@ -13,7 +13,6 @@ from pyromq.admin.health.machine import (
     DISK_FAILED,
     DISK_WARNING,
     disk_advice,
-    installed_version,
     is_local,
     machine_steps,
 )
@@ -29,6 +28,7 @@ from pyromq.errors import BrokerError, PyroMQError
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.names import BENCHMARK_TOPIC, TOOLS_CONSUMER_GROUP
+from pyromq.protocol.release import release
 
 TEST_TOPIC = BENCHMARK_TOPIC
 """Every broker has it, RocketMQ's too, and no application reads it."""
@@ -211,7 +211,7 @@ def _disks(overview: Overview) -> Iterator[DoctorStep]:
 
 
 def _versions(status: ClusterStatus) -> Iterator[DoctorStep]:
-    ours = f"PyroMQ {installed_version()}"
+    ours = f"PyroMQ {release()}"
     servers = sorted({f"{one.name} {one.version}" for one in status.brokers if one.version})
     seen = "; ".join([f"client {ours}, Python {platform.python_version()}, {platform.platform()}", *servers])
     others = {one.version for one in status.brokers if one.version.startswith("PyroMQ ")} - {ours}

@@ -8,7 +8,6 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -48,14 +47,6 @@ def is_local(host: str) -> bool:
     except (OSError, UnicodeError, IndexError):
         return False
     return True
-
-
-def installed_version() -> str:
-    """Return the release of PyroMQ on this machine."""
-    try:
-        return version("pyromq")
-    except PackageNotFoundError:
-        return "unknown"  # run from its sources
 
 
 def open_files_step() -> DoctorStep:

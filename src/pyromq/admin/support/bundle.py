@@ -29,7 +29,6 @@ from msgspec import Struct
 from pyromq.admin.admin_client import AdminClient
 from pyromq.admin.clusters import BrokerStatus, ClusterStatus
 from pyromq.admin.contexts import contexts_path
-from pyromq.admin.health.machine import installed_version
 from pyromq.admin.support.secrets import SecretRemover
 from pyromq.admin.views.cluster_view import cluster_fields
 from pyromq.admin.views.health_view import overview_fields, step_fields
@@ -37,6 +36,7 @@ from pyromq.admin.views.iso_times import with_iso_times
 from pyromq.client.net.calls.admin_calls import AdminCalls
 from pyromq.clock import Clock, SystemClock
 from pyromq.errors import ClientError, PyroMQError
+from pyromq.protocol.release import release
 from pyromq.store.check.inspect import Inspection
 from pyromq.store.read.reader import StoreReader
 
@@ -220,7 +220,7 @@ def _versions() -> dict[str, Any]:
         with suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
     return {
-        "pyromq": installed_version(),
+        "pyromq": release(),
         "python": sys.version,
         "platform": platform.platform(),
         "processors": os.cpu_count(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from pyromq.protocol.bodies.replication import (
 )
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.replication import ReadLogRequestHeader
+from pyromq.protocol.release import release
 from pyromq.remoting.connection import Connection
 from pyromq.store.message_store import MessageStore
 
@@ -136,7 +136,7 @@ class ReplicationView:
             file_size=self.store.copied_log.file_size,
             ha_address=self._ha_address,
             role=self.role,
-            version=_version(),
+            version=release(),
             slaves=[self._slave_state(link) for link in self.links] if is_master else [],
             in_sync=self.in_sync() if is_master else [],
             follows=None if is_master else self._follower_state(),
@@ -195,13 +195,6 @@ class ReplicationHandlers:
         if not first <= header.offset <= end or header.length < 0:
             raise BrokerError(f"the log is from {first} to {end}: there is no offset {header.offset}")
         return response(request, body=self._store.copied_log.read(header.offset, min(header.length, MOST_BYTES)))
-
-
-def _version() -> str:
-    try:
-        return version("pyromq")
-    except PackageNotFoundError:  # run from a source tree
-        return "unknown"
 
 
 _FIGURES: Final[tuple[Figure[ReplicationView], ...]] = (

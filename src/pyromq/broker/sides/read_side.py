@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,6 +20,7 @@ from pyromq.broker.stats.series import BrokerSeries
 from pyromq.broker.stats.store_figures import disk_figures, log_figures
 from pyromq.broker.tools.administration import administration
 from pyromq.figures import BoundFigures
+from pyromq.protocol.release import release
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.ticker import Ticker
 
@@ -38,7 +38,7 @@ class ReadSide:
         self._ports = ports
         self._run = BrokerRun(parts.config, parts.clock)
         self.pulls = PullHandler(parts)
-        self.clients = ClientHandlers(parts, _version())
+        self.clients = ClientHandlers(parts, release())
         self._queries = QueryHandler(parts)
         self.lags = GroupLags(parts)
         self.series = BrokerSeries(parts, self.lags)
@@ -117,10 +117,3 @@ def _for_ever(work: Callable[[], None]) -> Callable[[], bool]:
         return True
 
     return sweep
-
-
-def _version() -> str:
-    try:
-        return version("pyromq")
-    except PackageNotFoundError:  # run from a source tree
-        return "unknown"

@@ -9,7 +9,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from pyromq.cli.bench.load_generator import LoadCounts
 from pyromq.cli.show.console import is_terminal, output, remarks
 from pyromq.cli.show.lines import json_line
 from pyromq.errors import ClientError
+from pyromq.protocol.release import release
 
 PERCENTILES: Final = ("25", "50", "75", "90", "95", "99", "99.5", "99.9", "99.99", "100")
 _ALL_OF_A_CORE = 0.9
@@ -239,7 +239,7 @@ def machine_facts() -> dict[str, str | int | float]:
         "processor": _processor(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "pyromq": version("pyromq"),
+        "pyromq": release(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
